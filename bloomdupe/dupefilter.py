@@ -1,0 +1,229 @@
+"""BloomDupeFilter: the filter in Scrapy's DUPEFILTER_CLASS slot."""
+
+from __future__ import annotations
+
+import logging
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from scrapy import signals
+from scrapy.dupefilters import BaseDupeFilter
+from scrapy.exceptions import IgnoreRequest
+from scrapy.utils.python import global_object_name
+from scrapy.utils.request import referer_str
+
+from bloomdupe.bloom import BloomFilter
+from bloomdupe.errors import StoreMismatchError
+from bloomdupe.settings import JobSettings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from scrapy import Request, Spider
+    from scrapy.crawler import Crawler
+    from scrapy.statscollectors import StatsCollector
+    from scrapy.utils.request import RequestFingerprinterProtocol
+    from typing_extensions import Self
+
+__all__ = ["BloomDupeFilter"]
+
+logger = logging.getLogger(__name__)
+
+SETTING_OF = {
+    "capacity": "BLOOMDUPE_EXPECTED_URLS",
+    "fpp": "BLOOMDUPE_FPP",
+    "confirm": "BLOOMDUPE_CONFIRM",
+    "exact_urls": "BLOOMDUPE_EXACT_URLS",
+    "fingerprinter": "REQUEST_FINGERPRINTER_CLASS",
+    "spider": "JOBDIR",
+}
+"""What the user calls the parameters of a store."""
+
+
+class BloomDupeFilter(BaseDupeFilter):
+    """Drops requests whose fingerprint was seen before.
+
+    With ``JOBDIR`` the fingerprints are kept in ``JOBDIR/bloomdupe`` and survive
+    the process; without it they stay in memory, as with Scrapy's own filter.
+
+    Unlike Scrapy's own, it also marks requests with ``dont_filter``, such as start
+    requests (it does not drop them), so that a link back to the start page is a
+    duplicate. When an interrupted crawl goes on, start requests that were
+    scheduled before are not scheduled again; after a crawl that finished they are.
+    """
+
+    def __init__(
+        self,
+        settings: JobSettings,
+        fingerprinter: RequestFingerprinterProtocol,
+        identity: dict[str, Any],
+        stats: StatsCollector,
+    ) -> None:
+        self._settings = settings
+        self._fingerprint = fingerprinter.fingerprint
+        self._identity = identity
+        self._stats = stats
+        self._interval = settings.checkpoint_interval
+        self._due = 0.0
+        self._filter: BloomFilter | None = None
+        self._skip_starts = False
+        self._log_duplicates = True
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Make the filter of a crawl from its settings."""
+        if crawler.spider is None:
+            raise RuntimeError("the crawler has no spider yet")
+        filter_ = cls(
+            JobSettings.read(crawler.settings),
+            crawler.request_fingerprinter,
+            {
+                "spider": crawler.spider.name,
+                "fingerprinter": global_object_name(
+                    type(crawler.request_fingerprinter)
+                ),
+            },
+            crawler.stats,
+        )
+        crawler.signals.connect(filter_._scheduled, signals.request_scheduled)
+        return filter_
+
+    def open(self) -> None:
+        """Open or create the store; raises what :meth:`BloomFilter.open` raises."""
+        settings = self._settings
+        if settings.directory is None:
+            self._filter = BloomFilter(
+                settings.capacity,
+                settings.fpp,
+                growth=settings.growth,
+                confirm=settings.confirm,
+            )
+        else:
+            self._filter = self._open_store(settings.directory)
+            self._take_up(self._filter)
+        self._due = monotonic() + self._interval
+        self._log_opened(self._filter)
+
+    def _open_store(self, directory: Path) -> BloomFilter:
+        settings = self._settings
+        exact_urls = [regex.pattern for regex in settings.exact_urls]
+        try:
+            return BloomFilter.open(
+                directory,
+                settings.capacity,
+                settings.fpp,
+                growth=settings.growth,
+                confirm=settings.confirm,
+                identity={**self._identity, "exact_urls": exact_urls},
+            )
+        except StoreMismatchError as error:
+            if error.parameter not in SETTING_OF:
+                raise
+            raise StoreMismatchError(
+                f"{error}: set {SETTING_OF[error.parameter]} back, or give the new"
+                " crawl another JOBDIR",
+                error.parameter,
+            ) from error
+
+    def _take_up(self, filter_: BloomFilter) -> None:
+        """See how the last run of the job ended, and note that another one is on."""
+        last = filter_.notes.get("run")
+        if last == "open":
+            logger.error(
+                "The last run of the job in %(directory)s was killed. Scrapy's own"
+                " scheduler keeps no account of pending requests then: pages that"
+                " were waiting may be missing, and their URLs count as seen. To be"
+                " sure of every page, move the job directory away and start anew.",
+                {"directory": self._settings.directory},
+            )
+        # After a kill the queue is lost, and the start page is all there is.
+        self._skip_starts = last not in (None, "open", "finished")
+        filter_.notes["run"] = "open"
+        filter_.checkpoint()
+
+    def close(self, reason: str) -> None:
+        """Checkpoint and release the store; set the filter's stats."""
+        filter_, self._filter = self._filter, None
+        if filter_ is None:
+            return
+        info = filter_.info()
+        values = {
+            "seen": info.keys,
+            "layers": len(info.layers),
+            "memory_bytes": info.memory_bytes,
+            "disk_bytes": info.disk_bytes,
+            "current_fpp": info.current_fpp,
+            "expected_loss": info.expected_loss,
+            "measured_fpp": info.measured_fpp,
+            "measured_fpp_low": info.measured_low,
+            "measured_fpp_high": info.measured_high,
+        }
+        for name, value in values.items():
+            if value is not None:
+                self._stats.set_value(f"bloomdupe/{name}", value)
+        filter_.notes["run"] = reason
+        filter_.close()
+
+    # The life of a request
+
+    def request_seen(self, request: Request) -> bool:
+        """Whether the request may have been seen before; marks it as seen."""
+        seen = not self._mark(request)
+        if monotonic() >= self._due:
+            self._opened.checkpoint()
+            self._due = monotonic() + self._interval
+        return seen
+
+    def _mark(self, request: Request) -> bool:
+        exact = any(regex.search(request.url) for regex in self._settings.exact_urls)
+        return self._opened.add(self._fingerprint(request), exact=exact)
+
+    @property
+    def _opened(self) -> BloomFilter:
+        if self._filter is None:
+            raise RuntimeError("the duplicate filter is not open")
+        return self._filter
+
+    def _scheduled(self, request: Request) -> None:
+        """Mark what the scheduler passes by: requests with ``dont_filter``."""
+        if not request.dont_filter or self._filter is None:
+            return
+        new = self._mark(request)
+        if not new and self._skip_starts and request.meta.get("is_start_request"):
+            self._stats.inc_value("bloomdupe/start_requests_skipped")
+            raise IgnoreRequest(f"scheduled in an earlier run: {request}")
+
+    # Telling
+
+    def _log_opened(self, filter_: BloomFilter) -> None:
+        parameters = filter_.parameters
+        logger.info(
+            "Duplicate filter: %(capacity)d expected URLs, false-positive probability"
+            " %(fpp)g, %(megabytes).1f MB of memory when full; %(seen)d URLs seen"
+            " before (%(place)s)",
+            {
+                "capacity": parameters.capacity,
+                "fpp": parameters.fpp,
+                "megabytes": parameters.geometry(0).bits / 8e6,
+                "seen": len(filter_),
+                "place": self._settings.directory or "in memory: no JOBDIR is set",
+            },
+        )
+
+    def log(self, request: Request, spider: Spider) -> None:
+        """Log and count a request that was dropped, as Scrapy's own filter does."""
+        if self._settings.debug:
+            logger.debug(
+                "Filtered duplicate request: %(request)s (referer: %(referer)s)",
+                {"request": request, "referer": referer_str(request)},
+                extra={"spider": spider},
+            )
+        elif self._log_duplicates:
+            self._log_duplicates = False
+            logger.debug(
+                "Filtered duplicate request: %(request)s - no more duplicates will be"
+                " shown (see DUPEFILTER_DEBUG to show all duplicates)",
+                {"request": request},
+                extra={"spider": spider},
+            )
+        self._stats.inc_value("dupefilter/filtered")

@@ -1,0 +1,62 @@
+"""What can go wrong, and what to do about it.
+
+Every error that bloomdupe raises on purpose derives from :class:`BloomDupeError`.
+Messages say what is wrong, where (file or setting), and what helps.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BloomDupeError",
+    "FilterFullError",
+    "IncompatibleFilterError",
+    "KeyTypeError",
+    "SettingError",
+    "StoreDamagedError",
+    "StoreError",
+    "StoreLockedError",
+    "StoreMismatchError",
+]
+
+
+class BloomDupeError(Exception):
+    """Root of all errors of this package."""
+
+
+class SettingError(BloomDupeError, ValueError):
+    """A setting or parameter has a value that cannot be used."""
+
+
+class KeyTypeError(BloomDupeError, TypeError):
+    """A key is neither ``bytes`` nor ``str``."""
+
+
+class FilterFullError(BloomDupeError):
+    """The capacity is reached and ``growth="error"`` forbids another layer."""
+
+
+class IncompatibleFilterError(BloomDupeError, ValueError):
+    """Two filters that differ in key or geometry cannot be combined."""
+
+
+class StoreError(BloomDupeError, OSError):
+    """A store cannot be created, opened, read or written."""
+
+
+class StoreLockedError(StoreError):
+    """Another process owns the store."""
+
+
+class StoreMismatchError(StoreError, ValueError):
+    """The store was made with other parameters, or for another job.
+
+    ``parameter`` names the one that differs, if it is one.
+    """
+
+    def __init__(self, message: str, parameter: str = "") -> None:
+        super().__init__(message)
+        self.parameter = parameter
+
+
+class StoreDamagedError(StoreError):
+    """The store's content is not what was written."""

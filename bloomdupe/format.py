@@ -1,0 +1,211 @@
+"""Format: what the bytes in a store look like. Only this module knows.
+
+Format 1. ``data.mdb`` has four named databases. ``sum`` is the first 8 bytes of
+murmur3_x64_128 of the rest of the value, seeded with the first four bytes
+(little-endian) of murmur3_x64_128 of the key, so that a value under a wrong
+key is found, too.
+
+========= =============================== ====================================
+database  key                             value
+========= =============================== ====================================
+meta      ``store``                       sum + JSON: magic, format, identity
+                                          of the job, and the parameters that
+                                          never change (see :meth:`create`)
+meta      ``filter``                      sum + JSON: state of the filter
+                                          (:class:`bloomdupe.BloomFilter`)
+pages     layer u16, page u32 (big-       sum + 8,168 bytes: bit i is bit
+          endian)                         ``i & 7`` of byte ``i >> 3``; an
+                                          absent page is all zeros
+journal   sequence u64 (big-endian)       sum + layer u16, swept u64 (little-
+                                          endian) + digests of 16 bytes
+exact     16-byte identity of a key       empty
+========= =============================== ====================================
+
+A page's value is 8,176 bytes, which fills exactly two LMDB overflow pages.
+
+Frozen by golden files: a store of format 1 opens for ever, or is refused with the
+words that say what to do.
+"""
+
+from __future__ import annotations
+
+import json
+from struct import Struct
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mmh3 import mmh3_x64_128_digest
+
+from bloomdupe.errors import StoreDamagedError
+from bloomdupe.hashing import DIGEST_BYTES
+from bloomdupe.sizing import PAGE_BITS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import lmdb
+    from typing_extensions import Buffer
+
+__all__ = [
+    "CHECKSUM_BYTES",
+    "DATABASES",
+    "FORMAT",
+    "MAGIC",
+    "Batch",
+    "JournalEntry",
+    "Snapshot",
+    "page_value",
+]
+
+MAGIC = "bloomdupe"
+FORMAT = 1
+PAGE_BYTES = PAGE_BITS // 8
+CHECKSUM_BYTES = 8
+DATABASES = (b"meta", b"pages", b"journal", b"exact")
+
+_PAGE_KEY = Struct(">HI")
+_JOURNAL_KEY = Struct(">Q")
+_JOURNAL_HEAD = Struct("<HQ")
+
+
+class JournalEntry(NamedTuple):
+    """Digests added to one layer between two checkpoints."""
+
+    sequence: int
+    """Position in the journal; consecutive."""
+    layer: int
+    swept: int
+    """How many pages of the layer had been swept when the entry was written."""
+    digests: bytes
+    """16 bytes each."""
+
+
+def checksum(key: bytes, value: Buffer) -> bytes:
+    """Eight bytes that depend on the value and on the key it is stored under."""
+    seed = int.from_bytes(mmh3_x64_128_digest(key)[:4], "little")
+    return mmh3_x64_128_digest(value, seed)[:CHECKSUM_BYTES]
+
+
+def page_value(layer: int, page: int, bits: memoryview) -> bytes:
+    """Return the value of a page: its checksum, then the bits' bytes."""
+    bits = bits[:PAGE_BYTES]
+    return b"".join((checksum(_PAGE_KEY.pack(layer, page), bits), bits))
+
+
+class Batch:
+    """One write transaction, in the words of the filter."""
+
+    def __init__(self, txn: lmdb.Transaction, databases: dict[bytes, Any]) -> None:
+        self._txn = txn
+        self._meta = databases[b"meta"]
+        self._pages = databases[b"pages"]
+        self._journal = databases[b"journal"]
+        self._exact = databases[b"exact"]
+
+    def put_record(self, name: str, record: dict[str, Any]) -> None:
+        """Store a named record of numbers and texts."""
+        key = name.encode()
+        value = json.dumps(record, separators=(",", ":")).encode()
+        self._txn.put(key, checksum(key, value) + value, db=self._meta)
+
+    def put_page(self, layer: int, page: int, value: bytes) -> None:
+        """Store what :func:`page_value` made."""
+        self._txn.put(_PAGE_KEY.pack(layer, page), value, db=self._pages)
+
+    def put_journal(self, entry: JournalEntry) -> None:
+        """Append an entry."""
+        key = _JOURNAL_KEY.pack(entry.sequence)
+        value = _JOURNAL_HEAD.pack(entry.layer, entry.swept) + entry.digests
+        self._txn.put(key, checksum(key, value) + value, append=True, db=self._journal)
+
+    def delete_journal(self, sequence: int) -> None:
+        """Remove an entry whose digests are all in their pages."""
+        self._txn.delete(_JOURNAL_KEY.pack(sequence), db=self._journal)
+
+    def put_exact(self, identities: Iterable[bytes]) -> None:
+        """Store exact identities of keys."""
+        for identity in identities:
+            self._txn.put(identity, b"", db=self._exact)
+
+    def clear(self) -> None:
+        """Remove all pages, journal entries and exact identities."""
+        for database in (self._pages, self._journal, self._exact):
+            self._txn.drop(database, delete=False)
+
+
+class Snapshot:
+    """One read transaction, in the words of the filter.
+
+    Raises :class:`~bloomdupe.errors.StoreDamagedError` for a value whose checksum
+    is wrong; ``place`` names the file in its message.
+    """
+
+    def __init__(
+        self, txn: lmdb.Transaction, databases: dict[bytes, Any], place: str
+    ) -> None:
+        self._txn = txn
+        self._databases = databases
+        self._place = place
+
+    def record(self, name: str) -> dict[str, Any] | None:
+        """Return the named record, or None if there is none."""
+        key = name.encode()
+        value = self._get(key, b"meta")
+        if value is None:
+            return None
+        body = self._checked(key, value, f"record {name!r}")
+        record: dict[str, Any] = json.loads(bytes(body))
+        return record
+
+    def page(self, layer: int, page: int) -> bytes | None:
+        """Return the value of a page, or None if it was never stored."""
+        key = _PAGE_KEY.pack(layer, page)
+        value = self._get(key, b"pages")
+        if value is None:
+            return None
+        self._checked(key, value, f"page {page} of layer {layer}")
+        return bytes(value)
+
+    def journal(self) -> Iterator[JournalEntry]:
+        """Yield all entries, oldest first."""
+        with self._txn.cursor(self._databases[b"journal"]) as cursor:
+            for key, value in cursor:
+                (sequence,) = _JOURNAL_KEY.unpack(key)
+                what = f"journal entry {sequence}"
+                body = self._checked(bytes(key), memoryview(value), what)
+                layer, swept = _JOURNAL_HEAD.unpack_from(body)
+                digests = bytes(body[_JOURNAL_HEAD.size :])
+                if len(digests) % DIGEST_BYTES:
+                    raise damaged(self._place, f"{what} is damaged")
+                yield JournalEntry(sequence, layer, swept, digests)
+
+    def has_exact(self, identity: bytes) -> bool:
+        """Whether the exact identity of a key is stored."""
+        return self._get(identity, b"exact") is not None
+
+    def exact_ids(self) -> Iterator[bytes]:
+        """Yield all exact identities, in order."""
+        with self._txn.cursor(self._databases[b"exact"]) as cursor:
+            for identity in cursor.iternext(keys=True, values=False):
+                yield bytes(identity)
+
+    def entries(self, database: str) -> int:
+        """Count the entries of a database without reading them."""
+        return int(self._txn.stat(self._databases[database.encode()])["entries"])
+
+    def _get(self, key: bytes, database: bytes) -> memoryview | None:
+        value = self._txn.get(key, db=self._databases[database])
+        return None if value is None else memoryview(value)
+
+    def _checked(self, key: bytes, value: memoryview, what: str) -> memoryview:
+        body = value[CHECKSUM_BYTES:]
+        if value[:CHECKSUM_BYTES] != checksum(key, body):
+            raise damaged(self._place, f"{what} is damaged")
+        return body
+
+
+def damaged(place: str, what: str) -> StoreDamagedError:
+    """Return the error that names the file, what is wrong, and what helps."""
+    return StoreDamagedError(
+        f"{place}: {what}; restore the store from a backup, or move it away to start"
+        " anew"
+    )

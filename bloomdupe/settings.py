@@ -1,0 +1,114 @@
+"""JobSettings: the BLOOMDUPE_* settings of a crawl, read once and checked."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bloomdupe.errors import SettingError
+from bloomdupe.parameters import check_confirm, check_growth
+from bloomdupe.sizing import check_capacity, check_fpp
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+__all__ = ["DEFAULTS", "JobSettings"]
+
+DEFAULTS: dict[str, Any] = {
+    "BLOOMDUPE_EXPECTED_URLS": 10_000_000,
+    "BLOOMDUPE_FPP": 1e-6,
+    "BLOOMDUPE_GROWTH": "grow",
+    "BLOOMDUPE_CONFIRM": 0,
+    "BLOOMDUPE_EXACT_URLS": [],
+    "BLOOMDUPE_CHECKPOINT_INTERVAL": 0.5,
+}
+
+
+@dataclass(frozen=True)
+class JobSettings:
+    """What a crawl asks of its duplicate filter."""
+
+    directory: Path | None
+    """Where the store lies; None keeps everything in memory."""
+    capacity: int
+    fpp: float
+    growth: str
+    confirm: float
+    exact_urls: tuple[re.Pattern[str], ...]
+    checkpoint_interval: float
+    """Seconds between checkpoints while something changes."""
+    debug: bool
+    """Log every duplicate (Scrapy's ``DUPEFILTER_DEBUG``)."""
+
+    @classmethod
+    def read(cls, settings: BaseSettings) -> JobSettings:
+        """Read a project's settings; raise :class:`SettingError` for a bad one."""
+
+        def given(name: str) -> tuple[Any, str]:
+            value = settings.get(name)
+            return DEFAULTS[name] if value is None else value, name
+
+        return cls(
+            directory=_directory(settings.get("JOBDIR")),
+            capacity=check_capacity(*given("BLOOMDUPE_EXPECTED_URLS")),
+            fpp=check_fpp(*given("BLOOMDUPE_FPP")),
+            growth=check_growth(*given("BLOOMDUPE_GROWTH")),
+            confirm=check_confirm(*given("BLOOMDUPE_CONFIRM")),
+            exact_urls=_patterns(*given("BLOOMDUPE_EXACT_URLS")),
+            checkpoint_interval=_seconds(*given("BLOOMDUPE_CHECKPOINT_INTERVAL")),
+            debug=settings.getbool("DUPEFILTER_DEBUG"),
+        )
+
+
+def _directory(jobdir: object) -> Path | None:
+    if not jobdir:
+        return None
+    path = Path(str(jobdir))
+    for place in (path, *path.parents):
+        if place.exists():
+            if not place.is_dir():
+                raise SettingError(
+                    f"JOBDIR = {str(jobdir)!r}: {place} is a file; name a directory"
+                )
+            break
+    return path / "bloomdupe"
+
+
+def _seconds(value: object, name: str) -> float:
+    try:
+        seconds = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise SettingError(
+            f"{name} = {value!r}: expected a positive number of seconds, such as 0.5"
+        )
+    return seconds
+
+
+def _patterns(value: object, name: str) -> tuple[re.Pattern[str], ...]:
+    """Compile a list of regular expressions.
+
+    A text (from ``-s NAME=VALUE``) is a JSON list or one expression.
+    """
+    sources = value
+    if isinstance(value, str):
+        try:
+            sources = json.loads(value) if value.startswith('["') else [value]
+        except ValueError:
+            sources = [value]
+    if not isinstance(sources, (list, tuple, set)):
+        raise SettingError(f"{name} = {value!r}: expected a list of expressions")
+    patterns = []
+    for source in sources:
+        try:
+            patterns.append(re.compile(source))
+        except (re.error, TypeError) as error:
+            raise SettingError(
+                f"{name}: {source!r} is not a regular expression: {error}"
+            ) from error
+    return tuple(patterns)

@@ -1,0 +1,242 @@
+"""Sizing: how many bits, hashes and pages hold n keys at probability p.
+
+Pure arithmetic, no I/O. The symbols are those of the literature: *n* keys
+(``capacity``), *p* false-positive probability (``fpp``), *m* bits, *k* hashes
+(bit positions per key).
+
+The classic filter (B. H. Bloom, CACM 13(7), 1970; Broder and Mitzenmacher,
+"Network applications of Bloom filters", 2004) needs ``m = -n ln p / (ln 2)**2``
+bits and ``k = m/n ln 2 = -log2 p`` hashes. Ours is *blocked* (Putze, Sanders and
+Singler, 2007): a key picks one page, and all its k bits lie in that page. Pages
+do not get exactly n/pages keys each but a binomially distributed number, which
+raises the false-positive rate a little; :func:`false_positive_rate` accounts for
+it, and :func:`geometry` adds pages until the promised p holds.
+
+A position is a 16-bit number, but a page has room for :data:`PAGE_BITS` bits
+only. The few positions beyond it (192 of 65,536) count as always set. That costs
+0.02 bits a key and saves a comparison per position; it is accounted for, too.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from bloomdupe.errors import SettingError
+
+__all__ = [
+    "MAX_FPP",
+    "MIN_FPP",
+    "PAGE_BITS",
+    "Geometry",
+    "check_capacity",
+    "check_fpp",
+    "expected_loss",
+    "false_positive_rate",
+    "geometry",
+    "layer_geometry",
+    "optimal_bits_per_key",
+    "optimal_hashes",
+]
+
+PAGE_BITS = 8 * 8168
+"""Bits in a page: two LMDB overflow pages (8,176 bytes) less an 8-byte checksum."""
+
+POSITIONS = 1 << 16
+"""Values of one position, a 16-bit field of the digest."""
+
+MIN_FPP = 1e-12
+MAX_FPP = 0.5
+
+BITS_TOLERANCE = 1.05
+"""How much more than the optimal number of bits fewer hashes may cost.
+
+Each hash costs time in every look-up, and near the optimum the curve is flat:
+5 % more bits save a quarter of the hashes.
+"""
+
+FIRST_SHARE = 0.9
+"""Share of p that the first layer may use; growth divides the rest."""
+
+TIGHTENING = 0.5
+"""Ratio r by which the share of each further layer shrinks (Almeida et al. 2007)."""
+
+GROWTH_FACTOR = 2
+"""Ratio s of the capacities of successive layers (Almeida et al. 2007)."""
+
+
+def check_capacity(value: object, name: str = "capacity") -> int:
+    """Return ``value`` as a number of keys, or raise :class:`SettingError`.
+
+    ``name`` is what the user calls it: the parameter or the setting.
+    """
+    number = _number(value)
+    if number is None or not number.is_integer() or number < 1:
+        raise SettingError(
+            f"{name} = {value!r}: expected a whole number of keys of at least 1,"
+            " such as 10_000_000"
+        )
+    # Not via float: whole numbers above 2**53 stay exact.
+    return value if isinstance(value, int) else int(number)
+
+
+def check_fpp(value: object, name: str = "fpp") -> float:
+    """Return ``value`` as a probability, or raise :class:`SettingError`."""
+    number = _number(value)
+    if number is None or not MIN_FPP <= number <= MAX_FPP:
+        raise SettingError(
+            f"{name} = {value!r}: expected a probability from {MIN_FPP:g} to"
+            f" {MAX_FPP:g}, such as 1e-6"
+        )
+    return number
+
+
+def _number(value: object) -> float | None:
+    """Read a finite number from a number or a text (``-s NAME=VALUE`` gives text)."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def optimal_bits_per_key(fpp: float) -> float:
+    """m/n of the classic filter: ``-ln p / (ln 2)**2``."""
+    return -math.log(fpp) / math.log(2) ** 2
+
+
+def optimal_hashes(fpp: float) -> float:
+    """K of the classic filter: ``-log2 p`` (not rounded)."""
+    return -math.log2(fpp)
+
+
+def bits_per_key(fpp: float, hashes: int) -> float:
+    """m/n of the classic filter when k is given: ``-k / ln(1 - p**(1/k))``."""
+    return -hashes / math.log1p(-(fpp ** (1 / hashes)))
+
+
+def choose_hashes(fpp: float) -> int:
+    """Return the fewest hashes that cost at most :data:`BITS_TOLERANCE` in bits."""
+    limit = BITS_TOLERANCE * optimal_bits_per_key(fpp)
+    hashes = 1
+    while bits_per_key(fpp, hashes) > limit:
+        hashes += 1
+    return hashes
+
+
+def page_rate(hashes: int, keys: float) -> float:
+    """False-positive rate of one page that holds ``keys`` keys."""
+    fill = -math.expm1(hashes * keys * math.log1p(-1 / POSITIONS))
+    beyond = 1 - PAGE_BITS / POSITIONS
+    return float(((1 - beyond) * fill + beyond) ** hashes)
+
+
+def false_positive_rate(hashes: int, pages: int, keys: float) -> float:
+    """Expected rate of a layer of ``pages`` pages that holds ``keys`` keys.
+
+    The mean of :func:`page_rate` over the number of keys per page, which is
+    binomial and here approximated by a normal distribution (41 points within
+    five standard deviations).
+    """
+    mean = keys / pages
+    deviation = math.sqrt(mean * (1 - 1 / pages))
+    if deviation == 0:
+        return page_rate(hashes, mean)
+    total = weights = 0.0
+    for step in range(-20, 21):
+        z = step / 4
+        weight = math.exp(-z * z / 2)
+        total += weight * page_rate(hashes, max(0.0, mean + z * deviation))
+        weights += weight
+    return total / weights
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """The shape of one layer.
+
+    ``capacity`` keys at ``fpp``, with ``hashes`` positions per key, spread over
+    ``pages`` pages of :data:`PAGE_BITS` bits.
+    """
+
+    capacity: int
+    fpp: float
+    hashes: int
+    pages: int
+
+    @property
+    def bits(self) -> int:
+        """m: bits in all pages together."""
+        return self.pages * PAGE_BITS
+
+    @property
+    def bits_per_key(self) -> float:
+        """m/n at capacity."""
+        return self.bits / self.capacity
+
+    def rate(self, keys: float) -> float:
+        """Return the expected false-positive rate with ``keys`` keys in it."""
+        return false_positive_rate(self.hashes, self.pages, keys)
+
+    def keys_for_fill(self, fill: float) -> float:
+        """Number of keys estimated from the share of bits that are set.
+
+        ``-m/k ln(1 - fill)`` (Swamidass and Baldi, 2007), with m the number of
+        positions that a key may pick, the always-set ones included.
+        """
+        if fill >= 1:
+            return math.inf
+        return -self.pages * POSITIONS / self.hashes * math.log1p(-fill)
+
+
+def geometry(capacity: int, fpp: float) -> Geometry:
+    """Return the smallest layer that holds ``capacity`` keys at ``fpp``."""
+    hashes = choose_hashes(fpp)
+    low = max(1, int(capacity * bits_per_key(fpp, hashes) / POSITIONS))
+    if false_positive_rate(hashes, low, capacity) <= fpp:
+        return Geometry(capacity, fpp, hashes, low)
+    high = low + 1
+    while false_positive_rate(hashes, high, capacity) > fpp:
+        low, high = high, high + max(1, high // 16)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if false_positive_rate(hashes, middle, capacity) > fpp:
+            low = middle
+        else:
+            high = middle
+    return Geometry(capacity, fpp, hashes, high)
+
+
+def layer_geometry(capacity: int, fpp: float, number: int) -> Geometry:
+    """Return layer ``number`` (0, 1, ...) of a filter that grows.
+
+    A key is called seen if any layer says so, so the layers' probabilities add
+    up. Layer 0 gets nine tenths of ``fpp``; layer i > 0 gets
+    ``fpp / 10 * 2**-i``. The sum stays below ``fpp`` however many there are
+    (Almeida, Baquero, Preguica and Hutchison, "Scalable Bloom filters", 2007,
+    with s = 2 and r = 1/2; their first layer would get half of ``fpp``, which
+    costs 1.4 bits a key in every filter, also in those that never grow).
+    """
+    share = FIRST_SHARE if number == 0 else (1 - FIRST_SHARE) * TIGHTENING**number
+    return geometry(capacity * GROWTH_FACTOR**number, fpp * share)
+
+
+def expected_loss(layers: list[tuple[Geometry, int]]) -> float:
+    """Expected number of new keys that were called seen so far.
+
+    ``layers`` lists each layer with the keys in it, oldest first. While a layer
+    fills, its rate rises; the loss is the integral of the whole filter's rate
+    over the keys added (Simpson's rule, 32 intervals per layer).
+    """
+    loss = older = 0.0
+    for shape, keys in layers:
+        total = 0.0
+        for step in range(33):
+            rate = min(0.999999, older + shape.rate(keys * step / 32))
+            weight = 1 if step in (0, 32) else 4 if step % 2 else 2
+            total += weight * rate / (1 - rate)
+        loss += keys * total / 96
+        older += shape.rate(keys)
+    return loss
