@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from bloomdupe import hashing, sizing
 from bloomdupe.contents import Contents, empty_record
@@ -33,16 +33,21 @@ MAX_PENDING = 10_000
 
 HASH_RANGE = 1 << 32
 
+CLOSED = "the filter is closed; open it again"
+
 # Bound once: the hot path calls them for every key.
 _digest = hashing.digest
 _page_hash = hashing.page_hash
 
 
-class _ClosedPages(list["bitarray | None"]):
-    """Stands in the place of a closed filter's pages."""
+class _Closed(list[Any]):
+    """Stands in the place of a closed filter's pages and layers."""
 
-    def __getitem__(self, number: object) -> Any:  # noqa: ANN401
-        raise StoreError("the filter is closed; open it again")
+    def __getitem__(self, number: object) -> NoReturn:
+        raise StoreError(CLOSED)
+
+    def __iter__(self) -> NoReturn:
+        raise StoreError(CLOSED)
 
 
 class BloomFilter:
@@ -70,6 +75,7 @@ class BloomFilter:
     __hash__ = None  # type: ignore[assignment]
 
     _pages: list[bitarray | None]
+    _newest_first: list[Layer]
 
     def __init__(
         self,
@@ -166,9 +172,7 @@ class BloomFilter:
             self._contents.checkpoint()
         finally:
             store.close()
-            self._pages = _ClosedPages()
-            for layer in self._contents.layers:
-                layer.pages = self._pages
+            self._pages = self._newest_first = _Closed()
 
     def __enter__(self) -> Self:
         return self
@@ -378,6 +382,11 @@ class BloomFilter:
     def key(self) -> bytes:
         """The secret; whoever knows it can make keys that collide."""
         return self.parameters.key
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the creator of the store called it (empty in memory)."""
+        return {} if self._store is None else dict(self._store.header["identity"])
 
     @property
     def notes(self) -> dict[str, Any]:

@@ -29,6 +29,7 @@ __all__ = [
     "MIN_FPP",
     "PAGE_BITS",
     "Geometry",
+    "affordable_fpp",
     "check_capacity",
     "check_fpp",
     "expected_loss",
@@ -36,6 +37,7 @@ __all__ = [
     "geometry",
     "layer_geometry",
     "optimal_bits_per_key",
+    "optimal_fpp",
     "optimal_hashes",
 ]
 
@@ -107,6 +109,11 @@ def optimal_bits_per_key(fpp: float) -> float:
     return -math.log(fpp) / math.log(2) ** 2
 
 
+def optimal_fpp(bits_per_key: float) -> float:
+    """P of the classic filter for m/n bits per key: ``exp(-m/n (ln 2)**2)``."""
+    return math.exp(-bits_per_key * math.log(2) ** 2)
+
+
 def optimal_hashes(fpp: float) -> float:
     """K of the classic filter: ``-log2 p`` (not rounded)."""
     return -math.log2(fpp)
@@ -126,9 +133,14 @@ def choose_hashes(fpp: float) -> int:
     return hashes
 
 
+def page_fill(hashes: int, keys: float) -> float:
+    """Expected share of the bits of a page that ``keys`` keys set."""
+    return -math.expm1(hashes * keys * math.log1p(-1 / POSITIONS))
+
+
 def page_rate(hashes: int, keys: float) -> float:
     """False-positive rate of one page that holds ``keys`` keys."""
-    fill = -math.expm1(hashes * keys * math.log1p(-1 / POSITIONS))
+    fill = page_fill(hashes, keys)
     beyond = 1 - PAGE_BITS / POSITIONS
     return float(((1 - beyond) * fill + beyond) ** hashes)
 
@@ -180,6 +192,10 @@ class Geometry:
         """Return the expected false-positive rate with ``keys`` keys in it."""
         return false_positive_rate(self.hashes, self.pages, keys)
 
+    def fill(self, keys: float) -> float:
+        """Return the expected share of bits that ``keys`` keys set."""
+        return page_fill(self.hashes, keys / self.pages)
+
     def keys_for_fill(self, fill: float) -> float:
         """Number of keys estimated from the share of bits that are set.
 
@@ -221,6 +237,23 @@ def layer_geometry(capacity: int, fpp: float, number: int) -> Geometry:
     """
     share = FIRST_SHARE if number == 0 else (1 - FIRST_SHARE) * TIGHTENING**number
     return geometry(capacity * GROWTH_FACTOR**number, fpp * share)
+
+
+def affordable_fpp(capacity: int, bits: float) -> float | None:
+    """Return the least fpp whose first layer takes at most ``bits`` per key.
+
+    None if even :data:`MAX_FPP` takes more.
+    """
+    if layer_geometry(capacity, MAX_FPP, 0).bits_per_key > bits:
+        return None
+    low, high = math.log(MIN_FPP), math.log(MAX_FPP)
+    for _ in range(50):
+        middle = (low + high) / 2
+        if layer_geometry(capacity, math.exp(middle), 0).bits_per_key > bits:
+            low = middle
+        else:
+            high = middle
+    return min(MAX_FPP, math.exp(high))
 
 
 def expected_loss(layers: list[tuple[Geometry, int]]) -> float:

@@ -73,7 +73,9 @@ class Store:
         if not readonly:
             self._lock = _lock_owner(path)
         try:
-            self._env = _environment(path, readonly=readonly)
+            # LMDB's own lock file is in use from the first owner on.
+            locked = (path / OWNER).exists()
+            self._env = _environment(path, readonly=readonly, lock=locked)
             try:
                 self._databases = self._open_databases()
                 self.header = self._read_header()
@@ -139,9 +141,9 @@ class Store:
                 _sync_directory(path.parent)
             finally:
                 os.close(lock)
+        except StoreError:
+            raise
         except (OSError, lmdb.Error) as error:
-            if isinstance(error, StoreError):
-                raise
             raise StoreError(
                 f"cannot create a store at {path}: {error}{_space(path)}"
             ) from error
@@ -157,13 +159,18 @@ class Store:
         if not cls.exists(path):
             raise StoreError(f"{path}: there is no bloomdupe store")
         try:
+            if not (path / OWNER).exists():
+                # Not opened by us so far: look before leaving files in it.
+                cls(path, readonly=True).close()
             return cls(path, readonly=readonly)
+        except StoreError:
+            raise
         except lmdb.InvalidError as error:
             raise StoreDamagedError(
                 f"{path / DATA} is not an LMDB file of version 0.9: {error};"
                 " restore the store from a backup, or move it away to start anew"
             ) from error
-        except lmdb.Error as error:
+        except (OSError, lmdb.Error) as error:
             raise StoreError(f"cannot open the store {path}: {error}") from error
 
     def close(self) -> None:
@@ -294,7 +301,7 @@ class Store:
             (building / DATA).replace(self.path / DATA)
             _sync_directory(self.path)
             building.rmdir()
-            self._env = _environment(self.path, readonly=False)
+            self._env = _environment(self.path)
             self._databases = self._open_databases()
         except (OSError, lmdb.Error) as error:
             raise StoreError(
@@ -302,12 +309,15 @@ class Store:
             ) from error
 
 
-def _environment(path: Path, *, readonly: bool) -> lmdb.Environment:
+def _environment(
+    path: Path, *, readonly: bool = False, lock: bool = True
+) -> lmdb.Environment:
     size = (path / DATA).stat().st_size if (path / DATA).exists() else 0
     return lmdb.open(
         str(path),
         map_size=max(MAP_BYTES, 2 * size),
         readonly=readonly,
+        lock=lock,
         # Pages are read at random: reading ahead would fetch what nobody asked for.
         readahead=False,
         max_dbs=len(DATABASES) + 4,
@@ -318,7 +328,7 @@ def _environment(path: Path, *, readonly: bool) -> lmdb.Environment:
 
 def _build(building: Path, records: dict[str, dict[str, Any]]) -> None:
     """Fill a new environment and close it."""
-    env = _environment(building, readonly=False)
+    env = _environment(building)
     try:
         databases = {name: env.open_db(name) for name in DATABASES}
         with env.begin(write=True) as txn:
