@@ -6,6 +6,7 @@ durable. Nothing that was acknowledged may be missing, and the store must open.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import subprocess
 import sys
@@ -76,10 +77,8 @@ def test_killed_while_creating(tmp_path: Path) -> None:
         )
         assert child.stdout is not None
         child.stdout.readline()  # imports are done, creation begins
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(rng.uniform(0, 0.02))
-        except subprocess.TimeoutExpired:
-            pass
         child.kill()
         child.communicate()
         with BloomFilter.open(path, 20_000, 1e-6) as seen:

@@ -1,0 +1,1 @@
+"""The Scrapy commands of this project: ``crawl``, which replaces Scrapy's own."""

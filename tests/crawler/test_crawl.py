@@ -1,0 +1,234 @@
+"""What a crawl does, judged by the log of the server and by the items written."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+import scrapy
+from harness import (
+    STOCK,
+    page_server,
+    read_items,
+    read_log,
+    sample_process,
+    statuses,
+    wait_for,
+)
+
+from crawler.sample_site import SampleJob, SampleSite
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from harness import Project, SampleProcess
+
+ROBOTS = (200, "/robots.txt")
+START = (200, "/")
+
+
+def test_a_crawl_fetches_every_page_once(
+    project: Project, sample: SampleProcess
+) -> None:
+    code, log = project.crawl("-a", f"url={sample.url}")
+    assert code == 0, log
+    assert sample.requests() == sample.site.expected_requests()
+    items = read_items(project.folder / sample.folder / "items.jsonl")
+    assert statuses(items) == sample.site.expected_pages(sample.url)
+    assert f"Job {sample.folder}: finished; 100 pages so far, items in " in log
+
+
+def test_a_finished_crawl_run_again_fetches_nothing_but_its_start(
+    project: Project, sample: SampleProcess
+) -> None:
+    for _ in range(2):
+        code, log = project.crawl("-a", f"url={sample.url}")
+        assert code == 0, log
+    surplus = sample.requests() - sample.site.expected_requests()
+    assert surplus - Counter([START, ROBOTS]) == Counter()
+
+
+def test_a_crawl_works_with_scrapys_own_dupefilter(
+    project: Project, sample: SampleProcess
+) -> None:
+    code, log = project.crawl("-a", f"url={sample.url}", *STOCK)
+    assert code == 0, log
+    again = Counter([START])  # it does not mark start requests
+    assert sample.requests() == sample.site.expected_requests() + again
+
+
+@pytest.mark.parametrize("settings", [(), STOCK], ids=["bloomdupe", "stock"])
+def test_a_crawl_that_is_interrupted_goes_on(
+    project: Project, tmp_path: Path, settings: tuple[str, ...]
+) -> None:
+    with sample_process(tmp_path, pages=200, delay=0.01) as server:
+        args = ("-a", f"url={server.url}", *settings)
+        process = project.start(*args)
+        wait_for(lambda: server.requests().total() > 100, process)
+        process.send_signal(signal.SIGINT)
+        _, log = process.communicate()
+        assert process.returncode == 0, log
+        assert "not finished (shutdown)" in log
+        assert f"go on with: scrapy crawl site -a url={server.url}" in log
+        before = server.requests()
+        assert before.total() < 180, "it stopped too late to tell anything"
+
+        code, log = project.crawl(*args)
+        assert code == 0, log
+        surplus = server.requests()
+        surplus.subtract(server.site.expected_requests())
+        expected = {ROBOTS: 1}  # once in each run
+        if settings:
+            # Scrapy's dupefilter: at each start, and for the links to it.
+            surplus.pop(START)
+        assert {request: n for request, n in surplus.items() if n} == expected
+        if not settings:
+            items = read_items(project.folder / server.folder / "items.jsonl")
+            assert statuses(items) == server.site.expected_pages(server.url)
+
+
+def test_the_embedded_site_is_crawled_interrupted_and_crawled_to_its_end(
+    project: Project,
+) -> None:
+    folder = project.folder / "crawls/sample"
+    access = folder / "sample-site.log"
+    process = project.start()
+    wait_for(lambda: read_log(access).total() > 1000, process)
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+    code, log = project.crawl()
+    assert code == 0, log
+    assert "Job crawls/sample: finished; 2000 pages so far" in log
+    site = SampleSite()
+    assert read_log(access) == site.expected_requests() + Counter([ROBOTS])
+    items = read_items(folder / "items.jsonl")
+    port = (folder / "sample-site.port").read_text().strip()
+    assert statuses(items) == site.expected_pages(f"http://localhost:{port}/")
+
+
+def test_a_killed_crawl_does_not_block_the_address_of_the_embedded_site(
+    project: Project,
+) -> None:
+    folder = project.folder / "crawls/sample"
+    process = project.start()
+    wait_for(lambda: read_log(folder / "sample-site.log").total() > 20, process)
+    process.kill()
+    process.communicate()
+    job = SampleJob.claim(folder)
+    job.stop()
+    port = (folder / "sample-site.port").read_text().strip()
+    assert job.url == f"http://localhost:{port}/"
+
+
+def test_max_pages_counts_over_the_whole_job_and_loses_nothing(
+    project: Project, sample: SampleProcess
+) -> None:
+    items = project.folder / sample.folder / "items.jsonl"
+    url = f"url={sample.url}"
+    fetched: Counter[tuple[int, str]] = Counter()
+    for _ in range(2):
+        code, log = project.crawl("-a", url, "-a", "max_pages=30")
+        assert code == 0, log
+        assert "not finished (max_pages); 30 pages so far" in log
+        assert len(read_items(items)) == 30
+        fetched = fetched or sample.requests()
+    # In older versions CloseSpider in start() does not stop the requests that wait.
+    if scrapy.version_info >= (2, 19):
+        assert sample.requests() - fetched - Counter([ROBOTS]) == Counter()
+    code, log = project.crawl("-a", url, "-a", "max_pages=1000")
+    assert code == 0, log
+    assert statuses(read_items(items)) == sample.site.expected_pages(sample.url)
+    # Fetched twice at most what was on its way when the number was reached.
+    surplus = sample.requests() - sample.site.expected_requests()
+    surplus.pop(ROBOTS)
+    assert surplus.total() <= 16  # 8 in the downloader, others in the scraper
+
+
+def test_allow_and_deny_choose_links_and_redirects(
+    project: Project, sample: SampleProcess
+) -> None:
+    options = ("-a", "allow=/(page|old|new|private)/", "-a", "deny=/(new|page/1.)")
+    code, log = project.crawl("-a", f"url={sample.url}", *options)
+    assert code == 0, log
+    paths = {path for _, path in sample.requests()}
+    assert {"/", "/robots.txt", "/page/1", "/old/0"} < paths
+    assert {path.split("/")[1] for path in paths} == {"", "robots.txt", "page", "old"}
+    assert "/page/10" not in paths
+
+
+def test_other_hosts_are_followed_only_if_named(
+    project: Project, sample: SampleProcess
+) -> None:
+    other = sample.url.removeprefix("http://").rstrip("/")
+    pages = {"/": f"<a href='{sample.url}files/0.txt'>x</a><a href='/ok'>x</a>"}
+    with page_server(pages | {"/ok": "ok"}) as (base, requested):
+        job = "127.0.0.1~" + base.rpartition(":")[2]
+        code, log = project.crawl("-a", f"url={base}/")
+        assert code == 0, log
+        assert sorted(requested) == ["/", "/ok", "/robots.txt"]
+        assert not sample.requests()
+        code, log = project.crawl(
+            "-a", f"url={base}/", "-a", f"hosts={other}", "-s", "JOBDIR=with hosts"
+        )
+        assert code == 0, log
+        assert (200, "/files/0.txt") in sample.requests()
+    assert project.jobs()[:2] == ["crawls", f"crawls/{job}"]
+    assert (project.folder / "with hosts/items.jsonl").exists()
+
+
+def test_a_page_is_described(project: Project) -> None:
+    pages = {
+        "/": "<title> The\n start\u00e9 </title><a href='/next'>x</a>",
+        "/next": "-> /end",
+        "/end": "",
+    }
+    with page_server(pages) as (base, _):
+        code, log = project.crawl("-a", f"url={base}/", "-O", "out.jsonl")
+    assert code == 0, log
+    start, end = read_items(project.folder / "out.jsonl")
+    assert not list((project.folder / "crawls").glob("*/items.jsonl"))
+    assert start["url"] == f"{base}/"
+    assert start["title"] == "The start\u00e9"
+    assert (start["depth"], start["referrer"]) == (0, None)
+    assert start["length"] == len(pages["/"].encode())
+    assert start["content_type"] == "text/html; charset=utf-8"
+    assert start["time"].endswith("+00:00")
+    assert (end["url"], end["title"]) == (f"{base}/end", "")
+    assert (end["depth"], end["status"]) == (1, 200)
+
+
+def test_a_start_page_on_another_host_is_told(project: Project) -> None:
+    with (
+        page_server({"/": "x"}) as (there, _),
+        page_server({"/": f"-> {there}/"}) as (
+            here,
+            _,
+        ),
+    ):
+        code, log = project.crawl("-a", f"url={here}/")
+    assert code == 0
+    assert f"add -a hosts={there.removeprefix('http://')}" in log
+
+
+def test_a_crawl_whose_start_page_fails_has_failed_and_says_so_again(
+    project: Project,
+) -> None:
+    with page_server({}) as (base, _):
+        for _ in range(2):
+            code, log = project.crawl("-a", f"url={base}/")
+            assert code == 1
+            assert "not finished (start_failed)" in log
+            assert "remove the folder crawls/" in log
+    code, log = project.crawl("-a", f"url={base}/", "-s", "JOBDIR=other")
+    assert code == 1
+    assert f"Start page failed: {base}/: " in log
+
+
+def test_a_page_that_fails_does_not_stop_the_others(project: Project) -> None:
+    pages = {"/": "<a href='/bad'>x</a><a href='/ok'>x</a>", "/bad": "-> /bad"}
+    with page_server(pages | {"/ok": "ok"}) as (base, requested):
+        code, log = project.crawl("-a", f"url={base}/")
+    assert code == 0, log
+    assert "/ok" in requested

@@ -1,0 +1,32 @@
+"""What cannot be crawled is refused in one line, and nothing is written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from harness import Project
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("-a", "url=example.com"), "did you mean https://example.com/ ?"),
+        (("-a", "url=http://no-such-host.invalid/"), "no-such-host.invalid is unknown"),
+        (("-a", "urls=http://localhost/"), "there is no option -a urls"),
+        (("-a", "url=http://localhost/", "-a", "deny=("), "is not a regular"),
+        (("-a", "max_pages=0"), "-a max_pages=0 is not a number of pages"),
+        (("-s", "JOBDIR=scrapy.cfg"), "JOBDIR scrapy.cfg is not a folder"),
+        (("-s", "JOBDIR=crawler"), "JOBDIR crawler holds another job"),
+    ],
+)
+def test_bad_input(project: Project, args: tuple[str, ...], message: str) -> None:
+    code, log = project.crawl(*args)
+    assert code == 2
+    (error,) = (line for line in log.splitlines() if "error:" in line)
+    assert message in error
+    assert "Traceback" not in log
+    assert "Spider closed" not in log
+    assert project.jobs() == []

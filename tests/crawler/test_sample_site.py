@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import socket
+from collections import Counter
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin
+
+import pytest
+from scrapy import Request
+from scrapy.exceptions import UsageError
+from scrapy.http import HtmlResponse
+from scrapy.utils.request import fingerprint
+
+from crawler.links import extract_links
+from crawler.sample_site import SampleJob, SampleSite, canonical_path, open_port
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BASE = "http://localhost:8000/"
+
+
+def html_pages(site: SampleSite) -> list[str]:
+    return [
+        url.removeprefix("http://localhost:8000")
+        for url, status in site.expected_pages(BASE).items()
+        if status == 200 and site.answer(url).data is None
+    ]
+
+
+@pytest.mark.parametrize("pages", [50, 51, 79, 80, 199, 200, 399, 400, 2000])
+def test_has_as_many_pages_as_asked_for(pages: int) -> None:
+    assert len(SampleSite(pages).expected_pages(BASE)) == pages
+
+
+def test_is_not_smaller_than_one_of_each_kind() -> None:
+    with pytest.raises(ValueError, match="at least 50"):
+        SampleSite(49)
+
+
+def test_is_the_same_whenever_it_is_made() -> None:
+    one, two = SampleSite(300), SampleSite(300)
+    for path in html_pages(one):
+        assert one.answer(path).body("h:1") == two.answer(path).body("h:1")
+    assert one.expected_requests() == two.expected_requests()
+
+
+def test_every_spelling_of_a_link_has_the_fingerprint_of_its_target() -> None:
+    site = SampleSite(300)
+    checked: Counter[str] = Counter()
+    for path in html_pages(site):
+        if path in ("/odd/", "/docs/"):  # those are looked at below
+            continue
+        for link in site.answer(path).links:
+            href = link.href.replace("{host}", "localhost:8000")
+            href = href.replace("{HOST}", "LOCALHOST:8000")
+            assert link.target is not None
+            spelled = Request(urljoin(urljoin(BASE, path), href))
+            target = Request(urljoin(BASE, link.target))
+            assert fingerprint(spelled) == fingerprint(target), link
+            checked[link.href.partition(link.target[1:4] or "/")[0]] += 1
+    assert min(checked["HTTP://{HOST}/"], checked["//{host}/"]) > 10
+
+
+@pytest.mark.parametrize("path", ["/odd/", "/docs/"])
+def test_the_links_of_difficult_pages_are_those_that_are_declared(path: str) -> None:
+    answer = SampleSite().answer(path)
+    response = HtmlResponse(
+        urljoin(BASE, path), body=answer.body("localhost:8000"), encoding="utf-8"
+    )
+    found = {
+        canonical_path(url) for url in extract_links(response) if url.startswith(BASE)
+    }
+    expected = {link.target for link in answer.links} - {None}
+    assert found == expected | ({"/odd/area"} if path == "/odd/" else set())
+
+
+def test_what_is_expected_has_every_difficulty() -> None:
+    site = SampleSite(100)
+    requests = site.expected_requests()
+    paths = {path for _, path in requests}
+    for path in ("/", "/home", "/new/0", "/chain/0/end", "/files/0.png", "/odd/after"):
+        assert path in paths
+    assert not [path for path in paths if path.startswith(("/trap", "/private"))]
+    assert requests[500, "/flaky/0"] == requests[200, "/flaky/0"] == 1
+    assert requests[500, "/broken"] == 3
+    assert site.expected_pages(BASE)[BASE + "missing/0"] == 404
+
+
+def test_a_job_keeps_its_address(tmp_path: Path) -> None:
+    first = SampleJob.claim(tmp_path / "job")
+    first.stop()
+    second = SampleJob.claim(tmp_path / "job")
+    second.stop()
+    assert first.url == second.url
+
+
+def test_a_job_does_not_go_on_while_its_port_is_taken(tmp_path: Path) -> None:
+    SampleJob.claim(tmp_path).stop()
+    file = tmp_path / "sample-site.port"
+    with open_port(int(file.read_text())) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=rf"{port}.*sample-site\.port"):
+            SampleJob.claim(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["", "x", "0", "65536", "-1", "80\n80"])
+def test_a_damaged_port_file_is_refused_and_kept(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "sample-site.port"
+    file.write_text(content)
+    with pytest.raises(UsageError, match=r"sample-site\.port is damaged"):
+        SampleJob.claim(tmp_path)
+    assert file.read_text() == content
+
+
+def test_another_jobs_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "requests.seen").touch()
+    with pytest.raises(UsageError, match="holds another job"):
+        SampleJob.claim(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["requests.seen"]
+
+
+def test_a_job_that_died_while_it_noted_its_port_starts_anew(tmp_path: Path) -> None:
+    (tmp_path / "sample-site.port.part").touch()
+    SampleJob.claim(tmp_path).stop()
+    assert [path.name for path in tmp_path.iterdir()] == ["sample-site.port"]
+
+
+def test_a_port_is_free_again_right_after_a_connection_was_cut() -> None:
+    with open_port(0) as listening:
+        port = listening.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)):
+            accepted, _ = listening.accept()
+            accepted.close()  # first, as a killed server: this side waits
+    open_port(port).close()
