@@ -6,7 +6,6 @@ characters, loses the whole page if the base is broken, and collects each link's
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 from urllib.parse import urldefrag, urljoin
 
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
     from scrapy.http import HtmlResponse
 
 __all__ = ["extract_links"]
-
-_BEFORE_QUERY = re.compile(r"[^?#]*")
-
 
 def extract_links(response: HtmlResponse) -> Iterator[str]:
     """Yield the absolute URL of every ``<a href>`` and ``<area href>``, each once.
@@ -50,8 +46,9 @@ def _base_url(response: HtmlResponse) -> str:
 
 def _absolute(base: str, href: str, encoding: str) -> str | None:
     try:
-        # To browsers and the URL standard a backslash in a path is a slash.
-        href = _BEFORE_QUERY.sub(_slashes, strip_html5_whitespace(href), count=1)
+        # Escaped, as RFC 3986 has it. Browsers read it as a slash in paths; the server
+        # that wrote the link decides what it finds there.
+        href = strip_html5_whitespace(href).replace("\\", "%5C")
         url = urljoin(base, href)
         try:
             url = safe_url_string(url, encoding)
@@ -60,7 +57,3 @@ def _absolute(base: str, href: str, encoding: str) -> str | None:
         return urldefrag(url).url
     except ValueError:  # such as http://[bad, or a port of 99999
         return None
-
-
-def _slashes(match: re.Match[str]) -> str:
-    return match[0].replace("\\", "/")
