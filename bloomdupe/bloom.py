@@ -128,12 +128,12 @@ class BloomFilter:
         ``readonly`` looks at the last checkpoint, also while another process
         writes.
         """
-        directory = Path(path)
-        given = {"capacity": capacity, "fpp": fpp, "confirm": confirm, "key": key}
+        check_growth(growth)
         asked = Parameters.checked(
             1 if capacity is None else capacity, fpp, confirm, key
         )
-        check_growth(growth)
+        given = {"capacity": capacity, "fpp": fpp, "confirm": confirm, "key": key}
+        directory = Path(path)
         if Store.exists(directory):
             store = Store.open(directory, readonly=readonly)
         elif readonly or capacity is None:
@@ -150,9 +150,7 @@ class BloomFilter:
         try:
             found = Parameters.from_header(store.header, directory)
             wanted = {
-                name: vars(asked)[name]
-                for name, value in given.items()
-                if value is not None
+                name: vars(asked)[name] for name in given if given[name] is not None
             }
             check_same(directory, vars(found), wanted)
             check_same(directory, store.header["identity"], identity or {})

@@ -4,40 +4,27 @@ from __future__ import annotations
 
 import logging
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scrapy import signals
 from scrapy.dupefilters import BaseDupeFilter
 from scrapy.exceptions import IgnoreRequest
-from scrapy.utils.python import global_object_name
 from scrapy.utils.request import referer_str
 
-from bloomdupe.bloom import BloomFilter
-from bloomdupe.errors import StoreMismatchError
-from bloomdupe.settings import JobSettings
+from bloomdupe.job import Job
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from scrapy.statscollectors import StatsCollector
     from scrapy.utils.request import RequestFingerprinterProtocol
     from typing_extensions import Self
 
+    from bloomdupe.bloom import BloomFilter
+
 __all__ = ["BloomDupeFilter"]
 
 logger = logging.getLogger(__name__)
-
-SETTING_OF = {
-    "capacity": "BLOOMDUPE_EXPECTED_URLS",
-    "fpp": "BLOOMDUPE_FPP",
-    "confirm": "BLOOMDUPE_CONFIRM",
-    "exact_urls": "BLOOMDUPE_EXACT_URLS",
-    "fingerprinter": "REQUEST_FINGERPRINTER_CLASS",
-    "spider": "JOBDIR",
-}
-"""What the user calls the parameters of a store."""
 
 
 class BloomDupeFilter(BaseDupeFilter):
@@ -54,16 +41,15 @@ class BloomDupeFilter(BaseDupeFilter):
 
     def __init__(
         self,
-        settings: JobSettings,
+        job: Job,
         fingerprinter: RequestFingerprinterProtocol,
-        identity: dict[str, Any],
         stats: StatsCollector,
     ) -> None:
-        self._settings = settings
+        self._job = job
         self._fingerprint = fingerprinter.fingerprint
-        self._identity = identity
         self._stats = stats
-        self._interval = settings.checkpoint_interval
+        self._exact_urls = job.settings.exact_urls
+        self._interval = job.settings.checkpoint_interval
         self._due = 0.0
         self._filter: BloomFilter | None = None
         self._skip_starts = False
@@ -75,14 +61,8 @@ class BloomDupeFilter(BaseDupeFilter):
         if crawler.spider is None:
             raise RuntimeError("the crawler has no spider yet")
         filter_ = cls(
-            JobSettings.read(crawler.settings),
+            Job.of(crawler.spider, crawler.settings),
             crawler.request_fingerprinter,
-            {
-                "spider": crawler.spider.name,
-                "fingerprinter": global_object_name(
-                    type(crawler.request_fingerprinter)
-                ),
-            },
             crawler.stats,
         )
         crawler.signals.connect(filter_._scheduled, signals.request_scheduled)
@@ -90,40 +70,11 @@ class BloomDupeFilter(BaseDupeFilter):
 
     def open(self) -> None:
         """Open or create the store; raises what :meth:`BloomFilter.open` raises."""
-        settings = self._settings
-        if settings.directory is None:
-            self._filter = BloomFilter(
-                settings.capacity,
-                settings.fpp,
-                growth=settings.growth,
-                confirm=settings.confirm,
-            )
-        else:
-            self._filter = self._open_store(settings.directory)
+        self._filter = self._job.open_filter()
+        if self._job.settings.directory is not None:
             self._take_up(self._filter)
         self._due = monotonic() + self._interval
         self._log_opened(self._filter)
-
-    def _open_store(self, directory: Path) -> BloomFilter:
-        settings = self._settings
-        exact_urls = [regex.pattern for regex in settings.exact_urls]
-        try:
-            return BloomFilter.open(
-                directory,
-                settings.capacity,
-                settings.fpp,
-                growth=settings.growth,
-                confirm=settings.confirm,
-                identity={**self._identity, "exact_urls": exact_urls},
-            )
-        except StoreMismatchError as error:
-            if error.parameter not in SETTING_OF:
-                raise
-            raise StoreMismatchError(
-                f"{error}: set {SETTING_OF[error.parameter]} back, or give the new"
-                " crawl another JOBDIR",
-                error.parameter,
-            ) from error
 
     def _take_up(self, filter_: BloomFilter) -> None:
         """See how the last run of the job ended, and note that another one is on."""
@@ -134,7 +85,7 @@ class BloomDupeFilter(BaseDupeFilter):
                 " scheduler keeps no account of pending requests then: pages that"
                 " were waiting may be missing, and their URLs count as seen. To be"
                 " sure of every page, move the job directory away and start anew.",
-                {"directory": self._settings.directory},
+                {"directory": self._job.settings.directory},
             )
         # After a kill the queue is lost, and the start page is all there is.
         self._skip_starts = last not in (None, "open", "finished")
@@ -175,7 +126,7 @@ class BloomDupeFilter(BaseDupeFilter):
         return seen
 
     def _mark(self, request: Request) -> bool:
-        exact = any(regex.search(request.url) for regex in self._settings.exact_urls)
+        exact = any(regex.search(request.url) for regex in self._exact_urls)
         return self._opened.add(self._fingerprint(request), exact=exact)
 
     @property
@@ -206,13 +157,13 @@ class BloomDupeFilter(BaseDupeFilter):
                 "fpp": parameters.fpp,
                 "megabytes": parameters.geometry(0).bits / 8e6,
                 "seen": len(filter_),
-                "place": self._settings.directory or "in memory: no JOBDIR is set",
+                "place": self._job.settings.directory or "in memory: no JOBDIR is set",
             },
         )
 
     def log(self, request: Request, spider: Spider) -> None:
         """Log and count a request that was dropped, as Scrapy's own filter does."""
-        if self._settings.debug:
+        if self._job.settings.debug:
             logger.debug(
                 "Filtered duplicate request: %(request)s (referer: %(referer)s)",
                 {"request": request, "referer": referer_str(request)},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,6 +74,11 @@ def _directory(jobdir: object) -> Path | None:
             if not place.is_dir():
                 raise SettingError(
                     f"JOBDIR = {str(jobdir)!r}: {place} is a file; name a directory"
+                )
+            if not os.access(place, os.W_OK | os.X_OK):
+                raise SettingError(
+                    f"JOBDIR = {str(jobdir)!r}: {place} is not writable; change its"
+                    " permissions or name another directory"
                 )
             break
     return path / "bloomdupe"

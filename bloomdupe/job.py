@@ -1,0 +1,116 @@
+"""Job: a crawl that may take several runs, and the store that belongs to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from scrapy.utils.misc import load_object
+from scrapy.utils.python import global_object_name
+
+from bloomdupe.bloom import BloomFilter
+from bloomdupe.errors import StoreMismatchError
+from bloomdupe.parameters import Parameters, check_same
+from bloomdupe.settings import JobSettings
+from bloomdupe.storage import Store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from scrapy import Spider
+    from scrapy.settings import BaseSettings
+
+__all__ = ["Job"]
+
+SETTING_OF = {
+    "capacity": "BLOOMDUPE_EXPECTED_URLS",
+    "fpp": "BLOOMDUPE_FPP",
+    "confirm": "BLOOMDUPE_CONFIRM",
+    "exact_urls": "BLOOMDUPE_EXACT_URLS",
+    "fingerprinter": "REQUEST_FINGERPRINTER_CLASS",
+    "spider": "JOBDIR",
+}
+"""What the user calls the parameters of a store."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """Settings and identity of a crawl. All its runs must agree on them."""
+
+    settings: JobSettings
+    spider: str
+    fingerprinter: str
+
+    @classmethod
+    def of(cls, spider: Spider, settings: BaseSettings) -> Job:
+        """Read the job of a spider; raise :class:`SettingError` for a bad setting."""
+        fingerprinter = load_object(settings["REQUEST_FINGERPRINTER_CLASS"])
+        return cls(
+            JobSettings.read(settings), spider.name, global_object_name(fingerprinter)
+        )
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the store says of the job besides the filter's parameters."""
+        return {
+            "spider": self.spider,
+            "fingerprinter": self.fingerprinter,
+            "exact_urls": [regex.pattern for regex in self.settings.exact_urls],
+        }
+
+    def open_filter(self) -> BloomFilter:
+        """Open or create the filter, in memory if there is no JOBDIR."""
+        settings = self.settings
+        if settings.directory is None:
+            return BloomFilter(
+                settings.capacity,
+                settings.fpp,
+                growth=settings.growth,
+                confirm=settings.confirm,
+            )
+        self.check_store()
+        return BloomFilter.open(
+            settings.directory,
+            settings.capacity,
+            settings.fpp,
+            growth=settings.growth,
+            confirm=settings.confirm,
+            identity=self.identity,
+        )
+
+    def check_store(self) -> None:
+        """Refuse the store of another job, or one in use, before anything is written.
+
+        Quick however much the store holds. No store at all is fine.
+        """
+        directory = self.settings.directory
+        if directory is None or not Store.exists(directory):
+            return
+        store = Store.open(directory)
+        try:
+            self._check_header(directory, store.header)
+        finally:
+            store.close()
+
+    def _check_header(self, directory: Path, header: dict[str, Any]) -> None:
+        settings = self.settings
+        found = {
+            **vars(Parameters.from_header(header, directory)),
+            **header["identity"],
+        }
+        wanted = {
+            **self.identity,
+            "capacity": settings.capacity,
+            "fpp": settings.fpp,
+            "confirm": settings.confirm,
+        }
+        try:
+            check_same(directory, found, wanted)
+        except StoreMismatchError as error:
+            name = error.parameter
+            raise StoreMismatchError(
+                f"JOBDIR: {directory} was made with {name} = {found.get(name)!r}, now"
+                f" it is {wanted[name]!r}: set {SETTING_OF[name]} back, or give the new"
+                " crawl another JOBDIR",
+                name,
+            ) from error
