@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import http.server
 import json
-import re
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from contextlib import contextmanager
@@ -20,7 +17,7 @@ from w3lib.url import canonicalize_url
 from crawler.sample_site import SampleSite, canonical_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).parents[2]
 STOCK = ("-s", "ADDONS={}", "-s", "DUPEFILTER_CLASS=scrapy.dupefilters.RFPDupeFilter")
@@ -122,41 +119,3 @@ def sample_process(
             yield SampleProcess(process.stdout.readline().strip(), log, pages)
         finally:
             process.terminate()
-
-
-@contextmanager
-def page_server(pages: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:
-    """Serve a few pages; a page ``-> URL`` redirects. Yields URL and paths requested.
-
-    In the pages ``{base}`` stands for the URL of the server, without last slash.
-    """
-    requested: list[str] = []
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            requested.append(self.path)
-            page = pages.get(self.path)
-            redirect = re.fullmatch(r"-> (.*)", page or "")
-            if redirect:
-                self.send_response(302)
-                self.send_header("Location", redirect[1])
-            else:
-                self.send_response(404 if page is None else 200)
-                self.send_header("Content-Type", "text/html; charset=utf-8")
-            body = (page or "").encode()
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *args: object) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}", requested
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

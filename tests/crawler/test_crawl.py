@@ -10,13 +10,13 @@ import pytest
 import scrapy
 from harness import (
     STOCK,
-    page_server,
     read_items,
     read_log,
     sample_process,
     statuses,
     wait_for,
 )
+from page_server import page_server
 
 from crawler.sample_site import SampleJob, SampleSite
 
