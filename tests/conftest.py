@@ -3,22 +3,9 @@
 from __future__ import annotations
 
 import lzma
-import os
-from pathlib import Path
 
 import pytest
-
-REPOSITORY = Path(__file__).resolve().parent.parent
-SHARED = REPOSITORY.parent / "shared"
-
-
-def needs(path: Path, reason: str) -> Path:
-    """Return a path, or skip the test without it (in CI: fail)."""
-    if not path.exists():
-        if os.environ.get("BLOOMDUPE_TEST_EVERYTHING"):
-            pytest.fail(f"{reason}: {path} is missing")
-        pytest.skip(f"{reason}: {path} is missing")
-    return path
+from shared_data import SHARED, needs
 
 
 @pytest.fixture(scope="session")
