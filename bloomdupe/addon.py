@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bloomdupe.errors import BloomDupeError
 from bloomdupe.job import Job
 
 if TYPE_CHECKING:
@@ -34,5 +35,13 @@ class Addon:
     def update_settings(self, settings: BaseSettings) -> None:
         """Change the settings; called by Scrapy."""
         settings.set("DUPEFILTER_CLASS", "bloomdupe.BloomDupeFilter", "addon")
-        if self._crawler.spider is not None:
-            Job.of(self._crawler.spider, settings).check_store()
+        spider = self._crawler.spider
+        if spider is None:
+            return
+        try:
+            Job.of(spider, settings).check_store()
+        except BloomDupeError:
+            # Without this, `scrapy crawl` exits with 0 before Scrapy 2.19: it takes
+            # a crawler that has its spider for one that started.
+            self._crawler.spider = None
+            raise

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
@@ -65,6 +65,7 @@ class Crawl:
     folder: Path
     base: str
     requested: list[str]
+    processes: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def start(self, *settings: str, spider: str = "follow") -> subprocess.Popen[str]:
         code = (
@@ -78,13 +79,15 @@ class Crawl:
         )
         values = ['ADDONS={"bloomdupe.Addon": 500}', "TELNETCONSOLE_ENABLED=0"]
         values += ["REMOTE_CONTROL_ENABLED=0", "CONCURRENT_REQUESTS=1", *settings]
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-c", code, spider, f"{self.base}/", *values],
             cwd=self.folder,
             env={**os.environ, "PYTHONPATH": str(self.folder)},
             stderr=subprocess.PIPE,
             text=True,
         )
+        self.processes.append(process)
+        return process
 
     def run(self, *settings: str, spider: str = "follow") -> tuple[int, str]:
         process = self.start(*settings, spider=spider)
@@ -97,7 +100,11 @@ def crawl(tmp_path: Path) -> Iterator[Crawl]:
     (tmp_path / "spiders.py").write_text(SPIDER)
     (tmp_path / "fingerprinters.py").write_text(FINGERPRINTER)
     with page_server(PAGES) as (base, requested):
-        yield Crawl(tmp_path, base, requested)
+        crawl = Crawl(tmp_path, base, requested)
+        yield crawl
+        for process in crawl.processes:
+            process.kill()
+            process.communicate()
 
 
 def paths(crawl: Crawl) -> list[str]:
@@ -337,13 +344,11 @@ def test_a_second_crawl_of_the_same_job_is_refused(crawl: Crawl) -> None:
     while not crawl.requested:
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    before = files(crawl.folder / "job")
     code, log = crawl.run("JOBDIR=job")
     assert code == 1
     assert f"job/bloomdupe is in use by process {first.pid}" in log
-    assert files(crawl.folder / "job") == before
-    first.kill()
-    first.communicate()
+    assert not (crawl.folder / "job/spider.state").exists()
+    assert first.poll() is None
 
 
 @pytest.mark.parametrize("kind", ["foreign", "garbage"])
