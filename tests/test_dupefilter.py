@@ -104,7 +104,9 @@ def crawl(tmp_path: Path) -> Iterator[Crawl]:
         yield crawl
         for process in crawl.processes:
             process.kill()
-            process.communicate()
+            process.wait()
+            if process.stderr is not None:
+                process.stderr.close()
 
 
 def paths(crawl: Crawl) -> list[str]:
