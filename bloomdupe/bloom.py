@@ -33,21 +33,16 @@ MAX_PENDING = 10_000
 
 HASH_RANGE = 1 << 32
 
-CLOSED = "the filter is closed; open it again"
-
 # Bound once: the hot path calls them for every key.
 _digest = hashing.digest
 _page_hash = hashing.page_hash
 
 
 class _Closed(list[Any]):
-    """Stands in the place of a closed filter's pages and layers."""
+    """Stands in the place of a closed filter's pages."""
 
     def __getitem__(self, number: object) -> NoReturn:
-        raise StoreError(CLOSED)
-
-    def __iter__(self) -> NoReturn:
-        raise StoreError(CLOSED)
+        raise StoreError("the filter is closed; open it again")
 
 
 class BloomFilter:
@@ -75,7 +70,6 @@ class BloomFilter:
     __hash__ = None  # type: ignore[assignment]
 
     _pages: list[bitarray | None]
-    _newest_first: list[Layer]
 
     def __init__(
         self,
@@ -170,7 +164,7 @@ class BloomFilter:
             self._contents.checkpoint()
         finally:
             store.close()
-            self._pages = self._newest_first = _Closed()
+            self._pages = _Closed()
 
     def __enter__(self) -> Self:
         return self
@@ -207,7 +201,7 @@ class BloomFilter:
         else:
             where = [*self._head(first), *self._tail(first)]
         if (page[where[0]] and page[where].all()) or (
-            self._guarded and self._guard(first, hashed)
+            self._guarded and self._guard(where, hashed)
         ):
             if not exact and hashed >= self._confirm_below:
                 return False
@@ -240,10 +234,17 @@ class BloomFilter:
             key = hashing.as_bytes(key)
         first = _digest(self._secret + key)
         hashed = _page_hash(first)
-        for layer in self._newest_first:
-            if layer.has(first, hashed):
-                break
+        number = hashed % self._page_count
+        page = self._pages[number]
+        if page is None:
+            page = self._load(number)
+        if self._tail is None:
+            where = [*self._head(first)]
         else:
+            where = [*self._head(first), *self._tail(first)]
+        if not (page[where[0]] and page[where].all()) and not (
+            self._older and self._in_older(where, hashed)
+        ):
             return False
         if exact or hashed < self._confirm_below:
             return self._contents.exact.has(key)
@@ -255,14 +256,25 @@ class BloomFilter:
         """Count the keys that were new when added."""
         return sum(keys for _, keys in self._contents.counts)
 
-    def _guard(self, first: bytes, hashed: int) -> bool:
+    def _in_older(self, where: list[int], hashed: int) -> bool:
+        """Whether an older layer has a key; its positions are a part of ``where``."""
+        start = where[0]
+        for pages, hashes, load in self._older:
+            number = hashed % len(pages)
+            page = pages[number]
+            if page is None:
+                page = load(number)
+            if page[start] and page[where[:hashes]].all():
+                return True
+        return False
+
+    def _guard(self, where: list[int], hashed: int) -> bool:
         """Ask what stands between a key unknown to the newest layer and its entry.
 
         True if an older layer has it. Raises if nothing may be added.
         """
-        for layer in self._older:
-            if layer.has(first, hashed):
-                return True
+        if self._in_older(where, hashed):
+            return True
         if self._store is not None and self._store.readonly:
             raise StoreError(f"{self._store.path} was opened read-only")
         if self._full:
@@ -285,8 +297,11 @@ class BloomFilter:
         self._full = left <= 0 and self._growth == "error"
         if left <= 0 and not readonly:
             self._warn_full()
-        self._newest_first = self._contents.layers[::-1]
-        self._older = self._newest_first[1:]
+        # Newest first: it is the largest, and most of what is seen is in it.
+        self._older = [
+            (layer.pages, layer.geometry.hashes, layer.load)
+            for layer in self._contents.layers[-2::-1]
+        ]
         self._guarded = bool(self._older) or self._full or readonly
         self._pages = newest.pages
         self._page_count = len(newest.pages)

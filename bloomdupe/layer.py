@@ -37,6 +37,10 @@ SAMPLED_PAGES = 1_024
 """Pages looked at for a layer's fill. All pages are alike, and so many hold 67
 million bits: the standard error is below 0.01 percentage points."""
 
+MIN_SWEEP = 32
+"""Pages that are due before a checkpoint writes any: together they share the cost
+of the B-tree pages above them."""
+
 MIN_BACKLOG = 4_096
 MAX_BACKLOG = 1_000_000
 
@@ -133,25 +137,13 @@ class Layer:
                 unapplied[page] = bytearray(first)
         self.journalled(entry)
 
-    # Asking and adding. `BloomFilter.add` does the same inline.
+    # Pages
 
     def positions(self, first: bytes) -> list[int]:
         """Bit positions of a digest within its page."""
         if self.tail is None:
             return [*self.head(first)]
         return [*self.head(first), *self.tail(first)]
-
-    def has(self, first: bytes, hashed: int) -> bool:
-        """Whether a key may be in this layer; ``hashed`` is its page hash."""
-        number = hashed % len(self.pages)
-        page = self.page(number)
-        # Most keys that are not here fail at their first position.
-        head = self.head(first)
-        if not page[head[0]]:
-            return False
-        if not page[[*head]].all():
-            return False
-        return self.tail is None or bool(page[[*self.tail(first)]].all())
 
     def page(self, number: int) -> bitarray:
         """Return a page, loading it when needed."""
@@ -257,6 +249,8 @@ class Layer:
             due = total
         else:
             due = int(self._debt + new_keys * total / self.backlog_limit)
+            if due < min(MIN_SWEEP, total):
+                due = 0
         writes: list[tuple[int, bytes]] = []
         stored, stored_sum = self._stored, self._stored_sum
         passed = 0

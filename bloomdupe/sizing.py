@@ -57,6 +57,9 @@ Each hash costs time in every look-up, and near the optimum the curve is flat:
 5 % more bits save a quarter of the hashes.
 """
 
+GROWTH_BITS_TOLERANCE = 1.25
+"""The same for layers added by growth, whose smaller fpp asks for many hashes."""
+
 FIRST_SHARE = 0.9
 """Share of p that the first layer may use; growth divides the rest."""
 
@@ -124,10 +127,15 @@ def bits_per_key(fpp: float, hashes: int) -> float:
     return -hashes / math.log1p(-(fpp ** (1 / hashes)))
 
 
-def choose_hashes(fpp: float) -> int:
-    """Return the fewest hashes that cost at most :data:`BITS_TOLERANCE` in bits."""
-    limit = BITS_TOLERANCE * optimal_bits_per_key(fpp)
-    hashes = 1
+def choose_hashes(
+    fpp: float, tolerance: float = BITS_TOLERANCE, least: int = 1
+) -> int:
+    """Return the fewest hashes, from ``least`` on, that cost few enough bits.
+
+    At most ``tolerance`` times the optimal number of bits.
+    """
+    limit = tolerance * optimal_bits_per_key(fpp)
+    hashes = least
     while bits_per_key(fpp, hashes) > limit:
         hashes += 1
     return hashes
@@ -207,9 +215,8 @@ class Geometry:
         return -self.pages * POSITIONS / self.hashes * math.log1p(-fill)
 
 
-def geometry(capacity: int, fpp: float) -> Geometry:
+def geometry(capacity: int, fpp: float, hashes: int) -> Geometry:
     """Return the smallest layer that holds ``capacity`` keys at ``fpp``."""
-    hashes = choose_hashes(fpp)
     low = max(1, int(capacity * bits_per_key(fpp, hashes) / POSITIONS))
     if false_positive_rate(hashes, low, capacity) <= fpp:
         return Geometry(capacity, fpp, hashes, low)
@@ -234,9 +241,18 @@ def layer_geometry(capacity: int, fpp: float, number: int) -> Geometry:
     (Almeida, Baquero, Preguica and Hutchison, "Scalable Bloom filters", 2007,
     with s = 2 and r = 1/2; their first layer would get half of ``fpp``, which
     costs 1.4 bits a key in every filter, also in those that never grow).
+
+    k never falls from a layer to the next, so the positions of a key in an older
+    layer are the first ones of those in the newest: they are worked out once.
     """
-    share = FIRST_SHARE if number == 0 else (1 - FIRST_SHARE) * TIGHTENING**number
-    return geometry(capacity * GROWTH_FACTOR**number, fpp * share)
+    first = choose_hashes(fpp * FIRST_SHARE)
+    if number == 0:
+        return geometry(capacity, fpp * FIRST_SHARE, first)
+    hashes = first
+    for layer in range(1, number + 1):
+        share = fpp * (1 - FIRST_SHARE) * TIGHTENING**layer
+        hashes = choose_hashes(share, GROWTH_BITS_TOLERANCE, hashes)
+    return geometry(capacity * GROWTH_FACTOR**number, share, hashes)
 
 
 def affordable_fpp(capacity: int, bits: float) -> float | None:

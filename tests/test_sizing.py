@@ -32,7 +32,7 @@ def test_fewer_hashes_cost_at_most_five_percent_of_bits(fpp: float) -> None:
 def test_a_layer_is_the_smallest_that_keeps_its_promise(
     capacity: int, fpp: float
 ) -> None:
-    shape = sizing.geometry(capacity, fpp)
+    shape = sizing.geometry(capacity, fpp, sizing.choose_hashes(fpp))
     assert shape.rate(capacity) <= fpp
     if shape.pages > 1:
         fewer = sizing.false_positive_rate(shape.hashes, shape.pages - 1, capacity)
@@ -77,6 +77,16 @@ def test_the_layers_of_a_growing_filter_never_exceed_its_promise() -> None:
         sizing.layer_geometry(1000, fpp, number).capacity for number in range(4)
     ]
     assert capacities == [1000, 2000, 4000, 8000]
+
+
+@pytest.mark.parametrize("fpp", [0.5, 1e-2, 1e-3, 1e-6])
+def test_hashes_never_fall_from_layer_to_layer(fpp: float) -> None:
+    shapes = [sizing.layer_geometry(100_000, fpp, number) for number in range(8)]
+    hashes = [shape.hashes for shape in shapes]
+    assert hashes == sorted(hashes)
+    for shape in shapes:
+        optimum = sizing.optimal_bits_per_key(shape.fpp)
+        assert sizing.bits_per_key(shape.fpp, shape.hashes) <= 1.25 * optimum
 
 
 def test_expected_loss_equals_the_sum_over_single_keys() -> None:
