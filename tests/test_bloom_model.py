@@ -132,6 +132,7 @@ class FilterMachine(RuleBasedStateMachine):
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bloom, "MAX_PENDING", 40)
     monkeypatch.setattr(layer, "MIN_BACKLOG", 100)
+    monkeypatch.setattr(layer, "MIN_SWEEP", 1)
     monkeypatch.setattr(layer, "MAX_SWEEP", 2)
     monkeypatch.setattr(bloom, "MAX_SWEEP", 2)
     monkeypatch.setattr(storage, "MAP_BYTES", 1 << 16)

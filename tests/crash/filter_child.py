@@ -10,6 +10,7 @@ path, first, batch = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 too_early = "--too-early" in sys.argv
 # Sweeps and growth must happen within a run of a tenth of a second.
 layer.MIN_BACKLOG = 500
+layer.MIN_SWEEP = 1
 bloom.MAX_PENDING = 10**9 if too_early else 700
 
 print("begun", flush=True)
