@@ -12,7 +12,7 @@ place = Path(sys.argv[1])
 with BloomFilter.open(
     place / "full",
     1000,
-    0.05,
+    0.2,
     confirm=0.25,
     key=bytes(range(16)),
     identity={"spider": "golden"},
@@ -22,6 +22,6 @@ with BloomFilter.open(
     seen.update(f"key {number}" for number in range(2000, 2100))  # and a journal
     seen.notes["run"] = "finished"
     seen.backup(place / "format1")
-    absent = [f"absent {number}" for number in range(50_000)]
+    absent = [f"absent {number}" for number in range(5_000)]
     print(len(seen), seen.info().exact_keys, [key for key in absent if key in seen])
 shutil.rmtree(place / "full")
