@@ -196,10 +196,13 @@ class BloomFilter:
         page = self._pages[number]
         if page is None:
             page = self._load(number)
-        if self._tail is None:
-            where = [*self._head(first)]
+        # Locals first: CPython cannot specialize `self._head(first)`.
+        head = self._head
+        tail = self._tail
+        if tail is None:
+            where = [*head(first)]
         else:
-            where = [*self._head(first), *self._tail(first)]
+            where = [*head(first), *tail(_digest(first))]
         if (page[where[0]] and page[where].all()) or (
             self._guarded and self._guard(where, hashed)
         ):
@@ -238,13 +241,15 @@ class BloomFilter:
         page = self._pages[number]
         if page is None:
             page = self._load(number)
-        if self._tail is None:
-            where = [*self._head(first)]
+        head = self._head
+        tail = self._tail
+        if tail is None:
+            where = [*head(first)]
         else:
-            where = [*self._head(first), *self._tail(first)]
-        if not (page[where[0]] and page[where].all()) and not (
-            self._older and self._in_older(where, hashed)
-        ):
+            where = [*head(first), *tail(_digest(first))]
+        if not (
+            page[where[0]] and page[where[self._other]] and page[where].all()
+        ) and not (self._older and self._in_older(where, hashed)):
             return False
         if exact or hashed < self._confirm_below:
             return self._contents.exact.has(key)
@@ -258,13 +263,13 @@ class BloomFilter:
 
     def _in_older(self, where: list[int], hashed: int) -> bool:
         """Whether an older layer has a key; its positions are a part of ``where``."""
-        start = where[0]
-        for pages, hashes, load in self._older:
-            number = hashed % len(pages)
-            page = pages[number]
+        start, other = where[0], where[self._other]
+        for pages, count, hashes, load in self._older:
+            page = pages[hashed % count]
             if page is None:
-                page = load(number)
-            if page[start] and page[where[:hashes]].all():
+                page = load(hashed % count)
+            # Most keys that are not here fail at one of two positions.
+            if page[start] and page[other] and page[where[:hashes]].all():
                 return True
         return False
 
@@ -299,9 +304,11 @@ class BloomFilter:
             self._warn_full()
         # Newest first: it is the largest, and most of what is seen is in it.
         self._older = [
-            (layer.pages, layer.geometry.hashes, layer.load)
+            (layer.pages, len(layer.pages), layer.geometry.hashes, layer.load)
             for layer in self._contents.layers[-2::-1]
         ]
+        # A second position that a key has in every layer.
+        self._other = min(self._contents.layers[0].geometry.hashes, hashing.FIELDS) - 1
         self._guarded = bool(self._older) or self._full or readonly
         self._pages = newest.pages
         self._page_count = len(newest.pages)

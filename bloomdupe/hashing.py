@@ -84,7 +84,10 @@ def head_of_positions(hashes: int) -> Callable[[bytes], tuple[int, ...]]:
 def tail_of_positions(
     hashes: int,
 ) -> Callable[[bytes], tuple[int, ...]] | None:
-    """Return the function that gives all further positions; None if k <= 8."""
+    """Return the function that gives all further positions; None if k <= 8.
+
+    It takes the digest of the digest, so that up to k = 16 it is a C function.
+    """
     if hashes <= FIELDS:
         return None
     count = hashes - FIELDS
@@ -92,17 +95,13 @@ def tail_of_positions(
     unpack = Struct(f"<{count}H{2 * (rounds * FIELDS - count)}x").unpack
 
     if rounds == 1:
+        return unpack
 
-        def tail(first: bytes) -> tuple[int, ...]:
-            return unpack(digest(first))
-
-    else:
-
-        def tail(first: bytes) -> tuple[int, ...]:
-            chain = [digest(first)]
-            while len(chain) < rounds:
-                chain.append(digest(chain[-1]))
-            return unpack(b"".join(chain))
+    def tail(second: bytes) -> tuple[int, ...]:
+        chain = [second]
+        while len(chain) < rounds:
+            chain.append(digest(chain[-1]))
+        return unpack(b"".join(chain))
 
     return tail
 
@@ -110,7 +109,8 @@ def tail_of_positions(
 def positions(first: bytes, hashes: int) -> list[int]:
     """Return all k positions of a digest, each in ``range(65536)``."""
     tail = tail_of_positions(hashes)
-    return [*head_of_positions(hashes)(first), *(tail(first) if tail else ())]
+    further = () if tail is None else tail(digest(first))
+    return [*head_of_positions(hashes)(first), *further]
 
 
 def exact_id(secret: bytes, key: bytes) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from itertools import takewhile
+from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from bitarray import bitarray
@@ -12,6 +13,7 @@ from bitarray import bitarray
 from bloomdupe.format import CHECKSUM_BYTES, JournalEntry, page_value
 from bloomdupe.hashing import (
     DIGEST_BYTES,
+    digest,
     head_of_positions,
     page_hash,
     tail_of_positions,
@@ -30,6 +32,8 @@ BEYOND = b"\xff" * ((POSITIONS - PAGE_BITS) // 8)
 
 SUM_MODULUS = 1 << 64
 
+_each_digest = Struct(f"{DIGEST_BYTES}s").iter_unpack
+
 MAX_SWEEP = 128
 """Pages (8 kB each) that one checkpoint writes at most."""
 
@@ -37,7 +41,7 @@ SAMPLED_PAGES = 1_024
 """Pages looked at for a layer's fill. All pages are alike, and so many hold 67
 million bits: the standard error is below 0.01 percentage points."""
 
-MIN_SWEEP = 32
+MIN_SWEEP = 8
 """Pages that are due before a checkpoint writes any: together they share the cost
 of the B-tree pages above them."""
 
@@ -101,7 +105,7 @@ class Layer:
         self.tail = tail_of_positions(geometry.hashes)
         self.backlog_limit = max(MIN_BACKLOG, min(geometry.capacity // 10, MAX_BACKLOG))
         self._store = store
-        self._unapplied: dict[int, bytearray] = {}
+        self._unapplied: dict[int, bytes] = {}
         # Entries of the journal with digests of this layer: sequence, `swept`
         # when it was written, number of digests. Oldest first.
         self._journal: deque[tuple[int, int, int]] = deque()
@@ -127,14 +131,9 @@ class Layer:
         """
         pages = self.geometry.pages
         unapplied = self._unapplied
-        digests = entry.digests
-        for start in range(0, len(digests), DIGEST_BYTES):
-            first = digests[start : start + DIGEST_BYTES]
+        for (first,) in _each_digest(entry.digests):
             page = page_hash(first) % pages
-            if page in unapplied:
-                unapplied[page] += first
-            else:
-                unapplied[page] = bytearray(first)
+            unapplied[page] = unapplied.get(page, b"") + first
         self.journalled(entry)
 
     # Pages
@@ -143,7 +142,7 @@ class Layer:
         """Bit positions of a digest within its page."""
         if self.tail is None:
             return [*self.head(first)]
-        return [*self.head(first), *self.tail(first)]
+        return [*self.head(first), *self.tail(digest(first))]
 
     def page(self, number: int) -> bitarray:
         """Return a page, loading it when needed."""
@@ -169,14 +168,15 @@ class Layer:
             with self._store.snapshot() as snapshot:
                 value = snapshot.page(self.number, number)
         if value is None:
-            page.frombytes(bytes(PAGE_BITS // 8))
+            bits = bytes(PAGE_BITS // 8)
         else:
-            page.frombytes(value[CHECKSUM_BYTES:])
+            bits = value[CHECKSUM_BYTES:]
             self._checksums[number] = _as_number(value)
-        page.frombytes(BEYOND)
+        # In one step: a bitarray that grows takes 6 % more than it needs.
+        page.frombytes(bits + BEYOND)
         digests = self._unapplied.get(number, b"")
-        for start in range(0, len(digests), DIGEST_BYTES):
-            page[self.positions(bytes(digests[start : start + DIGEST_BYTES]))] = 1
+        for (first,) in _each_digest(digests):
+            page[self.positions(first)] = 1
         return page
 
     def all_pages(self) -> Iterator[bitarray]:

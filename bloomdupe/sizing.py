@@ -60,6 +60,12 @@ Each hash costs time in every look-up, and near the optimum the curve is flat:
 GROWTH_BITS_TOLERANCE = 1.25
 """The same for layers added by growth, whose smaller fpp asks for many hashes."""
 
+NEGLIGIBLE = 1e-4
+"""Rates below this change the number of keys taken too little to matter."""
+
+ALL_BUT_CERTAIN = 0.999999
+"""An overfull filter takes one key in a million at least, so that sums stay finite."""
+
 FIRST_SHARE = 0.9
 """Share of p that the first layer may use; growth divides the rest."""
 
@@ -127,9 +133,7 @@ def bits_per_key(fpp: float, hashes: int) -> float:
     return -hashes / math.log1p(-(fpp ** (1 / hashes)))
 
 
-def choose_hashes(
-    fpp: float, tolerance: float = BITS_TOLERANCE, least: int = 1
-) -> int:
+def choose_hashes(fpp: float, tolerance: float = BITS_TOLERANCE, least: int = 1) -> int:
     """Return the fewest hashes, from ``least`` on, that cost few enough bits.
 
     At most ``tolerance`` times the optimal number of bits.
@@ -173,6 +177,25 @@ def false_positive_rate(hashes: int, pages: int, keys: float) -> float:
     return total / weights
 
 
+def offered_keys(hashes: int, pages: int, keys: float) -> float:
+    """Number of different keys that a layer was offered when it took ``keys``.
+
+    The others were called seen. They set no bit, but those taken set at least one
+    new bit each, so the layer is as full as if all had been added. Integrates
+    ``d offered / d keys = 1 / (1 - rate)`` (midpoint rule, 32 steps). Matters from
+    p = 1e-3 on; at 1e-1 the difference is 3 %.
+    """
+    if false_positive_rate(hashes, pages, keys) < NEGLIGIBLE:
+        return keys
+    offered = 0.0
+    step = keys / 32
+    for _ in range(32):
+        middle = offered + step / 2
+        rate = false_positive_rate(hashes, pages, middle)
+        offered += step / (1 - min(rate, ALL_BUT_CERTAIN))
+    return offered
+
+
 @dataclass(frozen=True)
 class Geometry:
     """The shape of one layer.
@@ -196,13 +219,17 @@ class Geometry:
         """m/n at capacity."""
         return self.bits / self.capacity
 
+    def offered(self, keys: float) -> float:
+        """Return how many different keys it took to get ``keys`` new ones."""
+        return offered_keys(self.hashes, self.pages, keys)
+
     def rate(self, keys: float) -> float:
-        """Return the expected false-positive rate with ``keys`` keys in it."""
-        return false_positive_rate(self.hashes, self.pages, keys)
+        """Return the expected rate after ``keys`` keys that were new to it."""
+        return false_positive_rate(self.hashes, self.pages, self.offered(keys))
 
     def fill(self, keys: float) -> float:
-        """Return the expected share of bits that ``keys`` keys set."""
-        return page_fill(self.hashes, keys / self.pages)
+        """Return the expected share of bits set after ``keys`` new keys."""
+        return page_fill(self.hashes, self.offered(keys) / self.pages)
 
     def keys_for_fill(self, fill: float) -> float:
         """Number of keys estimated from the share of bits that are set.
@@ -217,15 +244,19 @@ class Geometry:
 
 def geometry(capacity: int, fpp: float, hashes: int) -> Geometry:
     """Return the smallest layer that holds ``capacity`` keys at ``fpp``."""
+
+    def too_few(pages: int) -> bool:
+        return Geometry(capacity, fpp, hashes, pages).rate(capacity) > fpp
+
     low = max(1, int(capacity * bits_per_key(fpp, hashes) / POSITIONS))
-    if false_positive_rate(hashes, low, capacity) <= fpp:
+    if not too_few(low):
         return Geometry(capacity, fpp, hashes, low)
     high = low + 1
-    while false_positive_rate(hashes, high, capacity) > fpp:
+    while too_few(high):
         low, high = high, high + max(1, high // 16)
     while high - low > 1:
         middle = (low + high) // 2
-        if false_positive_rate(hashes, middle, capacity) > fpp:
+        if too_few(middle):
             low = middle
         else:
             high = middle
@@ -277,15 +308,17 @@ def expected_loss(layers: list[tuple[Geometry, int]]) -> float:
 
     ``layers`` lists each layer with the keys in it, oldest first. While a layer
     fills, its rate rises; the loss is the integral of the whole filter's rate
-    over the keys added (Simpson's rule, 32 intervals per layer).
+    over the keys added (midpoint rule, 32 steps per layer).
     """
     loss = older = 0.0
     for shape, keys in layers:
-        total = 0.0
-        for step in range(33):
-            rate = min(0.999999, older + shape.rate(keys * step / 32))
-            weight = 1 if step in (0, 32) else 4 if step % 2 else 2
-            total += weight * rate / (1 - rate)
-        loss += keys * total / 96
-        older += shape.rate(keys)
+        offered = 0.0
+        step = keys / 32
+        for _ in range(32):
+            middle = offered + step / 2
+            rate = false_positive_rate(shape.hashes, shape.pages, middle)
+            offered += step / (1 - min(rate, ALL_BUT_CERTAIN))
+            both = min(older + rate, ALL_BUT_CERTAIN)
+            loss += step * both / (1 - both)
+        older += false_positive_rate(shape.hashes, shape.pages, offered)
     return loss

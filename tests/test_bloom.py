@@ -105,14 +105,17 @@ def test_no_key_is_ever_forgotten(seen: BloomFilter) -> None:
     assert seen.layer_count == 5
 
 
-@pytest.mark.parametrize("fpp", [1e-1, 1e-2, 1e-3, 1e-4])
+@pytest.mark.parametrize("fpp", [0.5, 1e-1, 1e-2, 1e-3, 1e-4])
 def test_the_rate_at_capacity_is_as_promised(fpp: float) -> None:
     seen = BloomFilter(65_000, fpp, growth="warn", key=KEY)
-    seen.update(keys(65_000))
+    for key in keys(500_000):
+        seen.add(key)
+        if len(seen) == 65_000:
+            break
     measured, error = rate(seen, keys(300_000, "out"))
     assert measured <= 1.05 * fpp + 3 * error
     calculated = seen.current_fpp()
-    assert abs(measured - calculated) <= 4 * error + 0.05 * calculated
+    assert abs(measured - calculated) <= 4 * error + 0.02 * calculated
 
 
 def test_double_hashing_in_a_page_would_not_keep_the_promise() -> None:
@@ -160,12 +163,14 @@ def test_real_urls_at_capacity(
 # Growth
 
 
+@pytest.mark.parametrize("fpp", [1e-1, 1e-2])
 @pytest.mark.parametrize("times", [2, 5, 10, 50])
-def test_the_promise_holds_past_capacity(times: int) -> None:
-    seen = BloomFilter(4000, 1e-2, key=KEY)
-    seen.update(keys(4000 * times))
+def test_the_promise_holds_past_capacity(times: int, fpp: float) -> None:
+    seen = BloomFilter(13_000, fpp, key=KEY)  # one full page, or two
+    seen.update(keys(13_000 * times))
     measured, error = rate(seen, keys(100_000, "out"))
-    assert measured <= 1e-2 + 3 * error
+    assert measured <= fpp + 3 * error
+    assert measured == pytest.approx(seen.current_fpp(), abs=4 * error)
 
 
 def test_without_growth_the_promise_breaks() -> None:
@@ -530,6 +535,7 @@ def test_the_journal_is_swept_into_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(layer, "MIN_BACKLOG", 500)
+    monkeypatch.setattr(layer, "MIN_SWEEP", 1)
     with BloomFilter.open(tmp_path / "seen", 20_000, 1e-6) as seen:
         for number in range(200):
             seen.update(f"{number}/{key}" for key in range(50))

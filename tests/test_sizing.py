@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -35,8 +36,8 @@ def test_a_layer_is_the_smallest_that_keeps_its_promise(
     shape = sizing.geometry(capacity, fpp, sizing.choose_hashes(fpp))
     assert shape.rate(capacity) <= fpp
     if shape.pages > 1:
-        fewer = sizing.false_positive_rate(shape.hashes, shape.pages - 1, capacity)
-        assert fewer > fpp
+        smaller = replace(shape, pages=shape.pages - 1)
+        assert smaller.rate(capacity) > fpp
 
 
 @pytest.mark.parametrize("fpp", [1e-1, 1e-2, 1e-3, 1e-4, 1e-6])
@@ -89,15 +90,21 @@ def test_hashes_never_fall_from_layer_to_layer(fpp: float) -> None:
         assert sizing.bits_per_key(shape.fpp, shape.hashes) <= 1.25 * optimum
 
 
-def test_expected_loss_equals_the_sum_over_single_keys() -> None:
-    shape = sizing.layer_geometry(20_000, 1e-1, 0)
+def test_expected_loss_and_rate_against_single_steps() -> None:
+    """Add keys one by one, by expectation, and count what would be lost."""
+    first = sizing.layer_geometry(20_000, 1e-1, 0)
     second = sizing.layer_geometry(20_000, 1e-1, 1)
-    rates = [shape.rate(keys) for keys in range(20_000)]
-    base = shape.rate(20_000)
-    rates += [base + second.rate(keys) for keys in range(5_000)]
-    exact = sum(rate / (1 - rate) for rate in rates)
-    loss = sizing.expected_loss([(shape, 20_000), (second, 5_000)])
-    assert loss == pytest.approx(exact, rel=1e-3)
+    loss = older = 0.0
+    for shape, keys in ((first, 20_000), (second, 5_000)):
+        offered = 0.0
+        for _ in range(keys):
+            rate = sizing.page_rate(shape.hashes, offered / shape.pages)
+            offered += 1 / (1 - rate)
+            loss += (older + rate) / (1 - older - rate)
+        older += sizing.page_rate(shape.hashes, offered / shape.pages)
+        assert shape.offered(keys) == pytest.approx(offered, rel=1e-3)
+    calculated = sizing.expected_loss([(first, 20_000), (second, 5_000)])
+    assert calculated == pytest.approx(loss, rel=1e-2)
 
 
 def test_affordable_fpp_uses_up_the_bits_and_no_more() -> None:
