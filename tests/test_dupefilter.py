@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,7 +20,6 @@ from bloomdupe import BloomFilter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 SPIDER = """
 import scrapy
@@ -284,6 +284,15 @@ def test_its_own_stats(crawl: Crawl) -> None:
     assert float(stat(log, "bloomdupe/measured_fpp_high") or 0) > 0
     assert int(stat(log, "bloomdupe/memory_bytes") or 0) > 0
     assert int(stat(log, "bloomdupe/disk_bytes") or 0) > 0
+
+
+def test_the_readme_lists_exactly_these_stats(crawl: Crawl) -> None:
+    options = ["JOBDIR=job", "BLOOMDUPE_CONFIRM=1"]
+    crawl.run(*options, "CLOSESPIDER_PAGECOUNT=2")
+    _, log = crawl.run(*options)
+    readme = (Path(__file__).parent.parent / "README.md").read_text()
+    listed = re.findall(r"^\| `(bloomdupe/\w+)` \|", readme, re.MULTILINE)
+    assert sorted(listed) == sorted(re.findall(r"'(bloomdupe/\w+)':", log))
 
 
 def test_growth_is_seen_in_the_stats(crawl: Crawl) -> None:
