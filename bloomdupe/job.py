@@ -9,7 +9,7 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 
 from bloomdupe.bloom import BloomFilter
-from bloomdupe.errors import StoreMismatchError
+from bloomdupe.errors import SettingError, StoreMismatchError
 from bloomdupe.parameters import Parameters, check_same
 from bloomdupe.settings import JobSettings
 from bloomdupe.storage import Store
@@ -81,16 +81,29 @@ class Job:
     def check_store(self) -> None:
         """Refuse the store of another job, or one in use, before anything is written.
 
-        Quick however much the store holds. No store at all is fine.
+        Quick however much the store holds. No store at all is fine, if there is room
+        for one.
         """
         directory = self.settings.directory
         if directory is None or not Store.exists(directory):
+            self._check_room(directory)
             return
         store = Store.open(directory)
         try:
             self._check_header(directory, store.header)
         finally:
             store.close()
+
+    def _check_room(self, directory: Path | None) -> None:
+        settings = self.settings
+        asked = Parameters.checked(settings.capacity, settings.fpp, settings.confirm)
+        try:
+            if directory is None:
+                asked.check_memory()
+            else:
+                asked.check_disk(directory)
+        except SettingError as error:
+            raise SettingError(f"BLOOMDUPE_EXPECTED_URLS: {error}") from error
 
     def _check_header(self, directory: Path, header: dict[str, Any]) -> None:
         settings = self.settings

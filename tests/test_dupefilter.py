@@ -386,6 +386,7 @@ def test_a_foreign_store_is_refused_and_left_alone(crawl: Crawl, kind: str) -> N
         ("BLOOMDUPE_EXPECTED_URLS=-5", "BLOOMDUPE_EXPECTED_URLS = '-5'"),
         ("BLOOMDUPE_EXPECTED_URLS=many", "BLOOMDUPE_EXPECTED_URLS = 'many'"),
         ("BLOOMDUPE_EXPECTED_URLS=nan", "BLOOMDUPE_EXPECTED_URLS = 'nan'"),
+        ("BLOOMDUPE_EXPECTED_URLS=1e18", "BLOOMDUPE_EXPECTED_URLS: capacity = 1,000,"),
         ("BLOOMDUPE_FPP=0", "BLOOMDUPE_FPP = '0': expected a probability"),
         ("BLOOMDUPE_FPP=1", "BLOOMDUPE_FPP = '1'"),
         ("BLOOMDUPE_FPP=abc", "BLOOMDUPE_FPP = 'abc'"),
