@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe import __version__, hashing
@@ -32,10 +33,13 @@ def check_growth(value: object, name: str = "growth") -> str:
 
 
 def check_confirm(value: object, name: str = "confirm") -> float:
-    """Return a share of keys to confirm, or raise :class:`SettingError`."""
+    """Return a share of keys to confirm, or raise :class:`SettingError`.
+
+    A text may be a fraction, such as ``1/1024``.
+    """
     try:
-        share = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+        share = float(Fraction(value))  # type: ignore[arg-type]
+    except (TypeError, ValueError, ArithmeticError):
         share = -1.0
     if not 0 <= share <= 1:
         raise SettingError(

@@ -268,6 +268,11 @@ def test_a_pure_filter_has_nothing_measured() -> None:
     assert info.measured_fpp is info.measured_low is info.measured_high is None
 
 
+@pytest.mark.parametrize("share", [1 / 1024, "1/1024", "0.0009765625"])
+def test_a_share_may_be_a_fraction(share: Any) -> None:
+    assert BloomFilter(10, confirm=share).confirm == 1 / 1024
+
+
 def test_exact_keys_are_never_misjudged() -> None:
     seen = BloomFilter(100, 0.5, growth="warn", key=KEY)
     seen.update(keys(300_000))
@@ -467,6 +472,8 @@ def test_another_key_is_refused_and_not_printed(tmp_path: Path) -> None:
         ({"fpp": 2}, "fpp = 2: expected a probability"),
         ({"confirm": 1.5}, "confirm = 1.5: expected a share"),
         ({"confirm": "all"}, "confirm = 'all'"),
+        ({"confirm": math.nan}, "confirm = nan"),
+        ({"confirm": "1/0"}, "confirm = '1/0'"),
         ({"growth": "explode"}, "expected one of grow, warn, error"),
         ({"key": b"short"}, "expected 16 bytes"),
         ({"key": "0123456789abcdef"}, "expected 16 bytes"),
