@@ -226,7 +226,13 @@ class BloomFilter:
 
         A key of a wrong type raises; the keys before it have been added.
         """
-        return sum(map(self.add, keys))
+        # Not map(): CPython enters a function faster from Python than from C.
+        add = self.add
+        new = 0
+        for key in keys:
+            if add(key):
+                new += 1
+        return new
 
     def contains(self, key: bytes | str, *, exact: bool = False) -> bool:
         """Whether the key is maybe in the filter; False is certain.

@@ -38,7 +38,7 @@ def check_confirm(value: object, name: str = "confirm") -> float:
     A text may be a fraction, such as ``1/1024``.
     """
     try:
-        share = float(Fraction(value))  # type: ignore[arg-type]
+        share = float(Fraction(value))  # type: ignore[call-overload]
     except (TypeError, ValueError, ArithmeticError):
         share = -1.0
     if not 0 <= share <= 1:
