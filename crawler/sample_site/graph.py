@@ -100,7 +100,7 @@ _ODD_LINKS = (
     Link("/odd/100%", "/odd/100%"),
     Link("/odd/control\x01char", "/odd/control%01char"),
     Link("/odd/quote\"'", "/odd/quote%22'"),
-    Link("\\odd\\backslash?a\\b", "/odd/backslash?a%5Cb="),
+    Link("\\odd\\backslash?a\\b", "/odd/%5Codd%5Cbackslash?a%5Cb="),
     Link("../../../odd/above", "/odd/above"),
     Link("./below/./../beside", "/odd/beside"),
     Link("/odd/;a=1?b", "/odd/;a=1?b="),
