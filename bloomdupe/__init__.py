@@ -14,16 +14,24 @@ if TYPE_CHECKING:
     from bloomdupe.bloom import BloomFilter
     from bloomdupe.dupefilter import BloomDupeFilter
     from bloomdupe.errors import BloomDupeError
+    from bloomdupe.scheduler import FrontierScheduler
 
 __version__ = "0.1.0"
 
-__all__ = ["Addon", "BloomDupeError", "BloomDupeFilter", "BloomFilter"]
+__all__ = [
+    "Addon",
+    "BloomDupeError",
+    "BloomDupeFilter",
+    "BloomFilter",
+    "FrontierScheduler",
+]
 
 _HOMES = {
     "Addon": "bloomdupe.addon",
     "BloomDupeError": "bloomdupe.errors",
     "BloomDupeFilter": "bloomdupe.dupefilter",
     "BloomFilter": "bloomdupe.bloom",
+    "FrontierScheduler": "bloomdupe.scheduler",
 }
 
 

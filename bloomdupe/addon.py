@@ -18,10 +18,10 @@ __all__ = ["Addon"]
 class Addon:
     """``ADDONS = {"bloomdupe.Addon": 500}``.
 
-    Sets ``DUPEFILTER_CLASS``, unless the project, the spider or the command line
-    set it themselves. Settings that cannot be used, and a JOBDIR that belongs to
-    another crawl, are refused here, before the crawl begins: later, Scrapy would
-    overwrite ``spider.state`` in it while it stops.
+    Sets ``DUPEFILTER_CLASS`` and ``SCHEDULER``, unless the project, the spider or
+    the command line set them themselves. Settings that cannot be used, and a JOBDIR
+    that belongs to another crawl, are refused here, before the crawl begins: later,
+    Scrapy would overwrite ``spider.state`` in it while it stops.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -35,6 +35,7 @@ class Addon:
     def update_settings(self, settings: BaseSettings) -> None:
         """Change the settings; called by Scrapy."""
         settings.set("DUPEFILTER_CLASS", "bloomdupe.BloomDupeFilter", "addon")
+        settings.set("SCHEDULER", "bloomdupe.FrontierScheduler", "addon")
         spider = self._crawler.spider
         if spider is None:
             return

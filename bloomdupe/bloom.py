@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from bloomdupe import hashing, sizing
 from bloomdupe.contents import Contents, empty_record
@@ -17,13 +17,16 @@ from bloomdupe.storage import Store
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from types import TracebackType
 
     from bitarray import bitarray
     from typing_extensions import Self
 
+    from bloomdupe.contents import Checkpoint
+    from bloomdupe.format import Batch
     from bloomdupe.layer import Layer
+    from bloomdupe.storage import Change
 
 __all__ = ["BloomFilter"]
 
@@ -44,6 +47,20 @@ class _Closed(list[Any]):
 
     def __getitem__(self, number: object) -> NoReturn:
         raise StoreError("the filter is closed; open it again")
+
+
+class _Shared(NamedTuple):
+    """A filter's part of a transaction (a :class:`bloomdupe.storage.Change`)."""
+
+    filter: BloomFilter
+    checkpoint: Checkpoint
+
+    def write(self, batch: Batch) -> None:
+        self.checkpoint.write(batch)
+
+    def done(self) -> None:
+        self.checkpoint.done()
+        self.filter._aim()
 
 
 class BloomFilter:
@@ -94,6 +111,7 @@ class BloomFilter:
         # nor its positions are special, so the rate measured is that of all.
         self._confirm_below = round(parameters.confirm * HASH_RANGE)
         self._warned = False
+        self._when_full: Callable[[], None] | None = None
         self._contents = Contents(parameters, store)
         self._pending = self._contents.pending
         self._aim()
@@ -162,7 +180,8 @@ class BloomFilter:
         if store is None:
             return
         try:
-            self._contents.checkpoint()
+            if self._when_full is None:
+                self._contents.checkpoint()
         finally:
             store.close()
             self._pages = _Closed()
@@ -219,7 +238,7 @@ class BloomFilter:
         pending = self._pending
         pending.append(first)
         if len(pending) >= self._room:
-            self.checkpoint()
+            self._overflow()
         return True
 
     def update(self, keys: Iterable[bytes | str]) -> int:
@@ -297,6 +316,13 @@ class BloomFilter:
             )
         return False
 
+    def _overflow(self) -> None:
+        """Do what is due after so many new keys."""
+        if self._when_full is None:
+            self.checkpoint()
+        else:
+            self._when_full()
+
     # Growth
 
     def _aim(self) -> None:
@@ -368,6 +394,26 @@ class BloomFilter:
         self._contents.checkpoint()
         self._aim()
 
+    def share_store(self, when_full: Callable[[], None]) -> Store | None:
+        """Leave the checkpoints to somebody who has more for the same transaction.
+
+        From now on nothing here is committed, at close neither, unless
+        :meth:`change` is. ``when_full`` is called when a checkpoint is due, in the
+        middle of :meth:`add`: it should be made soon afterwards. Returns the store
+        (None: the filter is in memory).
+        """
+        self._when_full = when_full
+        return self._store
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything for the next checkpoint."""
+        return self._contents.changed
+
+    def change(self) -> Change:
+        """Return what the next checkpoint writes, for a common transaction."""
+        return _Shared(self, self._contents.change())
+
     def compact(self) -> None:
         """Fold the journal into the pages and shrink the data file."""
         store = self._durable("compact")
@@ -420,6 +466,13 @@ class BloomFilter:
     def notes(self) -> dict[str, Any]:
         """A small JSON object of the caller's own, saved with each checkpoint."""
         return self._contents.notes
+
+    def record(self, name: str) -> dict[str, Any] | None:
+        """Return what somebody else keeps in the store under this name."""
+        if self._store is None:
+            return None
+        with self._store.snapshot() as snapshot:
+            return snapshot.record(name)
 
     @property
     def layer_count(self) -> int:

@@ -165,8 +165,13 @@ class Contents:
         if self._store is None:
             self.newest.keys += len(self.pending)
             self.pending.clear()
-        elif self.pending or self.exact.changed or self.notes != self._noted:
+        elif self.changed:
             self._store.commit(self.change())
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything for the next checkpoint."""
+        return bool(self.pending or self.exact.changed or self.notes != self._noted)
 
     def change(self, *, everything: bool = False) -> Checkpoint:
         """Work out what the next checkpoint writes, and change nothing.

@@ -11,6 +11,7 @@ from scrapy.dupefilters import BaseDupeFilter
 from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.request import referer_str
 
+from bloomdupe.errors import StoreMismatchError
 from bloomdupe.job import Job
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class BloomDupeFilter(BaseDupeFilter):
         self._interval = job.settings.checkpoint_interval
         self._due = 0.0
         self._filter: BloomFilter | None = None
+        self._shared = False
         self._skip_starts = False
         self._log_duplicates = True
 
@@ -72,9 +74,38 @@ class BloomDupeFilter(BaseDupeFilter):
         """Open or create the store; raises what :meth:`BloomFilter.open` raises."""
         self._filter = self._job.open_filter()
         if self._job.settings.directory is not None:
+            self._check_frontier(self._filter)
             self._take_up(self._filter)
         self._due = monotonic() + self._interval
         self._log_opened(self._filter)
+
+    def open_shared(self) -> BloomFilter:
+        """Open the filter for a scheduler that makes the checkpoints itself.
+
+        Such a scheduler also marks what needs no asking, and knows which start
+        requests to skip.
+        """
+        self._shared = True
+        self._filter = self._job.open_filter()
+        self._log_opened(self._filter)
+        return self._filter
+
+    def key_of(self, request: Request) -> tuple[bytes, bool]:
+        """Return a request's fingerprint, and whether it must be kept exactly."""
+        exact = any(regex.search(request.url) for regex in self._exact_urls)
+        return self._fingerprint(request), exact
+
+    def _check_frontier(self, filter_: BloomFilter) -> None:
+        """Refuse a store in which requests wait that Scrapy's scheduler cannot see."""
+        record = filter_.record("frontier")
+        if record is not None and record["requests"]:
+            filter_.close()
+            raise StoreMismatchError(
+                f"JOBDIR: in {self._job.settings.directory} {record['requests']:,}"
+                " requests wait that only bloomdupe.FrontierScheduler can see: set"
+                ' SCHEDULER = "bloomdupe.FrontierScheduler" again, or give the new'
+                " crawl another JOBDIR"
+            )
 
     def _take_up(self, filter_: BloomFilter) -> None:
         """See how the last run of the job ended, and note that another one is on."""
@@ -120,14 +151,14 @@ class BloomDupeFilter(BaseDupeFilter):
     def request_seen(self, request: Request) -> bool:
         """Whether the request may have been seen before; marks it as seen."""
         seen = not self._mark(request)
-        if monotonic() >= self._due:
+        if not self._shared and monotonic() >= self._due:
             self._opened.checkpoint()
             self._due = monotonic() + self._interval
         return seen
 
     def _mark(self, request: Request) -> bool:
-        exact = any(regex.search(request.url) for regex in self._exact_urls)
-        return self._opened.add(self._fingerprint(request), exact=exact)
+        key, exact = self.key_of(request)
+        return self._opened.add(key, exact=exact)
 
     @property
     def _opened(self) -> BloomFilter:
@@ -137,7 +168,7 @@ class BloomDupeFilter(BaseDupeFilter):
 
     def _scheduled(self, request: Request) -> None:
         """Mark what the scheduler passes by: requests with ``dont_filter``."""
-        if not request.dont_filter or self._filter is None:
+        if not request.dont_filter or self._filter is None or self._shared:
             return
         new = self._mark(request)
         if not new and self._skip_starts and request.meta.get("is_start_request"):

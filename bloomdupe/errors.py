@@ -8,6 +8,7 @@ from __future__ import annotations
 
 __all__ = [
     "BloomDupeError",
+    "EngineError",
     "FilterFullError",
     "IncompatibleFilterError",
     "KeyTypeError",
@@ -16,6 +17,7 @@ __all__ = [
     "StoreError",
     "StoreLockedError",
     "StoreMismatchError",
+    "UnserializableError",
 ]
 
 
@@ -60,3 +62,11 @@ class StoreMismatchError(StoreError, ValueError):
 
 class StoreDamagedError(StoreError):
     """The store's content is not what was written."""
+
+
+class UnserializableError(BloomDupeError, ValueError):
+    """A request cannot be stored, or a stored one cannot be restored."""
+
+
+class EngineError(BloomDupeError, RuntimeError):
+    """Scrapy's engine is not as this version of bloomdupe knows it."""

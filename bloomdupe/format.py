@@ -1,6 +1,7 @@
 """Format: what the bytes in a store look like. Only this module knows.
 
-Format 1. ``data.mdb`` has four named databases. ``sum`` is the first 8 bytes of
+Format 1. ``data.mdb`` has four named databases; two more stand beside them once a
+frontier has been in use. ``sum`` is the first 8 bytes of
 murmur3_x64_128 of the rest of the value, seeded with the first four bytes
 (little-endian) of murmur3_x64_128 of the key, so that a value under a wrong
 key is found, too.
@@ -19,6 +20,13 @@ pages     layer u16, page u32 (big-       sum + 8,168 bytes: bit i is bit
 journal   sequence u64 (big-endian)       sum + layer u16, swept u64 (little-
                                           endian) + digests of 16 bytes
 exact     16-byte identity of a key       empty
+meta      ``frontier``                    sum + JSON: state of the frontier
+                                          (:class:`bloomdupe.frontier.Frontier`)
+slots     slot u32 (big-endian)           sum + requests in ``queue`` u64
+                                          (little-endian) + name in UTF-8
+queue     slot u32, rank of 16 bytes      sum + payload (see
+          (big-endian), inverted: the     :mod:`bloomdupe.serializer`)
+          slot's last key goes first
 ========= =============================== ====================================
 
 A page's value is 8,176 bytes, which fills exactly two LMDB overflow pages.
@@ -49,11 +57,17 @@ __all__ = [
     "CHECKSUM_BYTES",
     "DATABASES",
     "FORMAT",
+    "FRONTIER_DATABASES",
+    "LAST_RANK",
     "MAGIC",
     "Batch",
     "JournalEntry",
     "Snapshot",
+    "StoredRequest",
+    "StoredSlot",
     "page_value",
+    "request_key",
+    "request_record",
 ]
 
 MAGIC = "bloomdupe"
@@ -61,10 +75,17 @@ FORMAT = 1
 PAGE_BYTES = PAGE_BITS // 8
 CHECKSUM_BYTES = 8
 DATABASES = (b"meta", b"pages", b"journal", b"exact")
+FRONTIER_DATABASES = (b"slots", b"queue")
+"""Made when a frontier first needs them."""
+LAST_RANK = (1 << 128) - 1
+"""The rank of a request says when its turn is within its slot: smallest first."""
 
 _PAGE_KEY = Struct(">HI")
 _JOURNAL_KEY = Struct(">Q")
 _JOURNAL_HEAD = Struct("<HQ")
+_SLOT_KEY = Struct(">I")
+_SLOT_HEAD = Struct("<Q")
+_RANK_BYTES = 16
 
 
 class JournalEntry(NamedTuple):
@@ -77,6 +98,35 @@ class JournalEntry(NamedTuple):
     """How many pages of the layer had been swept when the entry was written."""
     digests: bytes
     """16 bytes each."""
+
+
+class StoredRequest(NamedTuple):
+    """A request of the frontier, as it is stored."""
+
+    rank: int
+    payload: bytes
+    checksum: int
+
+
+class StoredSlot(NamedTuple):
+    """A slot of the frontier that has requests in the store."""
+
+    number: int
+    requests: int
+    name: str
+
+
+def request_record(slot: int, rank: int, payload: bytes) -> tuple[bytes, bytes]:
+    """Return key and value of a request in ``queue``."""
+    key = request_key(slot, rank)
+    return key, checksum(key, payload) + payload
+
+
+def request_key(slot: int, rank: int) -> bytes:
+    """Return the key of a request in ``queue``."""
+    # Inverted, because LMDB packs its pages full where keys are appended in order,
+    # and most crawls take the newest request first.
+    return _SLOT_KEY.pack(slot) + (LAST_RANK - rank).to_bytes(_RANK_BYTES, "big")
 
 
 def checksum(key: bytes, value: Buffer) -> bytes:
@@ -96,6 +146,7 @@ class Batch:
 
     def __init__(self, txn: lmdb.Transaction, databases: dict[bytes, Any]) -> None:
         self._txn = txn
+        self._databases = databases
         self._meta = databases[b"meta"]
         self._pages = databases[b"pages"]
         self._journal = databases[b"journal"]
@@ -125,6 +176,26 @@ class Batch:
         """Store exact identities of keys."""
         for identity in identities:
             self._txn.put(identity, b"", db=self._exact)
+
+    def put_request(self, key: bytes, value: bytes) -> None:
+        """Store what :func:`request_record` made."""
+        self._txn.put(key, value, db=self._databases[b"queue"])
+
+    def delete_request(self, key: bytes) -> None:
+        """Remove a request."""
+        self._txn.delete(key, db=self._databases[b"queue"])
+
+    def put_slot(self, slot: StoredSlot) -> None:
+        """Store a slot; one without requests is removed."""
+        key = _SLOT_KEY.pack(slot.number)
+        if slot.requests:
+            name = slot.name.encode("utf-8", "surrogatepass")
+            value = _SLOT_HEAD.pack(slot.requests) + name
+            self._txn.put(
+                key, checksum(key, value) + value, db=self._databases[b"slots"]
+            )
+        else:
+            self._txn.delete(key, db=self._databases[b"slots"])
 
     def clear(self) -> None:
         """Remove all pages, journal entries and exact identities."""
@@ -187,6 +258,35 @@ class Snapshot:
         with self._txn.cursor(self._databases[b"exact"]) as cursor:
             for identity in cursor.iternext(keys=True, values=False):
                 yield bytes(identity)
+
+    def slots(self) -> Iterator[StoredSlot]:
+        """Yield all slots of the frontier."""
+        with self._txn.cursor(self._databases[b"slots"]) as cursor:
+            for key, value in cursor:
+                (number,) = _SLOT_KEY.unpack(key)
+                body = self._checked(bytes(key), memoryview(value), f"slot {number}")
+                (requests,) = _SLOT_HEAD.unpack_from(body)
+                name = str(body[_SLOT_HEAD.size :], "utf-8", "surrogatepass")
+                yield StoredSlot(number, requests, name)
+
+    def requests(self, slot: int, after: int) -> Iterator[StoredRequest]:
+        """Yield the requests of a slot whose rank is above ``after`` (-1: all)."""
+        with self._txn.cursor(self._databases[b"queue"]) as cursor:
+            if after < 0:
+                found = cursor.set_range(_SLOT_KEY.pack(slot + 1))
+            else:
+                found = cursor.set_range(request_key(slot, after))
+            if not (cursor.prev() if found else cursor.last()):
+                return
+            prefix = _SLOT_KEY.pack(slot)
+            for key, value in cursor.iterprev():
+                whole = bytes(key)
+                if whole[:4] != prefix:
+                    return
+                rank = LAST_RANK - int.from_bytes(whole[4:], "big")
+                body = self._checked(whole, memoryview(value), f"request {rank:x}")
+                head = int.from_bytes(value[:CHECKSUM_BYTES], "little")
+                yield StoredRequest(rank, bytes(body), head)
 
     def entries(self, database: str) -> int:
         """Count the entries of a database without reading them."""

@@ -26,7 +26,12 @@ DEFAULTS: dict[str, Any] = {
     "BLOOMDUPE_CONFIRM": 0,
     "BLOOMDUPE_EXACT_URLS": [],
     "BLOOMDUPE_CHECKPOINT_INTERVAL": 0.5,
+    "BLOOMDUPE_SERIALIZER": "msgpack",
+    "BLOOMDUPE_START_REQUESTS": "resume",
 }
+
+SERIALIZERS = ("msgpack", "pickle")
+START_POLICIES = ("resume", "always", "once")
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,11 @@ class JobSettings:
     exact_urls: tuple[re.Pattern[str], ...]
     checkpoint_interval: float
     """Seconds between checkpoints while something changes."""
+    serializer: str
+    """How requests are stored: ``msgpack``, or ``pickle`` where that cannot."""
+    start_requests: str
+    """Which are scheduled again: ``resume`` (in an unfinished crawl, those that were
+    not yet; after a finished one, all), ``always`` (all), ``once`` (never again)."""
     debug: bool
     """Log every duplicate (Scrapy's ``DUPEFILTER_DEBUG``)."""
 
@@ -61,6 +71,8 @@ class JobSettings:
             confirm=check_confirm(*given("BLOOMDUPE_CONFIRM")),
             exact_urls=_patterns(*given("BLOOMDUPE_EXACT_URLS")),
             checkpoint_interval=_seconds(*given("BLOOMDUPE_CHECKPOINT_INTERVAL")),
+            serializer=_choice(*given("BLOOMDUPE_SERIALIZER"), SERIALIZERS),
+            start_requests=_choice(*given("BLOOMDUPE_START_REQUESTS"), START_POLICIES),
             debug=settings.getbool("DUPEFILTER_DEBUG"),
         )
 
@@ -94,6 +106,12 @@ def _seconds(value: object, name: str) -> float:
             f"{name} = {value!r}: expected a positive number of seconds, such as 0.5"
         )
     return seconds
+
+
+def _choice(value: object, name: str, choices: tuple[str, ...]) -> str:
+    if value not in choices:
+        raise SettingError(f"{name} = {value!r}: expected one of {', '.join(choices)}")
+    return str(value)
 
 
 def _patterns(value: object, name: str) -> tuple[re.Pattern[str], ...]:

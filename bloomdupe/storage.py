@@ -20,7 +20,15 @@ from bloomdupe.errors import (
     StoreLockedError,
     StoreMismatchError,
 )
-from bloomdupe.format import DATABASES, FORMAT, MAGIC, Batch, Snapshot, damaged
+from bloomdupe.format import (
+    DATABASES,
+    FORMAT,
+    FRONTIER_DATABASES,
+    MAGIC,
+    Batch,
+    Snapshot,
+    damaged,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -185,12 +193,29 @@ class Store:
 
     def _open_databases(self) -> dict[bytes, Any]:
         try:
-            return {name: self._env.open_db(name, create=False) for name in DATABASES}
+            databases = {
+                name: self._env.open_db(name, create=False) for name in DATABASES
+            }
         except lmdb.NotFoundError as error:
             raise StoreMismatchError(
                 f"{self.path / DATA} is an LMDB file, but not of bloomdupe; name"
                 " another place"
             ) from error
+        with contextlib.suppress(lmdb.NotFoundError):
+            for name in FRONTIER_DATABASES:
+                databases[name] = self._env.open_db(name, create=False)
+        return databases
+
+    @property
+    def has_frontier(self) -> bool:
+        """Whether a frontier has been kept here."""
+        return all(name in self._databases for name in FRONTIER_DATABASES)
+
+    def make_room_for_frontier(self) -> None:
+        """Add the databases of a frontier, if they are not there yet."""
+        for name in FRONTIER_DATABASES:
+            if name not in self._databases:
+                self._databases[name] = self._env.open_db(name)
 
     def _read_header(self) -> dict[str, Any]:
         with self.snapshot() as snapshot:

@@ -1,0 +1,198 @@
+"""EngineAccess: everything that we know about the inside of Scrapy's engine.
+
+Scrapy has no public signal for "this request is done, its callback, its items and
+all". It is done when it has left the engine's set of requests in progress; that,
+and the state of the downloader's slots, is read here and nowhere else. Whether
+Scrapy still has what we read is checked at the start of each crawl. Tested with
+Scrapy 2.13 to 2.19.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from scrapy import __version__
+from scrapy.core import downloader as downloader_module
+
+from bloomdupe.errors import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Set
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
+__all__ = ["EngineAccess"]
+
+GLANCE = 0.05
+"""Seconds after which to look again at a slot that others than us keep busy."""
+LONG = 1.0
+"""Seconds after which to look at a slot again though nobody has called."""
+
+
+class EngineAccess:
+    """Looks into the engine of a running crawl."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        engine: Any = crawler.engine
+        self._engine = engine
+        self._downloader = engine.downloader
+        self._slots = self._downloader.slots
+        self._slot_settings = self._downloader.per_slot_settings
+        # The clock of Slot.lastseen.
+        self._clock: Callable[[], float] = (
+            time.monotonic if hasattr(downloader_module, "monotonic") else time.time
+        )
+        self.start_request: Request | None = None
+        """What Spider.start() yielded last."""
+
+    def attach(self) -> None:
+        """Check that the engine is as we know it, and watch what start() yields.
+
+        Raises :class:`~bloomdupe.errors.EngineError` if it is not.
+        """
+        slot = getattr(self._engine, "_slot", None)
+        for what, there in (
+            (
+                "engine._slot.inprogress",
+                isinstance(getattr(slot, "inprogress", 0), set),
+            ),
+            ("engine._slot.nextcall", hasattr(slot, "nextcall")),
+            ("engine._start", hasattr(getattr(self._engine, "_start", 0), "__aiter__")),
+            ("downloader.active", isinstance(self._downloader.active, set)),
+        ):
+            if not there:
+                raise EngineError(
+                    f"Scrapy {__version__} has no {what} as Scrapy 2.13 to 2.19 have:"
+                    " bloomdupe.FrontierScheduler cannot tell what is done. Set"
+                    ' SCHEDULER = "scrapy.core.scheduler.Scheduler", or use a version'
+                    " of bloomdupe made for this Scrapy"
+                )
+        self._engine._start = self._watch(self._engine._start)
+
+    async def _watch(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        async for output in start:
+            self.start_request = output
+            yield output
+
+    @property
+    def in_progress(self) -> Set[Request]:
+        """Requests between leaving the scheduler and being done."""
+        slot = self._engine._slot
+        return frozenset() if slot is None else slot.inprogress
+
+    @property
+    def in_downloader(self) -> Set[Request]:
+        """Requests in the downloader or its middlewares."""
+        return self._downloader.active  # type: ignore[no-any-return]
+
+    def slot_of(self, request: Request) -> str:
+        """Return the name of the downloader's slot for a request."""
+        return str(self._downloader.get_slot_key(request))
+
+    def wait(self, name: str, under_way: int) -> float:
+        """Seconds until the downloader can use another request in a slot.
+
+        ``under_way`` is the number of ours in it, those included that have not
+        reached it yet.
+        """
+        slot = self._slots.get(name)
+        if slot is None:
+            given = self._slot_settings.get(name, {})
+            concurrency = given.get("concurrency", self._concurrency)
+            delay = given.get("delay", self._delay)
+            transferring = 0
+            earliest = 0.0
+        else:
+            concurrency = slot.concurrency
+            delay = slot.delay
+            transferring = len(slot.transferring)
+            if len(slot.active) > under_way and len(slot.active) >= concurrency > 0:
+                return GLANCE  # inline requests, robots.txt: nobody tells us
+            # The downloader draws the delay anew each time it looks; before the
+            # least possible one there is no use in having a request there.
+            earliest = slot.lastseen + delay * (1 - _jitter(slot)) - self._clock()
+        if under_way >= concurrency > 0:
+            return LONG
+        if delay <= 0:
+            return 0.0
+        if under_way > transferring:
+            # One is there already, and will go when the delay is over.
+            return max(float(delay) * 0.5, GLANCE)
+        return float(earliest)
+
+    @property
+    def _concurrency(self) -> int:
+        downloader = self._downloader
+        return downloader.ip_concurrency or downloader.domain_concurrency  # type: ignore[no-any-return]
+
+    @property
+    def _delay(self) -> float:
+        delay = getattr(self._downloader, "_delay", None)
+        if delay is None:
+            delay = self._downloader.settings.getfloat("DOWNLOAD_DELAY")
+        return float(delay)
+
+    def wake(self) -> None:
+        """Let the engine ask for the next request soon."""
+        slot = self._engine._slot
+        if slot is not None:
+            slot.nextcall.schedule()
+
+    def stop(self, reason: str) -> None:
+        """Close the spider."""
+        close = getattr(self._engine, "close_spider_async", None)
+        if close is None:
+            self._engine.close_spider(self._engine.spider, reason)
+        else:
+            _run(close(reason=reason))
+
+
+def _jitter(slot: Any) -> float:  # noqa: ANN401 - its class moved between versions
+    jitter = getattr(slot, "jitter", None)
+    if jitter is None:
+        return 0.5 if slot.randomize_delay else 0.0
+    return min(1.0, float(jitter))
+
+
+def _run(coroutine: Any) -> None:  # noqa: ANN401
+    from scrapy.utils.defer import deferred_from_coro
+
+    deferred_from_coro(coroutine)
+
+
+class Timer:
+    """Calls a function once, later, on the loop that Scrapy runs on."""
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self._function = function
+        self._call: Any = None
+        self.due: float | None = None
+
+    def set(self, seconds: float) -> None:
+        """Call in so many seconds, and not when it was to be called before."""
+        self.cancel()
+        self.due = time.monotonic() + seconds
+        self._call = _call_later(seconds, self._run)
+
+    def cancel(self) -> None:
+        """Do not call."""
+        if self._call is not None:
+            self._call.cancel()
+            self._call = self.due = None
+
+    def _run(self) -> None:
+        self._call = self.due = None
+        self._function()
+
+
+def _call_later(seconds: float, function: Callable[[], None]) -> Any:  # noqa: ANN401
+    try:
+        from scrapy.utils.asyncio import call_later
+    except ImportError:  # before Scrapy 2.14
+        from twisted.internet import reactor
+
+        loop: Any = reactor
+        return loop.callLater(seconds, function)
+    return call_later(seconds, function)

@@ -1,0 +1,354 @@
+"""Frontier: what a crawl owes. Bytes in, bytes out; it survives anything."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bloomdupe.format import StoredSlot, request_key, request_record
+from bloomdupe.line import Entry, Line, rank_of
+from bloomdupe.turns import Turns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bloomdupe.bloom import BloomFilter
+    from bloomdupe.format import Batch
+    from bloomdupe.storage import Store
+
+__all__ = ["Frontier"]
+
+RECORD = "frontier"
+DIGEST_MODULUS = 1 << 64
+
+MAX_FRESH = 5_000
+"""Unwritten requests after which a checkpoint is due at once."""
+
+MAX_LOADED = 10_000
+"""Requests kept in memory, over all slots, when a checkpoint has written them."""
+
+MAX_HEAD = 512
+"""The same for one slot."""
+
+
+def _at_once(_slot: str, _under_way: int) -> float:
+    return 0.0
+
+
+class Frontier:
+    """Pending and leased requests, and what has been seen.
+
+    A request is *offered*: if its fingerprint is new, it is marked as seen and
+    waits (*pending*), in the slot and with the priority it was given. *Leasing*
+    hands out the next one; *settling* says that it is done, its children offered.
+    A *checkpoint* writes everything that has changed in one transaction, marks
+    included. What is leased stays in the store until the checkpoint that also
+    holds its children; after a crash it is pending again. So in every state that
+    the store is ever in, **what is seen is pending, leased or done**.
+
+    The store is that of the filter ``seen``, which is the frontier's from now on;
+    without one both live in memory. ``fifo`` takes the oldest request first,
+    ``start_fifo`` the oldest start request. ``wait`` says how long a slot must
+    wait, see :class:`bloomdupe.turns.Turns`. ``clock`` gives seconds.
+
+    The record ``frontier`` of the store is a JSON object:
+
+    ``requests``  number of requests in the store
+    ``digest``    sum of their checksums modulo 2**64: with ``requests``, it finds
+                  missing and outdated ones
+    ``slots``     number of slots in the store
+    ``sequence``  requests numbered so far
+    ``numbered``  slots numbered so far
+    """
+
+    def __init__(
+        self,
+        seen: BloomFilter,
+        *,
+        fifo: bool = False,
+        start_fifo: bool = True,
+        wait: Callable[[str, int], float] = _at_once,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self.seen = seen
+        self._store = seen.share_store(self._hurry)
+        self._fifo = fifo
+        self._start_fifo = start_fifo
+        self._clock = clock
+        self._turns = Turns(wait)
+        self._lines: dict[str, Line] = {}
+        self._numbered = 0
+        self._sequence = 0
+        self.pending = 0
+        """Requests that wait."""
+        self.leased = 0
+        """Requests handed out and not settled."""
+        self.due = False
+        """Whether a checkpoint should not wait."""
+        self._stored = 0
+        self._digest = 0
+        self._slots = 0
+        self._loaded = 0
+        self._crowded: dict[Line, None] = {}
+        # Since the last checkpoint:
+        self._fresh: dict[Entry, None] = {}
+        self._settled: list[Entry] = []
+        if self._store is not None:
+            self._store.make_room_for_frontier()
+            self._recover(self._store)
+
+    def _recover(self, store: Store) -> None:
+        """Take up what the last checkpoint holds; leased requests are pending again."""
+        with store.snapshot() as snapshot:
+            record = snapshot.record(RECORD)
+            if record is None:
+                record = {
+                    "requests": 0, "digest": 0, "slots": 0, "sequence": 0, "numbered": 0
+                }  # fmt: skip
+            for database, expected in (
+                ("queue", record["requests"]),
+                ("slots", record["slots"]),
+            ):
+                found = snapshot.entries(database)
+                if found != expected:
+                    raise store.damaged(
+                        f"{found:,} {database} records stand where {expected:,} were"
+                        " written"
+                    )
+            for slot in snapshot.slots():
+                line = Line(slot.number, slot.name, slot.requests)
+                self._lines[slot.name] = line
+                self._turns.join(line)
+                self.pending += slot.requests
+        if self.pending != record["requests"]:
+            raise store.damaged(
+                f"the slots account for {self.pending:,} requests, but"
+                f" {record['requests']:,} were written"
+            )
+        self._stored = record["requests"]
+        self._digest = record["digest"]
+        self._slots = record["slots"]
+        self._sequence = record["sequence"]
+        self._numbered = record["numbered"]
+
+    def _hurry(self) -> None:
+        self.due = True
+
+    # The life of a request
+
+    def offer(
+        self,
+        fingerprint: bytes,
+        slot: str,
+        priority: int,
+        payload: bytes,
+        *,
+        start: bool = False,
+        force: bool = False,
+        exact: bool = False,
+    ) -> bool:
+        """Take in a request unless it was seen; True if it was new.
+
+        ``start`` marks a start request (see :func:`bloomdupe.line.rank_of`),
+        ``force`` takes it in whether it is new or not, ``exact`` is explained at
+        :meth:`bloomdupe.BloomFilter.add`.
+        """
+        new = self.seen.add(fingerprint, exact=exact)
+        if new or force:
+            self.push(slot, priority, payload, start=start)
+        return new
+
+    def push(
+        self,
+        slot: str,
+        priority: int,
+        payload: bytes | None,
+        *,
+        start: bool = False,
+        attachment: object = None,
+    ) -> Entry:
+        """Take in a request without asking whether it was seen.
+
+        Without ``payload`` it lives in memory only. The ``attachment`` comes back
+        with it, unless it has been on disk only meanwhile.
+        """
+        line = self._lines.get(slot)
+        if line is None:
+            line = Line(self._numbered, slot)
+            self._numbered += 1
+            self._lines[slot] = line
+        fifo = self._start_fifo if start else self._fifo
+        rank = rank_of(priority, self._sequence, start=start, fifo=fifo)
+        self._sequence += 1
+        entry = Entry(line, rank, payload, attachment)
+        line.push(entry)
+        self._turns.join(line)
+        self.pending += 1
+        if self._store is not None and payload is not None:
+            self._fresh[entry] = None
+            if len(self._fresh) >= MAX_FRESH:
+                self.due = True
+        return entry
+
+    def lease(self) -> Entry | None:
+        """Hand out the next request, or None if none is ready."""
+        line = self._turns.next(self._clock())
+        if line is None:
+            return None
+        if not line.heap:
+            self._crowded[line] = None
+        entry = line.pop(self._store)
+        if not line.pending:
+            self._turns.leave(line)
+        entry.active = True
+        self._turns.took(line)
+        self.pending -= 1
+        self.leased += 1
+        return entry
+
+    def release(self, entry: Entry) -> None:
+        """Say that a leased request does not keep its slot busy any more."""
+        if entry.active:
+            entry.active = False
+            self._turns.freed(entry.line)
+
+    def settle(self, entry: Entry) -> None:
+        """Say that a leased request is done: its children have been offered."""
+        self.release(entry)
+        self.leased -= 1
+        if entry.stored:
+            self._settled.append(entry)
+            return
+        self._fresh.pop(entry, None)
+        entry.line.forget(entry.rank)
+        self._tidy(entry.line)
+
+    def seconds_until_ready(self) -> float | None:
+        """Return how long to wait until a slot is ready that was not so far."""
+        alarm = self._turns.next_alarm()
+        return None if alarm is None else max(0.0, alarm - self._clock())
+
+    def _tidy(self, line: Line) -> None:
+        """Forget a line that is empty; its slot gets another number next time."""
+        if not (line.pending or line.stored or line.active or line.out):
+            self._crowded.pop(line, None)
+            if self._lines.get(line.name) is line:
+                del self._lines[line.name]
+
+    # Reaching the store
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything for the next checkpoint."""
+        return bool(self._fresh or self._settled or self.seen.changed)
+
+    def checkpoint(self) -> None:
+        """Make everything durable in one transaction.
+
+        If it fails, the last checkpoint stands, and the next one tries again.
+        """
+        if self._store is None:
+            self.seen.checkpoint()
+        elif self.changed:
+            self._store.commit(self.seen.change(), self._change())
+        self.due = False
+
+    def _change(self) -> _Change:
+        """Work out the frontier's part of a checkpoint, and change nothing."""
+        digest = self._digest
+        growth: dict[Line, int] = {}
+        puts: list[tuple[bytes, bytes, Entry]] = []
+        for entry in self._fresh:
+            line = entry.line
+            payload = entry.payload
+            assert payload is not None  # noqa: S101 - or it would not be fresh
+            key, value = request_record(line.number, entry.rank, payload)
+            digest += int.from_bytes(value[:8], "little")
+            puts.append((key, value, entry))
+            growth[line] = growth.get(line, 0) + 1
+        deletes = []
+        for entry in self._settled:
+            line = entry.line
+            deletes.append(request_key(line.number, entry.rank))
+            digest -= entry.checksum
+            growth[line] = growth.get(line, 0) - 1
+        # In the order of the keys: each page of the tree is touched once.
+        puts.sort()
+        deletes.sort()
+        slots = self._slots
+        changed = []
+        for line, difference in growth.items():
+            if difference:
+                slots += (line.stored + difference > 0) - (line.stored > 0)
+                changed.append((line, line.stored + difference))
+        record = {
+            "requests": self._stored + len(puts) - len(deletes),
+            "digest": digest % DIGEST_MODULUS,
+            "slots": slots,
+            "sequence": self._sequence,
+            "numbered": self._numbered,
+        }
+        return _Change(self, puts, deletes, changed, list(growth), record)
+
+    def _written(self, change: _Change) -> None:
+        """Take note that a checkpoint is durable."""
+        for _, value, entry in change.puts:
+            entry.stored = True
+            entry.checksum = int.from_bytes(value[:8], "little")
+        self._fresh.clear()
+        for entry in self._settled:
+            entry.line.forget(entry.rank)
+        self._settled.clear()
+        for line, stored in change.slots:
+            line.stored = stored
+        self._stored = change.record["requests"]
+        self._digest = change.record["digest"]
+        self._slots = change.record["slots"]
+        self._relieve(change.lines)
+        for line in change.lines:
+            self._tidy(line)
+
+    def _relieve(self, lines: list[Line]) -> None:
+        """Keep the memory small, now that everything is on disk."""
+        for line in lines:
+            line.relieve(MAX_HEAD)
+            if line.heap:
+                self._crowded[line] = None
+        crowded = self._crowded
+        total = 0
+        for line in list(crowded):
+            held = len(line.heap or ())
+            total += held
+            if not held:
+                del crowded[line]
+        # Those that came to the memory first have been asked longest ago.
+        while total > MAX_LOADED and crowded:
+            line = next(iter(crowded))
+            del crowded[line]
+            total -= len(line.heap or ())
+            line.relieve(0)
+
+
+class _Change(NamedTuple):
+    """A frontier's part of a transaction (a :class:`bloomdupe.storage.Change`)."""
+
+    frontier: Frontier
+    puts: list[tuple[bytes, bytes, Entry]]
+    deletes: list[bytes]
+    slots: list[tuple[Line, int]]
+    lines: list[Line]
+    record: dict[str, Any]
+
+    def write(self, batch: Batch) -> None:
+        """Put it into a transaction."""
+        for key in self.deletes:
+            batch.delete_request(key)
+        for key, value, _ in self.puts:
+            batch.put_request(key, value)
+        for line, requests in self.slots:
+            batch.put_slot(StoredSlot(line.number, requests, line.name))
+        batch.put_record(RECORD, self.record)
+
+    def done(self) -> None:
+        """Take note that it is durable."""
+        self.frontier._written(self)

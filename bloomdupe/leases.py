@@ -1,0 +1,116 @@
+"""Leases: which request object stands for which entry, and when it is settled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from scrapy import Request
+
+    from bloomdupe.engine_access import EngineAccess
+    from bloomdupe.frontier import Frontier
+    from bloomdupe.line import Entry
+
+    Key: TypeAlias = tuple[bytes, bool]
+
+__all__ = ["Leases"]
+
+
+class Leases:
+    """Requests handed to the engine, by the identity of the object.
+
+    Not by a mark in ``meta``: that is copied into retries and redirects.
+
+    A request that cannot be stored *keeps its parents*: the requests that were in
+    progress when it was scheduled, one of which has yielded it, are not settled
+    before it is, and so on with its own children. After a crash they are fetched
+    again, and yield it again.
+    """
+
+    def __init__(self, frontier: Frontier, engine: EngineAccess) -> None:
+        self._frontier = frontier
+        self._engine = engine
+        self._leased: dict[int, tuple[Request, Entry]] = {}
+        self._under_way: dict[int, tuple[Request, Entry]] = {}
+        # Of entries that cannot be stored: what is to be marked when they are settled
+        # (fingerprint, whether exactly), and the entries that they keep.
+        self._keeping: dict[Entry, tuple[Key | None, list[Entry]]] = {}
+        self._kept: dict[Entry, int] = {}
+        self._done: set[Entry] = set()
+
+    def add(self, request: Request, entry: Entry) -> None:
+        """Note that the engine gets the request now."""
+        number = id(request)
+        if number in self._leased:
+            # A middleware scheduled the same object again; the first round is over.
+            self._settle(number, [])
+        self._leased[number] = self._under_way[number] = (request, entry)
+
+    def set_aside(self, entry: Entry) -> None:
+        """Keep an entry that nobody can work on, never to be settled."""
+        self._frontier.release(entry)
+
+    def left_downloader(self, request: Request) -> None:
+        """Note that a request does not keep its slot busy any more (a signal)."""
+        found = self._under_way.pop(id(request), None)
+        if found is not None:
+            self._frontier.release(found[1])
+
+    def look_at_downloader(self) -> None:
+        """See which requests were answered or dropped before they got there."""
+        there = self._engine.in_downloader
+        for request, _ in list(self._under_way.values()):
+            if request not in there:
+                self.left_downloader(request)
+
+    def keep_parents(self, entry: Entry, key: Key | None) -> None:
+        """Let an entry that cannot be stored keep those that may have yielded it."""
+        in_progress = self._engine.in_progress
+        parents: dict[Entry, None] = {}
+        for request, parent in self._leased.values():
+            if request not in in_progress:
+                continue
+            if parent in self._keeping:
+                parents.update(dict.fromkeys(self._keeping[parent][1]))
+            else:
+                parents[parent] = None
+        for parent in parents:
+            self._kept[parent] = self._kept.get(parent, 0) + 1
+        self._keeping[entry] = (key, list(parents))
+
+    def settle(self) -> list[Key]:
+        """Settle everything that has left the engine.
+
+        Returns what may be marked now, as it came to :meth:`keep_parents`.
+        """
+        in_progress = self._engine.in_progress
+        keys: list[Key] = []
+        for number, (request, _) in list(self._leased.items()):
+            if request not in in_progress:
+                self._settle(number, keys)
+        return keys
+
+    def _settle(self, number: int, keys: list[Key]) -> None:
+        _, entry = self._leased.pop(number)
+        self._under_way.pop(number, None)
+        if entry in self._kept:
+            self._frontier.release(entry)
+            self._done.add(entry)
+            return
+        self._frontier.settle(entry)
+        if entry in self._keeping:
+            key, parents = self._keeping.pop(entry)
+            if key is not None:
+                keys.append(key)
+            for parent in parents:
+                self._let_go(parent)
+
+    def _let_go(self, parent: Entry) -> None:
+        self._kept[parent] -= 1
+        if not self._kept[parent]:
+            del self._kept[parent]
+            if parent in self._done:
+                self._done.remove(parent)
+                self._frontier.settle(parent)

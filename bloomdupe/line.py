@@ -1,0 +1,207 @@
+"""Line: the requests that wait in one slot, the next ones in memory, the rest on disk.
+
+A slot is what the downloader is polite to: a host, usually.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from bloomdupe.format import LAST_RANK
+
+if TYPE_CHECKING:
+    from collections import OrderedDict
+    from collections.abc import Iterable
+
+    from bloomdupe.storage import Store
+
+__all__ = ["Entry", "Line", "rank_of"]
+
+MIN_BATCH = 4
+MAX_BATCH = 256
+"""Requests read from disk at once: few from a slot that is only visited, more from
+one that is emptied."""
+
+PRIORITY_LIMIT = (1 << 63) - 1
+SEQUENCE_LIMIT = (1 << 63) - 1
+EVERYTHING_ON_DISK = -1
+
+
+def rank_of(priority: int, sequence: int, *, start: bool, fifo: bool) -> int:
+    """Return when a request's turn is in its slot: the smallest rank goes first.
+
+    The highest priority first; within a priority, start requests last, as Scrapy
+    does; then the newest first, or the oldest with ``fifo``. Priorities outside 64
+    bits rank as the nearest within.
+    """
+    bounded = max(-PRIORITY_LIMIT, min(priority, PRIORITY_LIMIT))
+    order = sequence if fifo else SEQUENCE_LIMIT - sequence
+    return (PRIORITY_LIMIT - bounded) << 64 | start << 63 | order
+
+
+class Entry:
+    """A request in the frontier."""
+
+    __slots__ = (
+        "active",
+        "attachment",
+        "checksum",
+        "line",
+        "payload",
+        "rank",
+        "stored",
+    )
+
+    def __init__(
+        self,
+        line: Line,
+        rank: int,
+        payload: bytes | None,
+        attachment: object = None,
+        checksum: int = 0,
+    ) -> None:
+        self.line = line
+        self.rank = rank
+        self.payload = payload
+        """None: it cannot be stored, and lives in memory only."""
+        self.attachment = attachment
+        """Whatever came with it; None once it has been on disk only."""
+        self.stored = checksum != 0
+        """Whether it is in the store, be it pending, leased or just settled."""
+        self.checksum = checksum
+        """Of its value in the store, as a number; 0 if it is not there."""
+        self.active = False
+        """Whether it keeps its slot busy."""
+
+
+class Line:
+    """Pending requests of one slot, by rank.
+
+    Those up to ``bound`` are all in ``heap``. Those above are in the store only,
+    but for ``beyond``: new ones that no checkpoint has written yet, and those
+    that cannot be written. A slot that nobody asks costs no more than this object.
+    """
+
+    __slots__ = (
+        "active",
+        "alarm",
+        "batch",
+        "beyond",
+        "bound",
+        "heap",
+        "name",
+        "number",
+        "out",
+        "pending",
+        "place",
+        "stored",
+    )
+
+    def __init__(self, number: int, name: str, stored: int = 0) -> None:
+        self.number = number
+        self.name = name
+        self.pending = stored
+        """Requests that wait, wherever they are."""
+        self.stored = stored
+        """Requests in the store, those included that are out."""
+        self.heap: list[tuple[int, Entry]] | None = None
+        self.beyond: list[tuple[int, Entry]] | None = None
+        self.bound = EVERYTHING_ON_DISK if stored else LAST_RANK
+        self.out: set[int] | None = None
+        """Ranks of leased and settled requests that are still in the store, or
+        may be after the next checkpoint."""
+        self.batch = MIN_BATCH
+        # Of bloomdupe.turns:
+        self.active = 0
+        self.place: OrderedDict[Line, None] | None = None
+        self.alarm = 0
+
+    def push(self, entry: Entry) -> None:
+        """Add a new request."""
+        self.pending += 1
+        item = (entry.rank, entry)
+        if entry.rank > self.bound:
+            if self.beyond is None:
+                self.beyond = []
+            self.beyond.append(item)
+        elif self.heap is None:
+            self.heap = [item]
+        else:
+            heappush(self.heap, item)
+
+    def pop(self, store: Store | None) -> Entry:
+        """Take the next request out; there must be one."""
+        if not self.heap:
+            self._refill(store)
+        if not self.heap:
+            raise self._missing(store)
+        _, entry = heappop(self.heap)
+        self.pending -= 1
+        if self.out is None:
+            self.out = set()
+        self.out.add(entry.rank)
+        return entry
+
+    def forget(self, rank: int) -> None:
+        """Take note that a request that was out is not in the store any more."""
+        if self.out is not None:
+            self.out.discard(rank)
+            if not self.out:
+                self.out = None
+
+    def _refill(self, store: Store | None) -> None:
+        """Bring the next requests into memory."""
+        heap = []
+        bound = LAST_RANK
+        if store is not None and self.bound < LAST_RANK:
+            out = self.out or ()
+            with store.snapshot() as snapshot:
+                waiting = (
+                    (
+                        found.rank,
+                        Entry(self, found.rank, found.payload, None, found.checksum),
+                    )
+                    for found in snapshot.requests(self.number, self.bound)
+                    if found.rank not in out
+                )
+                heap = list(islice(waiting, self.batch))
+            if len(heap) == self.batch:
+                bound = heap[-1][0]
+        self.batch = min(2 * self.batch, MAX_BATCH)
+        self.bound = bound
+        beyond, self.beyond = self.beyond or (), None
+        self.heap = heap
+        self._sort_in(beyond)
+
+    def _sort_in(self, items: Iterable[tuple[int, Entry]]) -> None:
+        """Put items where they belong, given ``bound``."""
+        heap = self.heap if self.heap is not None else []
+        beyond = self.beyond if self.beyond is not None else []
+        for item in items:
+            (heap if item[0] <= self.bound else beyond).append(item)
+        heapify(heap)
+        self.heap = heap or None
+        self.beyond = beyond or None
+
+    def _missing(self, store: Store | None) -> Exception:
+        what = f"{self.pending:,} pending requests of slot {self.name!r} are missing"
+        return RuntimeError(what) if store is None else store.damaged(what)
+
+    # After a checkpoint, when everything that can be written is in the store
+
+    def relieve(self, keep: int) -> int:
+        """Keep only the next ``keep`` requests in memory; return how many are there."""
+        if self.beyond:
+            # What cannot be stored stays.
+            self.beyond = [item for item in self.beyond if not item[1].stored] or None
+        heap = self.heap
+        if heap is None or len(heap) <= keep:
+            return 0 if heap is None else len(heap)
+        heap.sort()
+        head, rest = heap[:keep], heap[keep:]
+        self.bound = head[-1][0] if head else EVERYTHING_ON_DISK
+        self.heap = head or None
+        self._sort_in(item for item in rest if not item[1].stored)
+        return len(self.heap or ())
