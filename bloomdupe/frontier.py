@@ -21,6 +21,8 @@ __all__ = ["Frontier"]
 RECORD = "frontier"
 DIGEST_MODULUS = 1 << 64
 
+EVERYTHING = -1
+
 MAX_FRESH = 5_000
 """Unwritten requests after which a checkpoint is due at once."""
 
@@ -252,6 +254,29 @@ class Frontier:
         elif self.changed:
             self._store.commit(self.seen.change(), self._change())
         self.due = False
+
+    def verify(self) -> None:
+        """Read every request in the store, as the last checkpoint left it.
+
+        Raises :class:`~bloomdupe.errors.StoreDamagedError` for one that is damaged,
+        missing or outdated. Takes about a second per million.
+        """
+        if self._store is None:
+            return
+        digest = 0
+        with self._store.snapshot() as snapshot:
+            for slot in snapshot.slots():
+                count = 0
+                for found in snapshot.requests(slot.number, EVERYTHING):
+                    count += 1
+                    digest += found.checksum
+                if count != slot.requests:
+                    raise self._store.damaged(
+                        f"slot {slot.name!r} has {count:,} requests, but"
+                        f" {slot.requests:,} were written"
+                    )
+        if digest % DIGEST_MODULUS != self._digest:
+            raise self._store.damaged("the sum over all requests is wrong")
 
     def _change(self) -> _Change:
         """Work out the frontier's part of a checkpoint, and change nothing."""

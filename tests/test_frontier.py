@@ -1,0 +1,324 @@
+"""The contract of the frontier, in memory and in a store; what only a store does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import lmdb
+import pytest
+
+from bloomdupe import BloomFilter, frontier, line
+from bloomdupe.errors import StoreDamagedError
+from bloomdupe.format import request_key
+from bloomdupe.frontier import Frontier
+from bloomdupe.layer import LayerState
+from bloomdupe.line import rank_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(params=["memory", "store"])
+def seen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BloomFilter]:
+    if request.param == "memory":
+        yield BloomFilter(1000, 1e-6)
+    else:
+        with BloomFilter.open(tmp_path / "store", 1000, 1e-6) as filter_:
+            yield filter_
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Iterator[BloomFilter]:
+    with BloomFilter.open(tmp_path / "store", 1000, 1e-6) as filter_:
+        yield filter_
+
+
+@pytest.fixture
+def reopen(tmp_path: Path) -> Callable[[BloomFilter], BloomFilter]:
+    """Close without a checkpoint, as a crash does, and open again."""
+
+    def crash(seen: BloomFilter) -> BloomFilter:
+        seen.close()  # a shared filter writes nothing now
+        return BloomFilter.open(tmp_path / "store")
+
+    return crash
+
+
+def drain(owed: Frontier) -> list[str]:
+    """Lease and settle everything."""
+    payloads = []
+    while (entry := owed.lease()) is not None:
+        assert entry.payload is not None
+        payloads.append(entry.payload.decode())
+        owed.settle(entry)
+    return payloads
+
+
+# The contract
+
+
+def test_a_request_is_new_once(seen: BloomFilter) -> None:
+    owed = Frontier(seen)
+    assert owed.offer(b"a", "host", 0, b"a")
+    assert not owed.offer(b"a", "host", 0, b"a")
+    assert (owed.pending, owed.leased) == (1, 0)
+
+
+def test_a_forced_request_is_taken_although_seen(seen: BloomFilter) -> None:
+    owed = Frontier(seen)
+    owed.offer(b"a", "host", 0, b"first")
+    assert not owed.offer(b"a", "host", 0, b"second", force=True)
+    assert drain(owed) == ["second", "first"]
+
+
+def test_order_is_priority_then_newest_first_then_start_requests(
+    seen: BloomFilter,
+) -> None:
+    owed = Frontier(seen)
+    for name, priority, start in (
+        ("s1", 0, True),
+        ("s2", 0, True),
+        ("a", 0, False),
+        ("b", 0, False),
+        ("low", -1, False),
+        ("high", 1, True),
+        ("huge", 10**30, False),
+        ("tiny", -(10**30), False),
+    ):
+        owed.push("host", priority, name.encode(), start=start)
+    order = ["huge", "high", "b", "a", "s1", "s2", "low", "tiny"]
+    assert drain(owed) == order
+
+
+def test_the_oldest_goes_first_if_asked_for(seen: BloomFilter) -> None:
+    owed = Frontier(seen, fifo=True, start_fifo=False)
+    for name, start in (("s1", True), ("s2", True), ("a", False), ("b", False)):
+        owed.push("host", 0, name.encode(), start=start)
+    assert drain(owed) == ["a", "b", "s2", "s1"]
+
+
+def test_slots_take_turns(seen: BloomFilter) -> None:
+    owed = Frontier(seen)
+    for number in range(3):
+        for slot in "abc":
+            owed.push(slot, 0, f"{slot}{number}".encode())
+    assert drain(owed) == ["a2", "b2", "c2", "a1", "b1", "c1", "a0", "b0", "c0"]
+
+
+def test_the_least_busy_slot_is_next(seen: BloomFilter) -> None:
+    owed = Frontier(seen)
+    for slot in "aab":
+        owed.push(slot, 0, slot.encode())
+    first, second = owed.lease(), owed.lease()
+    assert first is not None
+    assert second is not None
+    assert (first.payload, second.payload) == (b"a", b"b")
+    owed.push("b", 0, b"b")
+    owed.settle(second)  # now "b" is idle, and "a" is not
+    third = owed.lease()
+    assert third is not None
+    assert third.payload == b"b"
+
+
+def test_a_slot_that_must_wait_is_passed_over_until_its_time(
+    seen: BloomFilter,
+) -> None:
+    now = [100.0]
+    delays = {"slow": 3.0}
+    owed = Frontier(
+        seen, wait=lambda slot, _: delays.get(slot, 0.0), clock=lambda: now[0]
+    )
+    owed.push("slow", 0, b"slow")
+    assert owed.lease() is None
+    assert owed.seconds_until_ready() == 3.0
+    owed.push("fast", 0, b"fast")
+    assert drain(owed) == ["fast"]
+    now[0] += 3.5
+    delays.clear()
+    assert owed.seconds_until_ready() == 0
+    assert drain(owed) == ["slow"]
+    assert owed.seconds_until_ready() is None
+
+
+def test_a_full_slot_is_ready_again_when_one_of_its_requests_is_through(
+    seen: BloomFilter,
+) -> None:
+    owed = Frontier(seen, wait=lambda _, under_way: 60.0 * (under_way >= 2))
+    for _ in range(3):
+        owed.push("host", 0, b"x")
+    first, _, third = (owed.lease() for _ in range(3))
+    assert first is not None
+    assert third is None
+    owed.release(first)
+    owed.release(first)  # twice is once
+    assert owed.lease() is not None
+    assert (owed.pending, owed.leased) == (0, 3)
+
+
+def test_what_came_with_a_request_comes_back(seen: BloomFilter) -> None:
+    owed = Frontier(seen)
+    something = object()
+    owed.push("host", 0, b"x", attachment=something)
+    owed.checkpoint()
+    entry = owed.lease()
+    assert entry is not None
+    assert entry.attachment is something
+
+
+def test_empty_slots_are_forgotten(seen: BloomFilter) -> None:
+    owed = Frontier(seen)
+    for number in range(100):
+        owed.push(str(number), 0, b"x")
+    drain(owed)
+    owed.checkpoint()
+    owed.push("a", 0, b"a")
+    assert list(owed._lines) == ["a"]
+
+
+# In a store
+
+
+def test_what_is_leased_is_pending_again_after_a_crash(
+    stored: BloomFilter, reopen: Callable[[BloomFilter], BloomFilter]
+) -> None:
+    owed = Frontier(stored)
+    for name in "abc":
+        owed.offer(name.encode(), "host", 0, name.encode())
+    done, leased = owed.lease(), owed.lease()
+    assert done is not None
+    assert leased is not None
+    owed.settle(done)
+    owed.checkpoint()
+    owed.offer(b"d", "host", 0, b"d")
+    owed.settle(leased)
+    with reopen(stored) as again:
+        owed = Frontier(again)
+        assert owed.pending == 2
+        assert drain(owed) == ["b", "a"]
+        assert b"c" in again
+        assert b"d" not in again
+
+
+def test_a_request_settled_before_it_was_written_is_never_written(
+    stored: BloomFilter, tmp_path: Path
+) -> None:
+    owed = Frontier(stored)
+    owed.offer(b"a", "host", 0, b"a")
+    drain(owed)
+    owed.checkpoint()
+    stored.close()
+    with lmdb.open(str(tmp_path / "store"), max_dbs=8) as env:
+        queue = env.open_db(b"queue", create=False)
+        with env.begin() as txn:
+            assert txn.stat(queue)["entries"] == 0
+
+
+def test_a_checkpoint_is_due_when_much_is_unwritten(
+    stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frontier, "MAX_FRESH", 10)
+    owed = Frontier(stored)
+    for number in range(10):
+        assert not owed.due
+        owed.push("host", 0, str(number).encode())
+    assert owed.due
+    owed.checkpoint()
+    assert not owed.due
+
+
+def test_a_full_batch_of_marks_waits_for_the_push(tmp_path: Path) -> None:
+    """At its limit the filter must not commit a mark alone."""
+    path = tmp_path / "store"
+    seen = BloomFilter.open(path, 10, 1e-6)
+    owed = Frontier(seen)
+    for number in range(25):  # two layers
+        name = str(number).encode()
+        assert owed.offer(name, "host", 0, name)
+        committed = seen.record("filter")
+        assert committed is not None
+        marks = sum(LayerState(*state).keys for state in committed["layers"])
+        waiting = seen.record("frontier") or {"requests": 0}
+        assert marks == waiting["requests"]
+        if owed.due:
+            owed.checkpoint()
+    assert len(seen) == 25
+    assert seen.layer_count == 2
+    seen.close()
+
+
+def test_memory_is_bounded(
+    stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frontier, "MAX_LOADED", 50)
+    monkeypatch.setattr(frontier, "MAX_HEAD", 5)
+    owed = Frontier(stored)
+    for number in range(3000):
+        owed.push(f"host{number % 30}", number % 3, str(number).encode())
+        if number % 100 == 0:
+            owed.checkpoint()
+    owed.checkpoint()
+    in_memory = sum(len(line.heap or ()) for line in owed._lines.values())
+    assert in_memory <= 50
+    assert sorted(map(int, drain(owed))) == list(range(3000))
+
+
+def test_a_damaged_request_is_noticed(stored: BloomFilter, tmp_path: Path) -> None:
+    owed = Frontier(stored)
+    owed.push("host", 0, b"payload")
+    owed.checkpoint()
+    stored.close()
+    key = request_key(0, rank_of(0, 0, start=False, fifo=False))
+    with lmdb.open(str(tmp_path / "store"), max_dbs=8, lib_version=0) as env:
+        queue = env.open_db(b"queue", create=False)
+        with env.begin(write=True) as txn:
+            value = bytearray(txn.get(key, db=queue))
+            value[-1] ^= 1
+            txn.put(key, bytes(value), db=queue)
+    with BloomFilter.open(tmp_path / "store") as again:
+        owed = Frontier(again)
+        with pytest.raises(StoreDamagedError, match="damaged"):
+            owed.lease()
+
+
+@pytest.mark.parametrize("database", [b"queue", b"slots"])
+def test_a_missing_record_is_noticed(
+    stored: BloomFilter, tmp_path: Path, database: bytes
+) -> None:
+    owed = Frontier(stored)
+    for slot in "ab":
+        owed.push(slot, 0, b"payload")
+    owed.checkpoint()
+    stored.close()
+    with lmdb.open(str(tmp_path / "store"), max_dbs=8, lib_version=0) as env:
+        damaged = env.open_db(database, create=False)
+        with env.begin(write=True) as txn, txn.cursor(damaged) as cursor:
+            cursor.first()
+            cursor.delete()
+    with (
+        BloomFilter.open(tmp_path / "store") as again,
+        pytest.raises(StoreDamagedError, match="stand where"),
+    ):
+        Frontier(again)
+
+
+def test_an_outdated_record_is_found_by_verifying(stored: BloomFilter) -> None:
+    owed = Frontier(stored)
+    owed.push("host", 0, b"a")
+    owed.checkpoint()
+    owed.verify()
+    owed._digest += 1
+    with pytest.raises(StoreDamagedError, match="sum"):
+        owed.verify()
+
+
+def test_ranks_of_all_kinds_differ_and_fit() -> None:
+    ranks = {
+        rank_of(priority, sequence, start=start, fifo=fifo)
+        for priority in (-(2**70), -1, 0, 1, 2**70)
+        for sequence in (0, 1, 2**62)
+        for start in (False, True)
+        for fifo in (False,)
+    }
+    assert len(ranks) == 5 * 3 * 2
+    assert all(0 <= rank < line.LAST_RANK for rank in ranks)
