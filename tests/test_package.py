@@ -41,6 +41,7 @@ def test_public_names_are_these() -> None:
         "BloomDupeError",
         "BloomDupeFilter",
         "BloomFilter",
+        "FrontierScheduler",
     ]
     for name in bloomdupe.__all__:
         assert getattr(bloomdupe, name).__name__ == name
