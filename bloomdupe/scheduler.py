@@ -20,7 +20,7 @@ from bloomdupe.errors import StoreError, StoreMismatchError, UnserializableError
 from bloomdupe.frontier import Frontier
 from bloomdupe.job import Job
 from bloomdupe.leases import Leases
-from bloomdupe.serializer import Serializer
+from bloomdupe.serializer import Serializer, url_of
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
@@ -362,7 +362,7 @@ class FrontierScheduler(BaseScheduler):
             logger.error(  # noqa: TRY400 - the reason says it all
                 "A stored request cannot be restored and stays in the store:"
                 " %(request)s - reason: %(reason)s",
-                {"request": self._serializer.describe(payload), "reason": error},
+                {"request": url_of(payload), "reason": error},
                 extra={"spider": self._spider},
             )
             return None

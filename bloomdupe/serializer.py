@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from scrapy import Spider
 
-__all__ = ["Serializer"]
+__all__ = ["Serializer", "url_of"]
 
 _URL, _CALLBACK, _ERRBACK, _CLASS, _OTHERS = 0, 1, 2, 13, 14
 _PLAIN = {
@@ -71,6 +71,15 @@ _PRIORITY, _DONT_FILTER, _FLAGS, _CB_KWARGS = range(9, 13)
 
 _CANNOT = (TypeError, ValueError, OverflowError, RecursionError)
 """What msgpack raises for values that it cannot carry."""
+
+
+def url_of(payload: bytes) -> str:
+    """Return the URL of a stored request, even of one that cannot be restored."""
+    try:
+        fields = _unpack(payload[1:]) if payload[:1] == b"M" else {}
+    except _CANNOT:
+        fields = {}
+    return str(fields.get(_URL, f"{len(payload):,} bytes"))
 
 
 class Serializer:
@@ -116,15 +125,6 @@ class Serializer:
                 " comes from nobody but you"
             )
         raise UnserializableError(f"it is of an unknown kind {kind!r}")
-
-    def describe(self, payload: bytes) -> str:
-        """Name a request that cannot be restored, as far as can be told."""
-        try:
-            fields = _unpack(payload[1:]) if payload[:1] == b"M" else {}
-        except _CANNOT:
-            fields = {}
-        url = fields.get(_URL)
-        return str(url) if url else f"{len(payload):,} bytes"
 
     # Writing
 
