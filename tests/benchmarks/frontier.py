@@ -1,0 +1,203 @@
+"""What the frontier costs: per request, by hosts and by what waits; on resume; on disk.
+
+    python tests/benchmarks/frontier.py [--huge]
+
+CPU time of this process, checkpoints included. ``--huge`` adds 10 million requests
+(some minutes, 3 GB of disk).
+"""
+
+from __future__ import annotations
+
+import platform
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import lmdb
+import scrapy
+from scrapy import Request, Spider
+from scrapy.squeues import PickleLifoDiskQueue
+from scrapy.utils.test import get_crawler
+
+from bloomdupe import BloomFilter
+from bloomdupe.frontier import Frontier
+from bloomdupe.serializer import Serializer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+OPERATIONS = 30_000
+BETWEEN_CHECKPOINTS = 1_000
+PAYLOAD = b"x" * 150
+
+
+def cpu() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def memory() -> float:
+    """Resident megabytes now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 1e6
+
+
+def place() -> AbstractContextManager[str]:
+    return tempfile.TemporaryDirectory(prefix="frontier-", dir="/tmp")  # noqa: S108
+
+
+def fill(owed: Frontier, requests: int, hosts: int) -> None:
+    for number in range(requests):
+        owed.push(f"host-{number % hosts}.example", 0, PAYLOAD)
+        if owed.due:
+            owed.checkpoint()
+    owed.checkpoint()
+
+
+def steps(count: int, owed: Frontier) -> Iterator[int]:
+    for number in range(count):
+        if number % BETWEEN_CHECKPOINTS == 0:
+            owed.checkpoint()
+        yield number
+    owed.checkpoint()
+
+
+def measure(hosts: int, pending: int) -> tuple[float, float, float]:
+    """Return microseconds a push and a pop, and the longest checkpoint in ms."""
+    with place() as folder, BloomFilter.open(f"{folder}/s", 1_000_000) as seen:
+        owed = Frontier(seen)
+        fill(owed, pending, hosts)
+        begun = cpu()
+        for number in steps(OPERATIONS, owed):
+            owed.push(f"host-{number % hosts}.example", 0, PAYLOAD)
+        push = cpu() - begun
+        # Heads that the pushes left in memory must not flatter the pops.
+        for line in list(owed._lines.values()):
+            line.relieve(0)
+        begun = cpu()
+        longest = 0.0
+        for number in range(OPERATIONS):
+            if number % BETWEEN_CHECKPOINTS == 0:
+                start = time.perf_counter()
+                owed.checkpoint()
+                longest = max(longest, time.perf_counter() - start)
+            entry = owed.lease()
+            assert entry is not None
+            owed.settle(entry)
+        pop = cpu() - begun
+    return push / OPERATIONS * 1e6, pop / OPERATIONS * 1e6, longest * 1e3
+
+
+def typical_request(number: int) -> Request:
+    return Request(
+        f"https://www.example.com/articles/{number // 1000}/some-title-{number}.html",
+        headers={"Referer": f"https://www.example.com/articles/{number // 1000}/"},
+        meta={"depth": 7},
+    )
+
+
+def disk() -> tuple[float, float]:
+    """Return bytes a pending request takes on disk, ours and Scrapy's."""
+    count = 50_000
+    spider = Spider("name")
+    with place() as folder, BloomFilter.open(f"{folder}/s", 1_000_000) as seen:
+        before = seen._store.disk_bytes() if seen._store else 0
+        owed, serializer = Frontier(seen), Serializer(spider)
+        for number in range(count):
+            owed.push("host", 0, serializer.dump(typical_request(number)))
+            if owed.due:
+                owed.checkpoint()
+        owed.checkpoint()
+        ours = (seen._store.disk_bytes() if seen._store else 0) - before
+        crawler = get_crawler()
+        crawler.spider = spider
+        queue = PickleLifoDiskQueue.from_crawler(crawler, f"{folder}/queue")
+        for number in range(count):
+            queue.push(typical_request(number))
+        queue.close()
+        theirs = Path(folder, "queue").stat().st_size
+    return ours / count, theirs / count
+
+
+RESUME = """
+import sys, time
+sys.path.insert(0, {here!r})
+from frontier import memory
+from bloomdupe import BloomFilter
+from bloomdupe.frontier import Frontier
+import scrapy
+empty = memory()
+begun = time.perf_counter()
+with BloomFilter.open({store!r}) as seen:
+    owed = Frontier(seen)
+    assert owed.lease() is not None
+    first = time.perf_counter() - begun
+    print(f"{{first:.3f}} {{memory() - empty:.1f}}")
+    assert owed.pending == {pending} - 1
+"""
+
+
+def resume(pending: int, hosts: int) -> tuple[float, float, float]:
+    """Return seconds to the first request, megabytes, and bytes on disk a request."""
+    with place() as folder:
+        store = f"{folder}/s"
+        with BloomFilter.open(store, 10_000_000) as seen:
+            owed = Frontier(seen)
+            for number in range(pending):
+                name = b"%020d" % number
+                owed.offer(name, f"host-{number % hosts}.example", 0, PAYLOAD)
+                if owed.due:
+                    owed.checkpoint()
+            owed.checkpoint()
+            assert seen._store is not None
+            size = seen._store.disk_bytes() / pending
+        here = str(Path(__file__).parent)
+        code = RESUME.format(here=here, store=store, pending=pending)
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
+        seconds, megabytes = map(float, done.stdout.split())
+        shutil.rmtree(store)
+    return seconds, megabytes, size
+
+
+def main() -> None:
+    print(
+        f"{platform.machine()}, Python {platform.python_version()}, Scrapy"
+        f" {scrapy.__version__}, py-lmdb {lmdb.__version__}\n"
+    )
+    print("   hosts    pending   push µs    pop µs   longest checkpoint ms")
+    for hosts, pending in (
+        (10, 1_000),
+        (10, 100_000),
+        (10_000, 100_000),
+        (100_000, 100_000),
+        (10, 1_000_000),
+        (100_000, 1_000_000),
+    ):
+        push, pop, longest = measure(hosts, pending)
+        print(f"{hosts:8,} {pending:10,} {push:9.1f} {pop:9.1f} {longest:10.1f}")
+    ours, theirs = disk()
+    print(
+        f"\nBytes on disk a pending request: {ours:.0f}, Scrapy's disk queue"
+        f" {theirs:.0f}: {ours / theirs:.2f} times"
+    )
+    sizes = [(1_000_000, 100_000)]
+    if "--huge" in sys.argv:
+        sizes.append((10_000_000, 100_000))
+    for pending, hosts in sizes:
+        seconds, megabytes, size = resume(pending, hosts)
+        print(
+            f"Resume with {pending:,} pending on {hosts:,} hosts: first request after"
+            f" {seconds:.2f} s, {megabytes:.0f} MB ({size:.0f} bytes of disk each)"
+        )
+
+
+if __name__ == "__main__":
+    main()
