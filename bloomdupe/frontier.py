@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,8 +27,11 @@ EVERYTHING = -1
 MAX_FRESH = 5_000
 """Unwritten requests after which a checkpoint is due at once."""
 
-MAX_LOADED = 10_000
+MAX_LOADED = 20_000
 """Requests kept in memory, over all slots, when a checkpoint has written them."""
+
+MAX_ATTACHED = 2_000
+"""Requests that keep their attachment, which may be large, as long as they wait."""
 
 MAX_HEAD = 512
 """The same for one slot."""
@@ -91,7 +95,9 @@ class Frontier:
         self._digest = 0
         self._slots = 0
         self._loaded = 0
+        # Lines with requests in memory; those that came first were asked long ago.
         self._crowded: dict[Line, None] = {}
+        self._attached: deque[Entry] = deque()
         # Since the last checkpoint:
         self._fresh: dict[Entry, None] = {}
         self._settled: list[Entry] = []
@@ -172,7 +178,7 @@ class Frontier:
         """Take in a request without asking whether it was seen.
 
         Without ``payload`` it lives in memory only. The ``attachment`` comes back
-        with it, unless it has been on disk only meanwhile.
+        with it, unless many others have come since.
         """
         line = self._lines.get(slot)
         if line is None:
@@ -183,11 +189,14 @@ class Frontier:
         rank = rank_of(priority, self._sequence, start=start, fifo=fifo)
         self._sequence += 1
         entry = Entry(line, rank, payload, attachment)
-        line.push(entry)
+        if line.push(entry):
+            self._loaded += 1
+            self._crowded[line] = None
         self._turns.join(line)
         self.pending += 1
         if self._store is not None and payload is not None:
             self._fresh[entry] = None
+            self._attached.append(entry)
             if len(self._fresh) >= MAX_FRESH:
                 self.due = True
         return entry
@@ -198,8 +207,10 @@ class Frontier:
         if line is None:
             return None
         if not line.heap:
+            self._loaded += line.refill(self._store)
             self._crowded[line] = None
-        entry = line.pop(self._store)
+        entry = line.pop()
+        self._loaded -= 1
         if not line.pending:
             self._turns.leave(line)
         entry.active = True
@@ -336,22 +347,16 @@ class Frontier:
     def _relieve(self, lines: list[Line]) -> None:
         """Keep the memory small, now that everything is on disk."""
         for line in lines:
-            line.relieve(MAX_HEAD)
-            if line.heap:
-                self._crowded[line] = None
-        crowded = self._crowded
-        total = 0
-        for line in list(crowded):
-            held = len(line.heap or ())
-            total += held
-            if not held:
-                del crowded[line]
-        # Those that came to the memory first have been asked longest ago.
-        while total > MAX_LOADED and crowded:
-            line = next(iter(crowded))
-            del crowded[line]
-            total -= len(line.heap or ())
-            line.relieve(0)
+            self._loaded -= line.relieve(MAX_HEAD)
+        if self._loaded > MAX_LOADED:
+            for line in list(self._crowded):
+                del self._crowded[line]
+                self._loaded -= line.relieve(0)
+                if self._loaded <= MAX_LOADED // 2:
+                    break
+        attached = self._attached
+        while len(attached) > MAX_ATTACHED:
+            attached.popleft().attachment = None
 
 
 class _Change(NamedTuple):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Entry", "Line", "rank_of"]
 
-MIN_BATCH = 4
+MIN_BATCH = 1
 MAX_BATCH = 256
 """Requests read from disk at once: few from a slot that is only visited, more from
 one that is emptied."""
@@ -118,25 +118,24 @@ class Line:
         self.place: OrderedDict[Line, None] | None = None
         self.alarm = 0
 
-    def push(self, entry: Entry) -> None:
-        """Add a new request."""
+    def push(self, entry: Entry) -> bool:
+        """Add a new request; whether it is among the next in memory."""
         self.pending += 1
         item = (entry.rank, entry)
         if entry.rank > self.bound:
             if self.beyond is None:
                 self.beyond = []
             self.beyond.append(item)
-        elif self.heap is None:
+            return False
+        if self.heap is None:
             self.heap = [item]
         else:
             heappush(self.heap, item)
+        return True
 
-    def pop(self, store: Store | None) -> Entry:
-        """Take the next request out; there must be one."""
-        if not self.heap:
-            self._refill(store)
-        if not self.heap:
-            raise self._missing(store)
+    def pop(self) -> Entry:
+        """Take the next request out, which must be in memory."""
+        assert self.heap  # noqa: S101 - refill() raises when nothing is there
         _, entry = heappop(self.heap)
         self.pending -= 1
         if self.out is None:
@@ -151,8 +150,11 @@ class Line:
             if not self.out:
                 self.out = None
 
-    def _refill(self, store: Store | None) -> None:
-        """Bring the next requests into memory."""
+    def refill(self, store: Store | None) -> int:
+        """Bring the next requests into memory, when none is; return how many.
+
+        Raises :class:`~bloomdupe.errors.StoreDamagedError` if there are none.
+        """
         heap = []
         bound = LAST_RANK
         if store is not None and self.bound < LAST_RANK:
@@ -174,6 +176,9 @@ class Line:
         beyond, self.beyond = self.beyond or (), None
         self.heap = heap
         self._sort_in(beyond)
+        if not self.heap:
+            raise self._missing(store)
+        return len(self.heap)
 
     def _sort_in(self, items: Iterable[tuple[int, Entry]]) -> None:
         """Put items where they belong, given ``bound``."""
@@ -192,16 +197,17 @@ class Line:
     # After a checkpoint, when everything that can be written is in the store
 
     def relieve(self, keep: int) -> int:
-        """Keep only the next ``keep`` requests in memory; return how many are there."""
+        """Keep only the next ``keep`` requests in memory; return how many went."""
         if self.beyond:
             # What cannot be stored stays.
             self.beyond = [item for item in self.beyond if not item[1].stored] or None
         heap = self.heap
         if heap is None or len(heap) <= keep:
-            return 0 if heap is None else len(heap)
+            return 0
         heap.sort()
         head, rest = heap[:keep], heap[keep:]
         self.bound = head[-1][0] if head else EVERYTHING_ON_DISK
         self.heap = head or None
+        self.batch = MIN_BATCH
         self._sort_in(item for item in rest if not item[1].stored)
-        return len(self.heap or ())
+        return len(heap) - len(self.heap or ())

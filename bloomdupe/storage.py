@@ -76,6 +76,7 @@ class Store:
         """Open the existing store at ``path``; see :meth:`open`."""
         self.path = path
         self.readonly = readonly
+        self._place = str(path / DATA)
         self._pid = os.getpid()
         self._lock: int | None = None
         if not readonly:
@@ -238,7 +239,7 @@ class Store:
     def snapshot(self) -> Iterator[Snapshot]:
         """Read the last commit."""
         with self._env.begin(buffers=True) as txn:
-            yield Snapshot(txn, self._databases, str(self.path / DATA))
+            yield Snapshot(txn, self._databases, self._place)
 
     def damaged(self, what: str) -> StoreDamagedError:
         """Return the error that says ``what`` is wrong with the data."""

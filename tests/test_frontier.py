@@ -260,6 +260,7 @@ def test_memory_is_bounded(
     owed.checkpoint()
     in_memory = sum(len(line.heap or ()) for line in owed._lines.values())
     assert in_memory <= 50
+    assert in_memory == owed._loaded
     assert sorted(map(int, drain(owed))) == list(range(3000))
 
 

@@ -131,6 +131,8 @@ class FrontierMachine(RuleBasedStateMachine):
         if hasattr(self, "owed"):
             assert self.owed.pending == len(self.pending)
             assert self.owed.leased == len(self.leased)
+            lines = self.owed._lines.values()
+            assert self.owed._loaded == sum(len(line.heap or ()) for line in lines)
 
     @invariant()
     def what_is_seen_is_known(self) -> None:

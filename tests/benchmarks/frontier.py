@@ -49,7 +49,7 @@ def memory() -> float:
 
 
 def place() -> AbstractContextManager[str]:
-    return tempfile.TemporaryDirectory(prefix="frontier-", dir="/tmp")  # noqa: S108
+    return tempfile.TemporaryDirectory(prefix="frontier-", dir="/tmp")
 
 
 def fill(owed: Frontier, requests: int, hosts: int) -> None:
@@ -79,7 +79,7 @@ def measure(hosts: int, pending: int) -> tuple[float, float, float]:
         push = cpu() - begun
         # Heads that the pushes left in memory must not flatter the pops.
         for line in list(owed._lines.values()):
-            line.relieve(0)
+            owed._loaded -= line.relieve(0)
         begun = cpu()
         longest = 0.0
         for number in range(OPERATIONS):
