@@ -39,13 +39,14 @@ class Leases:
         self._keeping: dict[Entry, tuple[Key | None, list[Entry]]] = {}
         self._kept: dict[Entry, int] = {}
         self._done: set[Entry] = set()
+        self._keys: list[Key] = []
 
     def add(self, request: Request, entry: Entry) -> None:
         """Note that the engine gets the request now."""
         number = id(request)
         if number in self._leased:
             # A middleware scheduled the same object again; the first round is over.
-            self._settle(number, [])
+            self._settle(number, self._keys)
         self._leased[number] = self._under_way[number] = (request, entry)
 
     def set_aside(self, entry: Entry) -> None:
@@ -68,17 +69,14 @@ class Leases:
     def keep_parents(self, entry: Entry, key: Key | None) -> None:
         """Let an entry that cannot be stored keep those that may have yielded it."""
         in_progress = self._engine.in_progress
-        parents: dict[Entry, None] = {}
-        for request, parent in self._leased.values():
-            if request not in in_progress:
-                continue
-            if parent in self._keeping:
-                parents.update(dict.fromkeys(self._keeping[parent][1]))
-            else:
-                parents[parent] = None
+        parents = [
+            parent
+            for request, parent in self._leased.values()
+            if request in in_progress
+        ]
         for parent in parents:
             self._kept[parent] = self._kept.get(parent, 0) + 1
-        self._keeping[entry] = (key, list(parents))
+        self._keeping[entry] = (key, parents)
 
     def settle(self) -> list[Key]:
         """Settle everything that has left the engine.
@@ -86,7 +84,7 @@ class Leases:
         Returns what may be marked now, as it came to :meth:`keep_parents`.
         """
         in_progress = self._engine.in_progress
-        keys: list[Key] = []
+        keys, self._keys = self._keys, []
         for number, (request, _) in list(self._leased.items()):
             if request not in in_progress:
                 self._settle(number, keys)
@@ -95,22 +93,21 @@ class Leases:
     def _settle(self, number: int, keys: list[Key]) -> None:
         _, entry = self._leased.pop(number)
         self._under_way.pop(number, None)
-        if entry in self._kept:
-            self._frontier.release(entry)
-            self._done.add(entry)
-            return
-        self._frontier.settle(entry)
-        if entry in self._keeping:
-            key, parents = self._keeping.pop(entry)
-            if key is not None:
-                keys.append(key)
-            for parent in parents:
-                self._let_go(parent)
-
-    def _let_go(self, parent: Entry) -> None:
-        self._kept[parent] -= 1
-        if not self._kept[parent]:
-            del self._kept[parent]
-            if parent in self._done:
-                self._done.remove(parent)
-                self._frontier.settle(parent)
+        self._frontier.release(entry)
+        self._done.add(entry)
+        through = [entry]
+        while through:
+            entry = through.pop()
+            if entry in self._kept or entry not in self._done:
+                continue
+            self._done.remove(entry)
+            self._frontier.settle(entry)
+            if entry in self._keeping:
+                key, parents = self._keeping.pop(entry)
+                if key is not None:
+                    keys.append(key)
+                for parent in parents:
+                    self._kept[parent] -= 1
+                    if not self._kept[parent]:
+                        del self._kept[parent]
+                        through.append(parent)

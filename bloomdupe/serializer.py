@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import enum
 import inspect
 import pickle
 import uuid
@@ -79,7 +80,8 @@ def url_of(payload: bytes) -> str:
         fields = _unpack(payload[1:]) if payload[:1] == b"M" else {}
     except _CANNOT:
         fields = {}
-    return str(fields.get(_URL, f"{len(payload):,} bytes"))
+    url = fields.get(_URL) if isinstance(fields, dict) else None
+    return f"{len(payload):,} bytes" if url is None else str(url)
 
 
 class Serializer:
@@ -207,28 +209,32 @@ _ZONES = (type(None), datetime.timezone)
 """Time zones that ISO 8601 can carry without loss."""
 
 
-def _extend(value: Any) -> msgpack.ExtType:  # noqa: ANN401 - anything
+def _extend(value: Any) -> object:  # noqa: ANN401 - anything
+    if isinstance(value, str) and not isinstance(value, enum.Enum):
+        return str(value)  # such as lxml's texts, which know where they come from
     kind = type(value)
-    if kind is tuple:
-        return msgpack.ExtType(_TUPLE, _pack(list(value)))
-    if kind is set:
-        return msgpack.ExtType(_SET, _pack(list(value)))
-    if kind is frozenset:
-        return msgpack.ExtType(_FROZENSET, _pack(list(value)))
-    if kind is int:
-        return msgpack.ExtType(_INTEGER, hex(value).encode())
-    if kind is datetime.date:
-        return msgpack.ExtType(_DATE, value.isoformat().encode())
-    if kind is datetime.datetime and type(value.tzinfo) in _ZONES:
-        return msgpack.ExtType(_DATETIME, value.isoformat().encode())
-    if kind is datetime.timedelta:
-        parts = [value.days, value.seconds, value.microseconds]
-        return msgpack.ExtType(_TIMEDELTA, _pack(parts))
-    if kind is decimal.Decimal:
-        return msgpack.ExtType(_DECIMAL, str(value).encode())
-    if kind is uuid.UUID:
-        return msgpack.ExtType(_UUID, value.bytes)
-    raise TypeError(f"cannot store {value!r} of type {global_object_name(kind)}")
+    if kind is datetime.datetime and type(value.tzinfo) not in _ZONES:
+        raise TypeError(f"cannot store the time zone {value.tzinfo!r}")
+    if kind not in _EXTENSIONS:
+        raise TypeError(f"cannot store {value!r} of type {global_object_name(kind)}")
+    code, pack = _EXTENSIONS[kind]
+    return msgpack.ExtType(code, pack(value))
+
+
+_EXTENSIONS: dict[type, tuple[int, Callable[[Any], bytes]]] = {
+    tuple: (_TUPLE, lambda value: _pack(list(value))),
+    set: (_SET, lambda value: _pack(list(value))),
+    frozenset: (_FROZENSET, lambda value: _pack(list(value))),
+    int: (_INTEGER, lambda value: hex(value).encode()),  # beyond 64 bits
+    datetime.date: (_DATE, lambda value: value.isoformat().encode()),
+    datetime.datetime: (_DATETIME, lambda value: value.isoformat().encode()),
+    datetime.timedelta: (
+        _TIMEDELTA,
+        lambda value: _pack([value.days, value.seconds, value.microseconds]),
+    ),
+    decimal.Decimal: (_DECIMAL, lambda value: str(value).encode()),
+    uuid.UUID: (_UUID, lambda value: value.bytes),
+}
 
 
 def _restore(code: int, data: bytes) -> object:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["extract_links"]
 
+
 def extract_links(response: HtmlResponse) -> Iterator[str]:
     """Yield the absolute URL of every ``<a href>`` and ``<area href>``, each once.
 

@@ -1,0 +1,502 @@
+"""The scheduler in real crawls: what the server was asked for, and the stats."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from page_server import page_server
+
+from bloomdupe import BloomFilter
+from bloomdupe.frontier import Frontier
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PAGES = {
+    "/": "".join(f"<a href='/{name}'>x</a>" for name in "abcdef"),
+    **{f"/{name}": f"<a href='/{name}1'>x</a><a href='/'>y</a>" for name in "abcdef"},
+    **{f"/{name}1": "<a href='/a'>x</a>" for name in "abcdef"},
+}
+
+SPIDERS = """
+import scrapy
+from scrapy import Request
+from scrapy.exceptions import CloseSpider
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import CrawlSpider, Rule, SitemapSpider
+
+
+class Follow(scrapy.Spider):
+    name = "follow"
+
+    def parse(self, response):
+        for href in response.css("a::attr(href)").getall():
+            yield response.follow(href)
+
+
+class Everything(Follow):
+    # All that a request can carry.
+    name = "everything"
+
+    def parse(self, response, number=0, **more):
+        if "expected" in response.meta:
+            assert response.meta["expected"] == (1, {2}, b"3", 2**70, None)
+            assert more == {"words": ["a", "b"]}, more
+            assert response.request.headers["X-Number"] == b"%d" % number
+            assert response.request.cookies == {"c": "1"}
+            assert response.request.method == "POST"
+            assert response.request.body == b"body %d" % number
+            assert type(response.request) is scrapy.FormRequest
+            assert response.request.flags == ["f"]
+            self.crawler.stats.inc_value("intact")
+        if number < 5:
+            number += 1
+            yield scrapy.FormRequest(
+                response.urljoin(f"/{number}"),
+                callback=self.parse,
+                errback=self.failed,
+                method="POST",
+                body=f"body {number}",
+                headers={"X-Number": str(number)},
+                cookies={"c": "1"},
+                meta={"expected": (1, {2}, b"3", 2**70, None),
+                      "handle_httpstatus_all": True},
+                cb_kwargs={"number": number, "words": ["a", "b"]},
+                flags=["f"],
+            )
+            yield Request("http://127.0.0.1:1/", errback=self.failed)
+
+    def failed(self, failure):
+        self.crawler.stats.inc_value("failed")
+
+
+class Order(Follow):
+    name = "order"
+
+    def parse(self, response):
+        if response.meta["depth"] == 0 and not response.url.endswith("second"):
+            for number, priority in ((1, 0), (2, 0), (3, 5), (4, -5), (5, 5)):
+                yield response.follow(f"/{number}", priority=priority)
+
+
+class Unstorable(Follow):
+    # The callbacks of /a ... /f are not methods of the spider.
+    name = "unstorable"
+
+    def parse(self, response):
+        for href in response.css("a::attr(href)").getall():
+            if len(href) == 2:
+                yield response.follow(href, callback=lambda r: self.parse(r))
+            else:
+                yield response.follow(href)
+
+
+class Renamed(Follow):
+    name = "renamed"
+    custom_settings = {"CLOSESPIDER_PAGECOUNT": 1, "CONCURRENT_REQUESTS": 1}
+
+    def parse(self, response):
+        for href in response.css("a::attr(href)").getall():
+            yield response.follow(href, callback=self.parse_more)
+
+    def parse_more(self, response):
+        pass
+
+
+class RenamedLater(scrapy.Spider):
+    name = "renamed"
+
+
+class Rules(CrawlSpider):
+    name = "rules"
+    rules = [Rule(LinkExtractor(), callback="parse_it", follow=True)]
+
+    def parse_it(self, response):
+        yield {"url": response.url}
+
+
+class Again(Follow):
+    # A downloader middleware returns the very same request once.
+    name = "again"
+    custom_settings = {"DOWNLOADER_MIDDLEWARES": {"spiders.OnceMore": 1}}
+
+
+class OnceMore:
+    def process_response(self, request, response):
+        if "once" in request.meta:
+            return response
+        request.meta["once"] = True
+        request.dont_filter = True
+        return request
+
+
+class Broken(Follow):
+    name = "broken"
+
+    def parse(self, response):
+        yield from super().parse(response)
+        raise ValueError("on purpose")
+
+
+class Idle(Follow):
+    # Feeds itself when it is idle.
+    name = "idle"
+
+    @classmethod
+    def from_crawler(cls, crawler, *args, **kwargs):
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        spider.fed = False
+        crawler.signals.connect(spider.feed, scrapy.signals.spider_idle)
+        return spider
+
+    def feed(self):
+        if not self.fed:
+            self.fed = True
+            self.crawler.engine.crawl(Request(self.start_urls[0] + "fed"))
+            raise scrapy.exceptions.DontCloseSpider
+"""
+
+RUN = """
+import json, sys
+from scrapy.crawler import CrawlerProcess
+from scrapy.settings import Settings
+import spiders
+settings = Settings()
+settings.setdict(dict(p.split("=", 1) for p in sys.argv[3:]), "cmdline")
+process = CrawlerProcess(settings)
+spider = getattr(spiders, sys.argv[1])
+crawler = process.create_crawler(spider)
+process.crawl(crawler, start_urls=sys.argv[2].split())
+process.start()
+json.dump(dict(crawler.stats.get_stats()), open("stats.json", "w"), default=str)
+"""
+
+
+@dataclass
+class Site:
+    """A site, and a folder in which crawls of it run."""
+
+    folder: Path
+    base: str
+    requested: list[str]
+
+    def start(
+        self, spider: str, *settings: str, starts: tuple[str, ...] = ("/",)
+    ) -> subprocess.Popen[str]:
+        values = ['ADDONS={"bloomdupe.Addon": 500}', "TELNETCONSOLE_ENABLED=0"]
+        values += ["REMOTE_CONTROL_ENABLED=0", "RETRY_ENABLED=0", *settings]
+        urls = " ".join(self.base + start for start in starts)
+        return subprocess.Popen(
+            [sys.executable, "-c", RUN, spider, urls, *values],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": str(self.folder)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def crawl(
+        self, spider: str, *settings: str, starts: tuple[str, ...] = ("/",)
+    ) -> dict[str, Any]:
+        """Run a crawl to its end; return its stats and, as ``log``, its log."""
+        process = self.start(spider, *settings, starts=starts)
+        _, log = process.communicate(timeout=60)
+        assert process.returncode == 0, log
+        stats: dict[str, Any] = json.loads((self.folder / "stats.json").read_text())
+        return {**stats, "log": log}
+
+    def take(self) -> list[str]:
+        """Return what was requested since the last time, in order."""
+        taken = list(self.requested)
+        self.requested.clear()
+        return taken
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "spiders.py").write_text(SPIDERS)
+    with page_server(PAGES) as (base, requested):
+        yield Site(folder, base, requested)
+
+
+JOB = "JOBDIR=job"
+WHERE = pytest.mark.parametrize("where", [[], [JOB]], ids=["memory", "job"])
+ONE = "CONCURRENT_REQUESTS=1"
+
+
+def total(stats: dict[str, Any], *names: str) -> list[int]:
+    return [stats.get(name, 0) for name in names]
+
+
+@WHERE
+def test_a_crawl_is_complete_and_its_stats_are_true(
+    site: Site, where: list[str]
+) -> None:
+    stats = site.crawl("Follow", *where)
+    assert sorted(site.take()) == sorted(PAGES)
+    place = "disk" if where else "memory"
+    names = [
+        f"scheduler/{verb}{of}"
+        for verb in ("enqueued", "dequeued")
+        for of in ("", f"/{place}")
+    ]
+    assert total(stats, *names) == [13] * 4
+    assert stats["dupefilter/filtered"] == 12
+    assert stats["finish_reason"] == "finished"
+    assert total(stats, "bloomdupe/pending", "bloomdupe/unfinished") == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "order"),
+    [
+        ([], "53214"),
+        (
+            [
+                "SCHEDULER_MEMORY_QUEUE=scrapy.squeues.FifoMemoryQueue",
+                "SCHEDULER_DISK_QUEUE=scrapy.squeues.PickleFifoDiskQueue",
+            ],
+            "35124",
+        ),
+    ],
+    ids=["lifo", "fifo"],
+)
+@WHERE
+def test_the_order_is_scrapys(
+    site: Site, where: list[str], settings: list[str], order: str
+) -> None:
+    expected = ["/", *(f"/{name}" for name in order[:4])]
+    for options in ([*where], ["ADDONS={}", *where]):
+        stats = site.crawl("Order", ONE, *options, *settings)
+        assert stats["finish_reason"] == "finished"
+        taken = site.take()
+        assert taken[:5] == expected
+        assert taken[5] == f"/{order[4]}"
+        where = [f"{setting}2" for setting in where]
+
+
+@WHERE
+def test_start_requests_go_in_their_order_after_others(
+    site: Site, where: list[str]
+) -> None:
+    starts = ("/a", "/b", "/c")
+    results = []
+    for options in ([*where], ["ADDONS={}", *where]):
+        site.crawl("Order", ONE, *options, starts=starts)
+        results.append(site.take())
+        where = [f"{setting}2" for setting in where]
+    ours, scrapys = results
+    assert ours == scrapys
+
+
+@WHERE
+def test_requests_come_back_as_they_were(site: Site, where: list[str]) -> None:
+    stats = site.crawl("Everything", "ROBOTSTXT_OBEY=0", *where)
+    assert stats["intact"] == 5, stats["log"]
+    assert stats["failed"] == 1
+    assert "scheduler/unserializable" not in stats
+
+
+def test_requests_come_back_from_the_disk_as_they_were(site: Site) -> None:
+    page = "CLOSESPIDER_PAGECOUNT=1"
+    for _ in range(5):
+        stats = site.crawl("Everything", JOB, page, ONE)
+        assert "spider_exceptions/count" not in stats, stats["log"]
+    stats = site.crawl("Everything", JOB)
+    assert stats["intact"] == 1, stats["log"]
+    assert stats["finish_reason"] == "finished"
+
+
+@pytest.mark.parametrize(
+    "reactor",
+    [
+        "twisted.internet.asyncioreactor.AsyncioSelectorReactor",
+        "twisted.internet.epollreactor.EPollReactor",
+    ],
+)
+def test_a_crawl_works_on_both_kinds_of_reactor(site: Site, reactor: str) -> None:
+    stats = site.crawl("Follow", JOB, f"TWISTED_REACTOR={reactor}")
+    assert sorted(site.take()) == sorted(PAGES)
+    assert stats["bloomdupe/unfinished"] == 0
+
+
+def test_closed_early_it_goes_on_without_fetching_anything_twice(site: Site) -> None:
+    stats = site.crawl("Follow", JOB, ONE, "CLOSESPIDER_PAGECOUNT=4")
+    assert stats["finish_reason"] == "closespider_pagecount"
+    assert stats["bloomdupe/pending"] > 0
+    first = site.take()
+    stats = site.crawl("Follow", JOB)
+    assert stats["bloomdupe/start_requests_skipped"] == 1
+    assert sorted(first + site.take()) == sorted(PAGES)
+    assert "Resuming crawl (" in stats["log"]
+
+
+def test_a_finished_crawl_run_again_fetches_its_start_and_what_is_new(
+    site: Site,
+) -> None:
+    site.crawl("Follow", JOB)
+    site.take()
+    site.crawl("Follow", JOB, starts=("/", "/new", "/"))
+    assert sorted(site.take()) == ["/", "/", "/new"]
+
+
+def test_interrupted_after_finishing_the_new_round_goes_on(site: Site) -> None:
+    starts = ("/a", "/b", "/c", "/d")
+    site.crawl("Follow", JOB, starts=starts)
+    site.take()
+    site.crawl("Follow", JOB, ONE, "CLOSESPIDER_PAGECOUNT=2", starts=starts)
+    first = site.take()
+    assert len(first) < 4
+    site.crawl("Follow", JOB, starts=starts)
+    assert sorted(first + site.take()) == list(starts)
+
+
+@pytest.mark.parametrize(
+    ("policy", "requested"), [("always", ["/", "/"]), ("once", ["/"])]
+)
+def test_start_requests_by_setting(
+    site: Site, policy: str, requested: list[str]
+) -> None:
+    for _ in range(2):
+        site.crawl("Follow", JOB, f"BLOOMDUPE_START_REQUESTS={policy}")
+    assert [path for path in site.take() if path == "/"] == requested
+
+
+def test_a_request_that_cannot_be_stored_keeps_its_parent(site: Site) -> None:
+    """Killed while only its children are under way, the parent is fetched again."""
+    options = [JOB, "SCHEDULER_DEBUG=1", "BLOOMDUPE_CHECKPOINT_INTERVAL=0.05"]
+    process = site.start("Unstorable", *options, ONE, "DOWNLOAD_DELAY=0.4")
+    deadline = time.monotonic() + 30
+    while len(site.requested) < 4:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    first = site.take()
+    assert first[0] == "/"
+    stats = site.crawl("Unstorable", *options)
+    assert stats["finish_reason"] == "finished"
+    second = site.take()
+    assert set(first) | set(second) == set(PAGES)
+    assert "/" in second, "the parent of what was lost was not fetched again"
+    assert stats["scheduler/unserializable"] >= 1
+    assert "Unable to serialize request" in stats["log"]
+    assert stats["bloomdupe/unfinished"] == 0
+
+
+def test_a_request_whose_callback_is_gone_is_kept_and_named(site: Site) -> None:
+    site.crawl("Renamed", JOB)
+    with BloomFilter.open(site.folder / "job/bloomdupe") as seen:
+        waiting = Frontier(seen).pending
+    assert waiting > 1
+    stats = site.crawl("RenamedLater", JOB)
+    assert stats["bloomdupe/unrestorable"] == waiting
+    assert "no method 'parse_more'" in stats["log"]
+    assert f"{site.base}/b" in stats["log"]
+    with BloomFilter.open(site.folder / "job/bloomdupe") as seen:
+        assert Frontier(seen).pending == waiting
+
+
+def test_pickles_are_refused_unless_asked_for(site: Site) -> None:
+    pickles = "BLOOMDUPE_SERIALIZER=pickle"
+    code = SPIDERS.replace('(1, {2}, b"3", 2**70, None)', "complex(1, 2)")
+    (site.folder / "spiders.py").write_text(code)
+    stats = site.crawl("Everything", JOB, pickles, ONE, "CLOSESPIDER_PAGECOUNT=1")
+    assert "scheduler/unserializable" not in stats
+    stats = site.crawl("Everything", JOB)
+    assert stats["bloomdupe/unrestorable"] == 1
+    assert "it is a pickle" in stats["log"]
+    stats = site.crawl("Everything", JOB, pickles)
+    assert stats["intact"] == 5
+
+
+def test_a_crawl_spider_works(site: Site) -> None:
+    stats = site.crawl("Rules", JOB, ONE, "CLOSESPIDER_PAGECOUNT=3")
+    first = site.take()
+    stats = site.crawl("Rules", JOB)
+    assert sorted(first + site.take()) == sorted(PAGES)
+    assert "scheduler/unserializable" not in stats
+
+
+def test_the_same_object_scheduled_again_is_another_request(site: Site) -> None:
+    stats = site.crawl("Again", JOB)
+    assert sorted(site.take()) == sorted([*PAGES, *PAGES])
+    assert stats["bloomdupe/unfinished"] == 0
+    assert stats["bloomdupe/pending"] == 0
+
+
+def test_a_callback_that_raises_is_done(site: Site) -> None:
+    stats = site.crawl("Broken", JOB)
+    assert sorted(site.take()) == sorted(PAGES)
+    assert stats["spider_exceptions/ValueError"] == 13
+    assert stats["bloomdupe/unfinished"] == 0
+
+
+def test_a_spider_may_feed_itself_when_idle(site: Site) -> None:
+    site.crawl("Idle", JOB)
+    assert sorted(site.take()) == sorted([*PAGES, "/fed"])
+
+
+def test_with_a_dupefilter_of_ones_own_the_weaker_promise_is_said(site: Site) -> None:
+    own = "DUPEFILTER_CLASS=scrapy.dupefilters.RFPDupeFilter"
+    stats = site.crawl("Follow", JOB, own, ONE, "CLOSESPIDER_PAGECOUNT=4")
+    first = site.take()
+    assert stats["log"].count("keeps its marks apart") == 1
+    site.crawl("Follow", JOB, own)
+    assert set(first + site.take()) == set(PAGES)
+
+
+def test_a_job_begun_with_scrapys_scheduler_is_refused(site: Site) -> None:
+    scrapys = "SCHEDULER=scrapy.core.scheduler.Scheduler"
+    site.crawl("Follow", JOB, scrapys, ONE, "CLOSESPIDER_PAGECOUNT=2")
+    process = site.start("Follow", JOB)
+    _, log = process.communicate(timeout=60)
+    assert "only Scrapy's own scheduler can see" in log
+    assert "requests.queue" in log
+    site.crawl("Follow", JOB, scrapys)
+    assert sorted(set(site.take())) == sorted(PAGES)
+
+
+def test_a_job_begun_with_ours_is_refused_by_scrapys(site: Site) -> None:
+    site.crawl("Follow", JOB, ONE, "CLOSESPIDER_PAGECOUNT=2")
+    process = site.start("Follow", JOB, "SCHEDULER=scrapy.core.scheduler.Scheduler")
+    _, log = process.communicate(timeout=60)
+    assert "only bloomdupe.FrontierScheduler can see" in log
+    site.crawl("Follow", JOB)
+    assert sorted(site.take()) == sorted(PAGES)
+
+
+def test_a_second_process_on_the_job_is_refused(site: Site) -> None:
+    first = site.start("Follow", JOB, "DOWNLOAD_DELAY=0.5")
+    deadline = time.monotonic() + 30
+    while not site.requested:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    second = site.start("Follow", JOB)
+    _, log = second.communicate(timeout=60)
+    assert f"in use by process {first.pid}" in log
+    first.kill()
+    first.communicate()
+    stats = site.crawl("Follow", JOB)
+    assert "the last run was killed" in stats["log"]
+    assert set(site.take()) == set(PAGES)
+
+
+def test_nothing_is_lost_where_nothing_can_be_stored(site: Site) -> None:
+    """Children of children: none is done before its own children are."""
+    code = SPIDERS.replace("if len(href) == 2:", "if True:")
+    (site.folder / "spiders.py").write_text(code)
+    for pages in (3, 5, 8):
+        site.crawl("Unstorable", JOB, ONE, f"CLOSESPIDER_PAGECOUNT={pages}")
+    stats = site.crawl("Unstorable", JOB)
+    assert stats["finish_reason"] == "finished"
+    assert set(site.take()) == set(PAGES)
+    assert stats["bloomdupe/unfinished"] == 0
