@@ -17,6 +17,7 @@ from bloomdupe.job import Job
 if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
+    from scrapy.signalmanager import SignalManager
     from scrapy.statscollectors import StatsCollector
     from scrapy.utils.request import RequestFingerprinterProtocol
     from typing_extensions import Self
@@ -54,6 +55,7 @@ class BloomDupeFilter(BaseDupeFilter):
         self._due = 0.0
         self._filter: BloomFilter | None = None
         self._shared = False
+        self._signals: SignalManager | None = None
         self._skip_starts = False
         self._log_duplicates = True
 
@@ -67,6 +69,7 @@ class BloomDupeFilter(BaseDupeFilter):
             crawler.request_fingerprinter,
             crawler.stats,
         )
+        filter_._signals = crawler.signals
         crawler.signals.connect(filter_._scheduled, signals.request_scheduled)
         return filter_
 
@@ -86,6 +89,8 @@ class BloomDupeFilter(BaseDupeFilter):
         requests to skip.
         """
         self._shared = True
+        if self._signals is not None:
+            self._signals.disconnect(self._scheduled, signals.request_scheduled)
         self._filter = self._job.open_filter()
         self._log_opened(self._filter)
         return self._filter
@@ -168,7 +173,7 @@ class BloomDupeFilter(BaseDupeFilter):
 
     def _scheduled(self, request: Request) -> None:
         """Mark what the scheduler passes by: requests with ``dont_filter``."""
-        if not request.dont_filter or self._filter is None or self._shared:
+        if not request.dont_filter or self._filter is None:
             return
         new = self._mark(request)
         if not new and self._skip_starts and request.meta.get("is_start_request"):
