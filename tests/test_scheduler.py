@@ -189,13 +189,17 @@ class Site:
     requested: list[str]
 
     def start(
-        self, spider: str, *settings: str, starts: tuple[str, ...] = ("/",)
+        self,
+        spider: str,
+        *settings: str,
+        starts: tuple[str, ...] = ("/",),
+        before: str = "",
     ) -> subprocess.Popen[str]:
         values = ['ADDONS={"bloomdupe.Addon": 500}', "TELNETCONSOLE_ENABLED=0"]
         values += ["REMOTE_CONTROL_ENABLED=0", "RETRY_ENABLED=0", *settings]
         urls = " ".join(self.base + start for start in starts)
         return subprocess.Popen(
-            [sys.executable, "-c", RUN, spider, urls, *values],
+            [sys.executable, "-c", before + RUN, spider, urls, *values],
             cwd=self.folder,
             env={**os.environ, "PYTHONPATH": str(self.folder)},
             stderr=subprocess.PIPE,
@@ -500,3 +504,27 @@ def test_nothing_is_lost_where_nothing_can_be_stored(site: Site) -> None:
     assert stats["finish_reason"] == "finished"
     assert set(site.take()) == set(PAGES)
     assert stats["bloomdupe/unfinished"] == 0
+
+
+def test_when_the_disk_is_full_the_crawl_stops_and_goes_on_later(site: Site) -> None:
+    site.crawl("Follow", JOB, ONE, "CLOSESPIDER_PAGECOUNT=2")
+    first = site.take()
+    store = site.folder / "job/bloomdupe/data.mdb"
+    # A limit on the size of files stands in for a full disk.
+    limited = (
+        "import resource, signal, runpy, sys\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        f"size = {store.stat().st_size}\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))\n"
+    )
+    interval = "BLOOMDUPE_CHECKPOINT_INTERVAL=0.01"
+    process = site.start(
+        "Follow", JOB, ONE, "DOWNLOAD_DELAY=0.1", interval, before=limited
+    )
+    _, log = process.communicate(timeout=60)
+    assert "Closing spider (frontier_error)" in log, log
+    assert "the store of the crawl failed" in log.lower()
+    assert "run the same command again" in log
+    second = site.take()
+    site.crawl("Follow", JOB)
+    assert set(first + second + site.take()) == set(PAGES)
