@@ -130,7 +130,7 @@ class Again(Follow):
 
 
 class OnceMore:
-    def process_response(self, request, response):
+    def process_response(self, request, response, spider=None):
         if "once" in request.meta:
             return response
         request.meta["once"] = True
