@@ -25,7 +25,12 @@ number attribute        absent means
 12     cb_kwargs        empty
 13     class            ``scrapy.Request``
 14     others           no further attributes (of a subclass)
+15     headers, the     no Referer at their end; else how much of the URL it begins
+       last of them     with, and the rest of it
+16     meta["depth"]    no depth in it
 ====== ================ ==========================================================
+
+The last two are in nearly every request of a crawl.
 """
 
 from __future__ import annotations
@@ -53,7 +58,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Serializer", "url_of"]
 
-_URL, _CALLBACK, _ERRBACK, _CLASS, _OTHERS = 0, 1, 2, 13, 14
+_URL, _CALLBACK, _ERRBACK, _CLASS, _OTHERS, _REFERER, _DEPTH = 0, 1, 2, 13, 14, 15, 16
 _PLAIN = {
     _URL: "url",
     3: "method",
@@ -133,19 +138,31 @@ class Serializer:
     def _fields(self, request: Request) -> dict[int, Any]:
         encoding = request.encoding
         method = request.method
+        url = request.url
+        headers: dict[bytes, Any] = dict(request.headers)
+        meta = request.meta
+        fields: dict[int, Any] = {_URL: url}
+        if headers and next(reversed(headers)) == b"Referer":
+            referers = headers[b"Referer"]
+            if len(referers) == 1:
+                del headers[b"Referer"]
+                fields[_REFERER] = _cut(referers[0], url)
+        depth = meta.get("depth")
+        if type(depth) is int:
+            fields[_DEPTH] = depth
+            meta = {key: value for key, value in meta.items() if key != "depth"}
         values = {
             _METHOD: None if method == "GET" else method,
-            _HEADERS: dict(request.headers),
+            _HEADERS: headers,
             _BODY: request.body,
             _COOKIES: request.cookies,
-            _META: request.meta,
+            _META: meta,
             _ENCODING: None if encoding == "utf-8" else encoding,
             _PRIORITY: request.priority,
             _DONT_FILTER: request.dont_filter,
             _FLAGS: request.flags,
             _CB_KWARGS: request.cb_kwargs,
         }
-        fields: dict[int, Any] = {_URL: request.url}
         if request.callback is not None:
             fields[_CALLBACK] = self._name_of(request.callback)
         if request.errback is not None:
@@ -189,6 +206,12 @@ class Serializer:
         for number, name in ((_CALLBACK, "callback"), (_ERRBACK, "errback")):
             if number in fields:
                 values[name] = self._method(fields[number])
+        if _DEPTH in fields:
+            values["meta"] = {"depth": fields[_DEPTH], **values.get("meta", {})}
+        if _REFERER in fields:
+            common, rest = fields[_REFERER]
+            referer = fields[_URL][:common].encode("latin-1") + rest
+            values["headers"] = {**values.get("headers", {}), b"Referer": [referer]}
         return class_(**values, **fields.get(_OTHERS, {}))
 
     def _method(self, name: str | int) -> Callable[..., Any]:
@@ -198,6 +221,15 @@ class Serializer:
         if not callable(method):
             raise TypeError(f"the spider has no method {name!r} any more")
         return method  # type: ignore[no-any-return]
+
+
+def _cut(referer: bytes, url: str) -> tuple[int, bytes]:
+    """Return how many characters both begin with, up to a slash, and the rest."""
+    text = referer.decode("latin-1")
+    common = len(text)
+    while common and not url.startswith(text[:common]):
+        common = text.rfind("/", 0, common - 1) + 1
+    return common, referer[common:]
 
 
 # Values that msgpack does not know

@@ -71,6 +71,20 @@ def back(request: Request, serializer: Serializer = SAFE) -> Request:
         JsonRequest("http://a.example/", data={"a": 1}, dumps_kwargs={"indent": 2}),
         XmlRpcRequest("http://a.example/", params=(1,), methodname="m"),
         Request("data:,hello"),
+        Request("http://a.example/b/c", headers={"Referer": "http://a.example/b/c"}),
+        Request("http://a.example/b/c", headers={"Referer": "http://a.example/b/"}),
+        Request("http://a.example/b/c", headers={"Referer": "http://a.example/d"}),
+        Request("http://a.example/b/c", headers={"Referer": "https://b.example/d"}),
+        Request("http://a.example/", headers={"Referer": ""}),
+        Request("http://a.example/", headers={"Referer": b"\xff/\xe4"}),
+        Request("http://a.example/", headers={"Referer": ["a", "b"]}),
+        Request("http://a.example/", headers={"Referer": "x", "Later": "y"}),
+        Request(
+            "http://\xe4.example/\u20ac",
+            headers={"Referer": "http://\xe4.example/".encode("latin-1")},
+            meta={"verbatim_url": True, "depth": True},
+        ),
+        Request("http://a.example/", meta={"depth": 0, "x": 1}),
     ],
 )
 def test_requests_come_back_as_they_were(request_: Request) -> None:
