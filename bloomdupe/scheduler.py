@@ -41,6 +41,10 @@ FAILED = "frontier_error"
 """The reason of a crawl that was closed because its store failed."""
 
 
+SHORTEST_ALARM = 0.001
+"""Seconds; a slot that is ready sooner can wait that long."""
+
+
 class FrontierScheduler(BaseScheduler):
     """Keeps what a crawl owes so that nothing is lost, however the process ends.
 
@@ -108,7 +112,8 @@ class FrontierScheduler(BaseScheduler):
         else:
             opening = self.df.open()
             seen = self._job.open_filter()
-            self._warn_of_foreign_filter()
+            if self._durable:
+                self._warn_of_foreign_filter()
         self._check_queue_of_scrapy(seen)
         self._frontier = Frontier(
             seen,
@@ -345,7 +350,7 @@ class FrontierScheduler(BaseScheduler):
             if entry is None:
                 seconds = frontier.seconds_until_ready()
                 if seconds is not None:
-                    self._alarm.set(seconds)
+                    self._alarm.set(max(seconds, SHORTEST_ALARM))
         return entry
 
     def _restore(self, entry: Entry) -> Request | None:

@@ -238,8 +238,11 @@ class Store:
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
         """Read the last commit."""
-        with self._env.begin(buffers=True) as txn:
-            yield Snapshot(txn, self._databases, self._place)
+        try:
+            with self._env.begin(buffers=True) as txn:
+                yield Snapshot(txn, self._databases, self._place)
+        except lmdb.Error as error:
+            raise StoreError(f"cannot read {self._place}: {error}") from error
 
     def damaged(self, what: str) -> StoreDamagedError:
         """Return the error that says ``what`` is wrong with the data."""
