@@ -77,6 +77,7 @@ class FrontierScheduler(BaseScheduler):
         self._tick = Timer(self._on_tick)
         self._alarm = Timer(self._on_alarm)
         self._longest = 0.0
+        self._unrestorable = 0
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -201,6 +202,7 @@ class FrontierScheduler(BaseScheduler):
         for name, value in (
             ("pending", frontier.pending),
             ("unfinished", frontier.leased),
+            ("unrestorable", self._unrestorable),
             ("checkpoint_seconds_max", round(self._longest, 4)),
         ):
             self._stats.set_value(f"bloomdupe/{name}", value)
@@ -363,7 +365,7 @@ class FrontierScheduler(BaseScheduler):
             return self._serializer.load(payload)
         except UnserializableError as error:
             self._leases.set_aside(entry)
-            self._stats.inc_value("bloomdupe/unrestorable")
+            self._unrestorable += 1
             logger.error(  # noqa: TRY400 - the reason says it all
                 "A stored request cannot be restored and stays in the store:"
                 " %(request)s - reason: %(reason)s",
