@@ -151,8 +151,8 @@ class MemoryMachine(FrontierMachine):
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(line, "MIN_BATCH", 1)
     monkeypatch.setattr(line, "MAX_BATCH", 3)
-    monkeypatch.setattr(frontier, "MAX_LOADED", 6)
-    monkeypatch.setattr(frontier, "MAX_HEAD", 2)
+    monkeypatch.setattr(frontier, "MAX_LOADED", 2)
+    monkeypatch.setattr(frontier, "MAX_HEAD", 1)
     monkeypatch.setattr(storage, "MAP_BYTES", 1 << 17)
 
 

@@ -197,11 +197,12 @@ class Site:
     ) -> subprocess.Popen[str]:
         values = ['ADDONS={"bloomdupe.Addon": 500}', "TELNETCONSOLE_ENABLED=0"]
         values += ["REMOTE_CONTROL_ENABLED=0", "RETRY_ENABLED=0", *settings]
+        path = [str(self.folder), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
         urls = " ".join(self.base + start for start in starts)
         return subprocess.Popen(
             [sys.executable, "-c", before + RUN, spider, urls, *values],
             cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(self.folder)},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
             stderr=subprocess.PIPE,
             text=True,
         )
