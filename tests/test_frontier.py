@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import lmdb
 import pytest
 
 from bloomdupe import BloomFilter, frontier, line
-from bloomdupe.errors import StoreDamagedError
+from bloomdupe.errors import StoreDamagedError, StoreError
 from bloomdupe.format import request_key
 from bloomdupe.frontier import Frontier
 from bloomdupe.layer import LayerState
@@ -16,7 +17,6 @@ from bloomdupe.line import rank_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 @pytest.fixture(params=["memory", "store"])
@@ -323,3 +323,62 @@ def test_ranks_of_all_kinds_differ_and_fit() -> None:
     }
     assert len(ranks) == 5 * 3 * 2
     assert all(0 <= rank < line.LAST_RANK for rank in ranks)
+
+
+def test_a_store_made_without_a_frontier_gets_one(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with BloomFilter.open(path, 1000) as seen:
+        seen.add(b"a")
+    with BloomFilter.open(path) as seen:
+        assert seen.record("frontier") is None
+        owed = Frontier(seen)
+        assert not owed.offer(b"a", "host", 0, b"a")
+        assert owed.offer(b"b", "host", 0, b"b")
+        owed.checkpoint()
+        seen.compact()
+        assert owed.offer(b"c", "host", 0, b"c")
+        owed.checkpoint()
+    with BloomFilter.open(path) as seen:
+        assert drain(Frontier(seen)) == ["c", "b"]
+
+
+def test_many_hosts_need_no_more_files(stored: BloomFilter) -> None:
+    owed = Frontier(stored)
+    owed.push("host", 0, b"x")
+    owed.checkpoint()
+    files = len(list(Path("/proc/self/fd").iterdir()))
+    for number in range(2000):
+        owed.push(f"host{number}", 0, b"x")
+    owed.checkpoint()
+    for _ in range(1000):
+        assert owed.lease() is not None
+    owed.checkpoint()
+    assert len(list(Path("/proc/self/fd").iterdir())) == files
+
+
+def test_when_a_commit_fails_nothing_is_lost(
+    stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owed = Frontier(stored)
+    store = stored._store
+    assert store is not None
+    commit = store.commit
+
+    def broken(*_changes: object) -> None:
+        raise StoreError("disk full")
+
+    owed.offer(b"a", "host", 0, b"a")
+    owed.checkpoint()
+    entry = owed.lease()
+    assert entry is not None
+    owed.offer(b"b", "host", 0, b"b")
+    owed.settle(entry)
+    monkeypatch.setattr(store, "commit", broken)
+    with pytest.raises(StoreError):
+        owed.checkpoint()
+    assert owed.changed
+    monkeypatch.setattr(store, "commit", commit)
+    owed.checkpoint()
+    assert not owed.changed
+    owed.verify()
+    assert drain(owed) == ["b"]
