@@ -271,14 +271,16 @@ class FrontierScheduler(BaseScheduler):
         scheduled. In a later one, that takes a mark of its own.
         """
         policy = self._job.settings.start_requests
-        if not self._durable or policy == "always":
+        again = self._resumed or self._generation > 1
+        if not again:
             return False, forced, None
-        frontier = self._opened
+        if policy == "always":
+            return False, True, None
+        seen = self._opened.seen
         if policy == "once" or self._generation == 1:
-            again = self._resumed or self._generation > 1
-            return again and frontier.seen.contains(key), forced, None
+            return seen.contains(key), forced, None
         mark = b"start %d %b" % (self._generation, key)
-        scheduled = frontier.seen.contains(mark)
+        scheduled = seen.contains(mark)
         return scheduled and self._resumed, forced or not scheduled, mark
 
     def _push(
