@@ -49,7 +49,7 @@ def memory() -> float:
 
 
 def place() -> AbstractContextManager[str]:
-    return tempfile.TemporaryDirectory(prefix="frontier-", dir="/tmp")
+    return tempfile.TemporaryDirectory(prefix="frontier-")
 
 
 def fill(owed: Frontier, requests: int, hosts: int) -> None:
