@@ -11,13 +11,13 @@ from scrapy.dupefilters import BaseDupeFilter
 from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.request import referer_str
 
-from bloomdupe.errors import StoreMismatchError
+from bloomdupe.engine_access import stop_crawl
+from bloomdupe.errors import FilterFullError, StoreMismatchError
 from bloomdupe.job import Job
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
-    from scrapy.signalmanager import SignalManager
     from scrapy.statscollectors import StatsCollector
     from scrapy.utils.request import RequestFingerprinterProtocol
     from typing_extensions import Self
@@ -27,6 +27,14 @@ if TYPE_CHECKING:
 __all__ = ["BloomDupeFilter"]
 
 logger = logging.getLogger(__name__)
+
+FULL = "filter_full"
+"""The reason of a crawl that was closed because its filter may not grow."""
+
+FULL_MESSAGE = (
+    "The crawl stops: %(error)s. Set BLOOMDUPE_GROWTH = 'grow' (or 'warn') and run the"
+    " same command again: it goes on."
+)
 
 
 class BloomDupeFilter(BaseDupeFilter):
@@ -55,7 +63,8 @@ class BloomDupeFilter(BaseDupeFilter):
         self._due = 0.0
         self._filter: BloomFilter | None = None
         self._shared = False
-        self._signals: SignalManager | None = None
+        self._crawler: Crawler | None = None
+        self._full = False
         self._skip_starts = False
         self._log_duplicates = True
 
@@ -69,7 +78,7 @@ class BloomDupeFilter(BaseDupeFilter):
             crawler.request_fingerprinter,
             crawler.stats,
         )
-        filter_._signals = crawler.signals
+        filter_._crawler = crawler
         crawler.signals.connect(filter_._scheduled, signals.request_scheduled)
         return filter_
 
@@ -89,8 +98,8 @@ class BloomDupeFilter(BaseDupeFilter):
         requests to skip.
         """
         self._shared = True
-        if self._signals is not None:
-            self._signals.disconnect(self._scheduled, signals.request_scheduled)
+        if self._crawler is not None:
+            self._crawler.signals.disconnect(self._scheduled, signals.request_scheduled)
         self._filter = self._job.open_filter()
         self._log_opened(self._filter)
         return self._filter
@@ -163,7 +172,20 @@ class BloomDupeFilter(BaseDupeFilter):
 
     def _mark(self, request: Request) -> bool:
         key, exact = self.key_of(request)
-        return self._opened.add(key, exact=exact)
+        try:
+            return self._opened.add(key, exact=exact)
+        except FilterFullError as error:
+            self._stop_full(error)
+            return True  # it may come once more, but is not lost
+
+    def _stop_full(self, error: FilterFullError) -> None:
+        """Stop the crawl in good order; it can go on if the filter may grow."""
+        if self._full:
+            return
+        self._full = True
+        logger.critical(FULL_MESSAGE, {"error": error})
+        if self._crawler is not None:
+            stop_crawl(self._crawler, FULL)
 
     @property
     def _opened(self) -> BloomFilter:
@@ -176,7 +198,7 @@ class BloomDupeFilter(BaseDupeFilter):
         if not request.dont_filter or self._filter is None:
             return
         new = self._mark(request)
-        if not new and self._skip_starts and request.meta.get("is_start_request"):
+        if not new and self._skip_starts and _is_fresh_start(request):
             self._stats.inc_value("bloomdupe/start_requests_skipped")
             raise IgnoreRequest(f"scheduled in an earlier run: {request}")
 
@@ -214,3 +236,14 @@ class BloomDupeFilter(BaseDupeFilter):
                 extra={"spider": spider},
             )
         self._stats.inc_value("dupefilter/filtered")
+
+
+def _is_fresh_start(request: Request) -> bool:
+    """Whether Spider.start() has just yielded the request.
+
+    Retries and redirects of start requests inherit ``is_start_request``.
+    """
+    meta = request.meta
+    return bool(meta.get("is_start_request")) and not (
+        meta.keys() & {"retry_times", "redirect_times", "download_latency"}
+    )

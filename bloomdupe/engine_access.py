@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-__all__ = ["EngineAccess"]
+__all__ = ["EngineAccess", "Timer", "stop_crawl"]
 
 GLANCE = 0.05
 """Seconds after which to look again at a slot that others than us keep busy."""
@@ -36,6 +36,7 @@ class EngineAccess:
 
     def __init__(self, crawler: Crawler) -> None:
         engine: Any = crawler.engine
+        self._crawler = crawler
         self._engine = engine
         self._downloader = engine.downloader
         self._slots = self._downloader.slots
@@ -142,11 +143,17 @@ class EngineAccess:
 
     def stop(self, reason: str) -> None:
         """Close the spider."""
-        close = getattr(self._engine, "close_spider_async", None)
-        if close is None:
-            self._engine.close_spider(self._engine.spider, reason)
-        else:
-            _run(close(reason=reason))
+        stop_crawl(self._crawler, reason)
+
+
+def stop_crawl(crawler: Crawler, reason: str) -> None:
+    """Close the spider of a running crawl, soon."""
+    engine: Any = crawler.engine
+    close = getattr(engine, "close_spider_async", None)
+    if close is None:  # before Scrapy 2.14
+        engine.close_spider(engine.spider, reason)
+    else:
+        _run(close(reason=reason))
 
 
 def _jitter(slot: Any) -> float:  # noqa: ANN401 - its class moved between versions

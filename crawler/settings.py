@@ -37,6 +37,8 @@ DOWNLOADER_MIDDLEWARES: dict[str, Any] = {
     # Its rule is "the domain and all below it"; ours also knows ports, allow and deny.
     "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware": None,
     "crawler.scope.ScopeMiddleware": 50,
+    "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
+    "crawler.robots.RobotsMiddleware": 100,
 }
 
 # Nobody needs a port that steers the crawl.

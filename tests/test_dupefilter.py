@@ -55,6 +55,7 @@ PAGES = {
     "/f": "<a href='/'>1</a>",
     "/moved": "-> /a",
 }
+SCRAPYS = "scrapy.core.scheduler.Scheduler"
 EACH_ONCE = ["/", "/a", "/b?x=1&y=2", "/c", "/e", "/f", "/moved", "/~d"]
 
 
@@ -273,6 +274,21 @@ def test_it_says_at_the_start_what_it_is(crawl: Crawl) -> None:
         "Duplicate filter: 1000000 expected URLs, false-positive probability 0.0001,"
         " 2.5 MB of memory when full; 0 URLs seen before (job/bloomdupe)" in log
     )
+
+
+@pytest.mark.parametrize("scheduler", ["bloomdupe.FrontierScheduler", SCRAPYS])
+def test_a_filter_that_may_not_grow_stops_the_crawl_and_loses_nothing(
+    crawl: Crawl, scheduler: str
+) -> None:
+    options = ["JOBDIR=job", "BLOOMDUPE_EXPECTED_URLS=3", f"SCHEDULER={scheduler}"]
+    _, log = crawl.run(*options, "BLOOMDUPE_GROWTH=error")
+    assert stat(log, "finish_reason") == "'filter_full'"
+    assert "capacity of 3 keys" in log
+    assert "BLOOMDUPE_GROWTH = 'grow'" in log
+    assert len(crawl.requested) < len(EACH_ONCE)
+    code, log = crawl.run(*options)
+    assert code == 0, log
+    assert set(paths(crawl)) == set(EACH_ONCE)
 
 
 def test_its_own_stats(crawl: Crawl) -> None:

@@ -137,14 +137,7 @@ class Trial:
 
     def unasked(self) -> set[str]:
         expected = {path for _, path in self.server.site.expected_requests()}
-        # When several requests wait for robots.txt at once, as they do when a crawl
-        # goes on, Scrapy 2.19 (on asyncio) lets all but the first pass: awaiting a
-        # Deferred as a future leaves None to the next who awaits it.
-        return {
-            path
-            for path in set(self.paths()) - expected
-            if not path.startswith("/private/")
-        }
+        return set(self.paths()) - expected
 
     def done_again(self) -> dict[str, int]:
         paths = self.paths()
