@@ -15,8 +15,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from page_server import page_server
+from scrapy import Request
+from scrapy.exceptions import IgnoreRequest
+from scrapy.utils.misc import build_from_crawler
+from scrapy.utils.request import RequestFingerprinter
+from scrapy.utils.test import get_crawler
 
-from bloomdupe import BloomFilter
+from bloomdupe import BloomDupeFilter, BloomFilter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -208,9 +213,6 @@ def test_the_projects_own_fingerprinter_decides(crawl: Crawl) -> None:
 
 
 def test_the_fingerprints_are_what_is_kept(crawl: Crawl) -> None:
-    from scrapy import Request
-    from scrapy.utils.request import RequestFingerprinter
-
     crawl.run("JOBDIR=job")
     fingerprint = RequestFingerprinter().fingerprint
     with BloomFilter.open(crawl.folder / "job/bloomdupe") as seen:
@@ -444,3 +446,23 @@ def test_the_dupefilter_works_without_the_add_on(crawl: Crawl) -> None:
     assert code == 0, log
     assert paths(crawl) == EACH_ONCE
     assert (crawl.folder / "job/bloomdupe/data.mdb").exists()
+
+
+def test_a_retry_of_a_start_request_is_no_start_request(tmp_path: Path) -> None:
+    """It inherits ``is_start_request``; skipped on resume, its page would be lost."""
+    crawler = get_crawler(settings_dict={"JOBDIR": str(tmp_path / "job")})
+    crawler.spider = crawler._create_spider("follow")
+    for reason in ("shutdown", "finished"):
+        filter_ = build_from_crawler(BloomDupeFilter, crawler)
+        filter_.open()
+        start = Request(
+            "http://a.example/", dont_filter=True, meta={"is_start_request": True}
+        )
+        if reason == "finished":
+            retry = start.replace(meta={**start.meta, "retry_times": 1})
+            filter_._scheduled(retry)
+            with pytest.raises(IgnoreRequest):
+                filter_._scheduled(start)
+        else:
+            filter_._scheduled(start)
+        filter_.close(reason)
