@@ -8,6 +8,7 @@ CPU time of this process, checkpoints included. ``--huge`` adds 10 million reque
 
 from __future__ import annotations
 
+import argparse
 import platform
 import resource
 import shutil
@@ -168,6 +169,13 @@ def resume(pending: int, hosts: int) -> tuple[float, float, float]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--huge", action="store_true", help="also resume with 10 million pending"
+    )
+    huge = parser.parse_args().huge
     print(
         f"{platform.machine()}, Python {platform.python_version()}, Scrapy"
         f" {scrapy.__version__}, py-lmdb {lmdb.__version__}\n"
@@ -189,7 +197,7 @@ def main() -> None:
         f" {theirs:.0f}: {ours / theirs:.2f} times"
     )
     sizes = [(1_000_000, 100_000)]
-    if "--huge" in sys.argv:
+    if huge:
         sizes.append((10_000_000, 100_000))
     for pending, hosts in sizes:
         seconds, megabytes, size = resume(pending, hosts)

@@ -1,6 +1,6 @@
 """What durability costs a crawl: user CPU against stock Scrapy, in the same run.
 
-    python tests/benchmarks/frontier_crawl.py [ROUNDS [PAGES]]
+    python tests/benchmarks/frontier_crawl.py [--rounds N] [--pages N]
 
 A site on loopback whose pages have four links each, three of them seen before. In
 each round all variants crawl it, one after the other; figures are medians.
@@ -8,6 +8,7 @@ each round all variants crawl it, one after the other; figures are medians.
 
 from __future__ import annotations
 
+import argparse
 import json
 import platform
 import statistics
@@ -90,8 +91,13 @@ def crawl(base: str, settings: dict[str, object], *, job: bool) -> list[float]:
 
 
 def main() -> None:
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    pages = int(sys.argv[2]) if len(sys.argv) > 2 else 2000
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=5, metavar="N")
+    parser.add_argument("--pages", type=int, default=2000, metavar="N")
+    options = parser.parse_args()
+    rounds, pages = options.rounds, options.pages
     print(
         f"{platform.machine()}, Python {platform.python_version()}, Scrapy"
         f" {scrapy.__version__}; {pages:,} pages of 4 links, {rounds} rounds\n"

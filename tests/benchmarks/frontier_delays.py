@@ -7,6 +7,7 @@ The slots are on one server on loopback; ``download_slot`` sets them apart.
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -42,6 +43,17 @@ print(crawler.stats.get_value("elapsed_time_seconds"))
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "concurrency",
+        nargs="*",
+        type=int,
+        default=[16, 100],
+        metavar="CONCURRENT_REQUESTS",
+    )
+    concurrencies = parser.parse_args().concurrency
     server = subprocess.Popen(
         [sys.executable, "-c", SERVER, "1000"], stdout=subprocess.PIPE, text=True
     )
@@ -49,9 +61,9 @@ def main() -> None:
     base = f"http://127.0.0.1:{server.stdout.readline().strip()}/"
     print("1,000 pages on 200 slots, 5 each, a second apart on average: seconds")
     try:
-        for concurrency in sys.argv[1:] or ["16", "100"]:
+        for concurrency in concurrencies:
             for name, settings in (("Scrapy's", {}), ("bloomdupe", ADDONS)):
-                options = {**settings, "CONCURRENT_REQUESTS": int(concurrency)}
+                options = {**settings, "CONCURRENT_REQUESTS": concurrency}
                 done = subprocess.run(
                     [sys.executable, "-c", CRAWL, base, json.dumps(options)],
                     capture_output=True,
