@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from page_server import page_server
-from scrapy import Request
+from scrapy import Request, Spider
+from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
-from scrapy.utils.misc import build_from_crawler
+from scrapy.statscollectors import StatsCollector
 from scrapy.utils.request import RequestFingerprinter
-from scrapy.utils.test import get_crawler
 
 from bloomdupe import BloomDupeFilter, BloomFilter
+from bloomdupe.job import Job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -450,10 +451,11 @@ def test_the_dupefilter_works_without_the_add_on(crawl: Crawl) -> None:
 
 def test_a_retry_of_a_start_request_is_no_start_request(tmp_path: Path) -> None:
     """It inherits ``is_start_request``; skipped on resume, its page would be lost."""
-    crawler = get_crawler(settings_dict={"JOBDIR": str(tmp_path / "job")})
-    crawler.spider = crawler._create_spider("follow")
+    crawler = Crawler(Spider, {"JOBDIR": str(tmp_path / "job")})
+    job = Job.of(Spider("follow"), crawler.settings)
+    stats = StatsCollector(crawler)
     for reason in ("shutdown", "finished"):
-        filter_ = build_from_crawler(BloomDupeFilter, crawler)
+        filter_ = BloomDupeFilter(job, RequestFingerprinter(), stats)
         filter_.open()
         start = Request(
             "http://a.example/", dont_filter=True, meta={"is_start_request": True}
