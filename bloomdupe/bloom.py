@@ -35,6 +35,10 @@ logger = logging.getLogger(__name__)
 MAX_PENDING = 10_000
 """New keys after which a checkpoint happens by itself."""
 
+MAX_EXACT_PENDING = 1_000
+"""New exact keys after which a checkpoint happens: each dirties a page of its own, and
+LMDB keeps the dirty pages of a transaction in memory."""
+
 HASH_RANGE = 1 << 32
 
 # Bound once: the hot path calls them for every key.
@@ -351,6 +355,8 @@ class BloomFilter:
         self._load = newest.load
         # A checkpoint holds no more news than its sweep can follow.
         room = min(MAX_PENDING, MAX_SWEEP * newest.backlog_limit // self._page_count)
+        if self.confirm > 0:
+            room = min(room, int(MAX_EXACT_PENDING / self.confirm))
         self._room = min(room, left) if left > 0 else room
 
     def _grow(self) -> Layer:

@@ -158,8 +158,9 @@ def resume(pending: int, hosts: int) -> tuple[float, float, float]:
             owed.checkpoint()
             assert seen._store is not None
             size = seen._store.disk_bytes() / pending
+            waiting = owed.pending  # less what the filter took for seen
         here = str(Path(__file__).parent)
-        code = RESUME.format(here=here, store=store, pending=pending)
+        code = RESUME.format(here=here, store=store, pending=waiting)
         done = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True
         )
