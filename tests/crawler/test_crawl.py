@@ -134,8 +134,10 @@ def test_max_pages_counts_over_the_whole_job_and_loses_nothing(
         assert "not finished (max_pages); 30 pages so far" in log
         assert len(read_items(items)) == 30
         fetched = fetched or sample.requests()
-    # In older versions CloseSpider in start() does not stop the requests that wait.
-    if scrapy.version_info >= (2, 19):
+    # In older versions CloseSpider in start() does not stop the requests that wait:
+    # the second run fetches some, and puts them back.
+    prompt = scrapy.version_info >= (2, 19)
+    if prompt:
         assert sample.requests() - fetched - Counter([ROBOTS]) == Counter()
     code, log = project.crawl("-a", url, "-a", "max_pages=1000")
     assert code == 0, log
@@ -143,7 +145,8 @@ def test_max_pages_counts_over_the_whole_job_and_loses_nothing(
     # Fetched twice at most what was on its way when the number was reached.
     surplus = sample.requests() - sample.site.expected_requests()
     surplus.pop(ROBOTS)
-    assert surplus.total() <= 16  # 8 in the downloader, others in the scraper
+    if prompt:
+        assert surplus.total() <= 16  # 8 in the downloader, others in the scraper
 
 
 def test_allow_and_deny_choose_links_and_redirects(
