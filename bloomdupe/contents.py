@@ -106,17 +106,9 @@ class Contents:
             if record is None:
                 raise store.damaged("the record of the filter is missing")
             states = [LayerState(*state) for state in record["layers"]]
-            for database, expected in (
-                ("pages", sum(state.stored for state in states)),
-                ("journal", record["journal_entries"]),
-                ("exact", record["exact"]),
-            ):
-                found = snapshot.entries(database)
-                if found != expected:
-                    raise store.damaged(
-                        f"{found:,} {database} records stand where {expected:,} were"
-                        " written"
-                    )
+            snapshot.expect_entries("pages", sum(state.stored for state in states))
+            snapshot.expect_entries("journal", record["journal_entries"])
+            snapshot.expect_entries("exact", record["exact"])
             self.layers = [
                 Layer.restore(number, state, store)
                 for number, state in enumerate(states)

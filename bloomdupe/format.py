@@ -292,6 +292,15 @@ class Snapshot:
         """Count the entries of a database without reading them."""
         return int(self._txn.stat(self._databases[database.encode()])["entries"])
 
+    def expect_entries(self, database: str, expected: int) -> None:
+        """Refuse a database in which records are missing, without reading them."""
+        found = self.entries(database)
+        if found != expected:
+            raise damaged(
+                self._place,
+                f"{found:,} {database} records stand where {expected:,} were written",
+            )
+
     def _get(self, key: bytes, database: bytes) -> memoryview | None:
         value = self._txn.get(key, db=self._databases[database])
         return None if value is None else memoryview(value)

@@ -113,16 +113,8 @@ class Frontier:
                 record = {
                     "requests": 0, "digest": 0, "slots": 0, "sequence": 0, "numbered": 0
                 }  # fmt: skip
-            for database, expected in (
-                ("queue", record["requests"]),
-                ("slots", record["slots"]),
-            ):
-                found = snapshot.entries(database)
-                if found != expected:
-                    raise store.damaged(
-                        f"{found:,} {database} records stand where {expected:,} were"
-                        " written"
-                    )
+            snapshot.expect_entries("queue", record["requests"])
+            snapshot.expect_entries("slots", record["slots"])
             for slot in snapshot.slots():
                 line = Line(slot.number, slot.name, slot.requests)
                 self._lines[slot.name] = line

@@ -207,11 +207,6 @@ class Store:
                 databases[name] = self._env.open_db(name, create=False)
         return databases
 
-    @property
-    def has_frontier(self) -> bool:
-        """Whether a frontier has been kept here."""
-        return all(name in self._databases for name in FRONTIER_DATABASES)
-
     def make_room_for_frontier(self) -> None:
         """Add the databases of a frontier, if they are not there yet."""
         for name in FRONTIER_DATABASES:
