@@ -175,10 +175,10 @@ class BloomDupeFilter(BaseDupeFilter):
         try:
             return self._opened.add(key, exact=exact)
         except FilterFullError as error:
-            self._stop_full(error)
+            self.stop_full(error)
             return True  # it may come once more, but is not lost
 
-    def _stop_full(self, error: FilterFullError) -> None:
+    def stop_full(self, error: FilterFullError) -> None:
         """Stop the crawl in good order; it can go on if the filter may grow."""
         if self._full:
             return

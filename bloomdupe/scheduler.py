@@ -14,7 +14,7 @@ from scrapy.utils.job import job_dir
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.python import global_object_name
 
-from bloomdupe.dupefilter import FULL, FULL_MESSAGE, BloomDupeFilter
+from bloomdupe.dupefilter import BloomDupeFilter
 from bloomdupe.engine_access import EngineAccess, Timer
 from bloomdupe.errors import (
     FilterFullError,
@@ -79,7 +79,6 @@ class FrontierScheduler(BaseScheduler):
         # have been marked.
         self._unmarked: set[bytes] = set()
         self._failure: Exception | None = None
-        self._full = False
         self._tick = Timer(self._on_tick)
         self._alarm = Timer(self._on_alarm)
         self._longest = 0.0
@@ -242,7 +241,8 @@ class FrontierScheduler(BaseScheduler):
         except FilterFullError as error:
             # It waits, unmarked: it may come once more, but is not lost.
             accepted = True
-            self._stop_full(error)
+            if self._ours is not None:
+                self._ours.stop_full(error)
         if accepted and frontier.due:
             self._checkpoint()
         return accepted
@@ -439,14 +439,6 @@ class FrontierScheduler(BaseScheduler):
             extra={"spider": self._spider},
         )
         self._engine.stop(FAILED)
-
-    def _stop_full(self, error: FilterFullError) -> None:
-        """Stop the crawl in good order; it can go on if the filter may grow."""
-        if self._full:
-            return
-        self._full = True
-        logger.critical(FULL_MESSAGE, {"error": error}, extra={"spider": self._spider})
-        self._engine.stop(FULL)
 
 
 def _is_fifo(settings: BaseSettings, prefix: str, durable: bool) -> bool:
