@@ -1,0 +1,280 @@
+"""``python -m tests.crash.soak``: fault trials for as long as one likes.
+
+Prints the table of counts: "0 in N trials" means at most 3/N with 95 % confidence.
+A case that fails is kept in ``--keep``, with the command that repeats it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import multiprocessing
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+sys.path.append(str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parents[1] / "crawler"))
+sys.path.append(str(Path(__file__).parents[2]))
+
+from every_fault import EVERY_FAULT
+from trial import Outcome, crashed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from multiprocessing.connection import Connection
+    from typing import TypeAlias
+
+    from trial import Fault
+
+    Plan: TypeAlias = "Iterator[tuple[Tally, int, bool]]"
+
+SECONDS_A_CASE = 600.0
+"""After which a case counts as hung."""
+VERDICTS = ("lost", "silently wrong", "crashed")
+
+
+@dataclass
+class Tally:
+    """What came of the trials of one class."""
+
+    fault: Fault
+    skipped: str | None = None
+    verdicts: Counter[str] = field(default_factory=Counter)
+    control: bool | None = None
+    """Whether the control was caught; None: it has not run."""
+    seconds: float = 0.0
+    cases: int = 0
+
+    @property
+    def trials(self) -> int:
+        return self.verdicts.total()
+
+    @property
+    def failed(self) -> bool:
+        if self.skipped is not None:
+            excused = self.fault.excusable or not os.environ.get("BLOOMDUPE_TEST_ALL")
+            return not excused
+        return self.trials > self.verdicts["ok"] or self.control is False
+
+    def row(self) -> list[str]:
+        head = [self.fault.number, self.fault.name]
+        if self.skipped is not None:
+            return [*head, f"skipped: {self.skipped}", "", "", "", "", ""]
+        bound = f"{3 / self.trials:.2g}" if self.trials else "-"
+        control = {None: "not run", True: "caught", False: "NOT CAUGHT"}[self.control]
+        counts = [f"{self.verdicts[verdict]:,}" for verdict in VERDICTS]
+        return [*head, f"{self.trials:,}", *counts, bound, control]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "fault": self.fault.number,
+            "name": self.fault.name,
+            "skipped": self.skipped,
+            "trials": self.trials,
+            **{verdict: self.verdicts[verdict] for verdict in VERDICTS},
+            "control_caught": self.control,
+            "seconds": round(self.seconds, 1),
+        }
+
+
+@dataclass
+class Case:
+    """A case under way, in a process and a folder of its own."""
+
+    tally: Tally
+    seed: int
+    control: bool
+    folder: Path
+    process: multiprocessing.process.BaseProcess
+    answer: Connection
+    begun: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def start(cls, tally: Tally, seed: int, *, control: bool) -> Case:
+        folder = Path(tempfile.mkdtemp(prefix=f"{tally.fault.number}-{seed}-"))
+        fork = multiprocessing.get_context("fork")
+        answer, sender = fork.Pipe(duplex=False)
+        method = tally.fault.control if control else tally.fault.run
+        process = fork.Process(target=_run, args=(method, folder, seed, sender))
+        process.start()
+        sender.close()
+        return cls(tally, seed, control, folder, process, answer)
+
+    @property
+    def late(self) -> bool:
+        return time.monotonic() > self.begun + SECONDS_A_CASE
+
+    def finish(self) -> list[Outcome]:
+        """Take the outcomes when the process has answered or ended."""
+        if self.late and self.process.is_alive():
+            self.process.kill()
+        outcomes: list[Outcome] = []
+        try:
+            outcomes = self.answer.recv()
+        except EOFError:
+            self.process.join()
+            outcomes = [crashed(f"the case ended with {self.process.exitcode}")]
+        self.process.join()
+        return outcomes
+
+
+def _run(method: Any, folder: Path, seed: int, sender: Connection) -> None:
+    sender.send(method(folder, seed))
+
+
+class Soak:
+    """Runs cases, several at a time, and counts."""
+
+    def __init__(self, faults: list[Fault], jobs: int, keep: Path) -> None:
+        self.tallies = [Tally(fault, fault.missing()) for fault in faults]
+        self._jobs = jobs
+        self._keep = keep
+        self._under_way: list[Case] = []
+
+    @property
+    def active(self) -> list[Tally]:
+        return [tally for tally in self.tallies if tally.skipped is None]
+
+    def run(self, plan: Plan) -> None:
+        """Run what the plan says: class, seed, whether it is the control."""
+        for tally, seed, control in plan:
+            self._under_way.append(Case.start(tally, seed, control=control))
+            while len(self._under_way) >= self._jobs:
+                self._collect()
+        while self._under_way:
+            self._collect()
+
+    def _collect(self) -> None:
+        ready = wait([case.answer for case in self._under_way], timeout=1.0)
+        for case in [*self._under_way]:
+            if case.answer in ready or case.late:
+                self._under_way.remove(case)
+                self._take(case, case.finish())
+
+    def _take(self, case: Case, outcomes: list[Outcome]) -> None:
+        tally = case.tally
+        tally.seconds += time.monotonic() - case.begun
+        bad = [outcome for outcome in outcomes if outcome.verdict != "ok"]
+        if case.control:
+            tally.control = bool(bad) or bool(tally.control)
+        else:
+            tally.cases += 1
+            tally.verdicts.update(outcome.verdict for outcome in outcomes)
+            if bad:
+                self._keep_case(case, bad)
+        shutil.rmtree(case.folder, ignore_errors=True)
+
+    def _keep_case(self, case: Case, bad: list[Outcome]) -> None:
+        number = case.tally.fault.number
+        place = self._keep / f"{number}-{case.seed}"
+        shutil.copytree(
+            case.folder, place, symlinks=True, dirs_exist_ok=True, ignore=_not_files
+        )
+        lines = [f"{number}, seed {case.seed}: {len(bad)} bad; files kept in {place}"]
+        lines += [f"  {outcome.verdict}: {outcome.words}" for outcome in bad[:3]]
+        lines += [
+            f"  repeat: python -m tests.crash.soak --only {number} --seed {case.seed}"
+            " --cases 1"
+        ]
+        print("\n".join(lines), file=sys.stderr, flush=True)
+
+
+def _not_files(folder: str, names: list[str]) -> list[str]:
+    """Leave out sockets, pipes and devices."""
+    paths = {name: Path(folder, name) for name in names}
+    return [
+        name
+        for name, path in paths.items()
+        if not (path.is_file() or path.is_dir() or path.is_symlink())
+    ]
+
+
+def plan_share(soak: Soak, seed: int) -> Plan:
+    """CI's share: the control, then as many trials as the class says."""
+    for tally in soak.active:
+        yield tally, seed, True
+        for number in itertools.count(seed):
+            if tally.trials >= tally.fault.trials:
+                break
+            yield tally, number, False
+
+
+def plan_cases(soak: Soak, seed: int, cases: int) -> Plan:
+    """So many cases of each class, without control."""
+    for tally in soak.active:
+        for number in range(seed, seed + cases):
+            yield tally, number, False
+
+
+def plan_hours(soak: Soak, seed: int, hours: float) -> Plan:
+    """The controls, then one class after the other until the time is up."""
+    end = time.monotonic() + hours * 3600
+    for tally in soak.active:
+        yield tally, seed, True
+    for number in itertools.count(seed):
+        # The one that has had least time is next.
+        for tally in sorted(soak.active, key=lambda tally: tally.seconds):
+            if time.monotonic() >= end:
+                return
+            yield tally, number, False
+
+
+def table(tallies: list[Tally]) -> str:
+    """The table of trials, in Markdown."""
+    head = ["", "fault", "trials", *VERDICTS, "bound (3/N)", "control"]
+    rows = [head, ["---"] * len(head), *(tally.row() for tally in tallies)]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.crash.soak", description=__doc__
+    )
+    much = parser.add_mutually_exclusive_group(required=True)
+    much.add_argument("--hours", type=float, metavar="H", help="for so long")
+    much.add_argument("--share", choices=["ci"], help="what CI runs")
+    much.add_argument("--cases", type=int, metavar="N", help="so many of each class")
+    parser.add_argument("--only", metavar="F1,F2", help="only these classes")
+    parser.add_argument("--seed", type=int, help="of the first case (default: random)")
+    parser.add_argument("--jobs", type=int, default=2, help="cases at a time (2)")
+    parser.add_argument(
+        "--keep", type=Path, default=Path("crash-cases"), help="where failures go"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args()
+
+    only = options.only.split(",") if options.only else None
+    numbers = [fault.number for fault in EVERY_FAULT]
+    if only and (unknown := set(only) - set(numbers)):
+        parser.error(f"--only {','.join(sorted(unknown))}: there are {numbers}")
+    faults = [fault for fault in EVERY_FAULT if not only or fault.number in only]
+    seed = random.randrange(1 << 20) if options.seed is None else options.seed
+    soak = Soak(faults, options.jobs, options.keep)
+    begun = time.monotonic()
+    print(f"seed {seed}", file=sys.stderr, flush=True)
+    if options.share:
+        soak.run(plan_share(soak, seed))
+    elif options.cases is not None:
+        soak.run(plan_cases(soak, seed, options.cases))
+    else:
+        soak.run(plan_hours(soak, seed, options.hours))
+    if options.json:
+        print(json.dumps([tally.as_json() for tally in soak.tallies], indent=1))
+    else:
+        print(table(soak.tallies))
+        print(f"\nseed {seed}, {time.monotonic() - begun:.0f} s")
+    return int(any(tally.failed for tally in soak.tallies))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

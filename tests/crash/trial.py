@@ -1,0 +1,78 @@
+"""Trial: one injected fault and what came of it; Fault: a class of them.
+
+A module a class, named by the fault; ``every_fault.py`` lists them all,
+``test_faults.py`` runs a little of each, ``soak.py`` as much as one likes.
+"""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Verdict = Literal["ok", "lost", "silently wrong", "crashed"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one trial.
+
+    ``lost``: something that was durable is gone, or the work cannot go on.
+    ``silently wrong``: something is false and nothing says so; work is done twice.
+    ``crashed``: the process that recovers died of a signal, hung, or ended in an
+    error that is not ours.
+    """
+
+    verdict: Verdict
+    words: str = ""
+
+
+OK = Outcome("ok")
+
+
+def lost(words: str) -> Outcome:
+    return Outcome("lost", words)
+
+
+def silently_wrong(words: str) -> Outcome:
+    return Outcome("silently wrong", words)
+
+
+def crashed(words: str) -> Outcome:
+    return Outcome("crashed", words)
+
+
+class Fault(abc.ABC):
+    """A class of faults, with the number it has in the fault plan."""
+
+    number: ClassVar[str]
+    """``F1`` ..."""
+    name: ClassVar[str]
+    """A few words for the table."""
+    trials: ClassVar[int]
+    """In CI's share."""
+    excusable: ClassVar[bool] = False
+    """Whether CI may do without, on a machine that cannot do it at all."""
+
+    def missing(self) -> str | None:
+        """Say what this machine lacks for it; None if nothing."""
+        return None
+
+    def quick(self, folder: Path, seed: int) -> list[Outcome]:
+        """Run a case of a second or two, for the default tests."""
+        return self.run(folder, seed)
+
+    @abc.abstractmethod
+    def run(self, folder: Path, seed: int) -> list[Outcome]:
+        """Run one case in an empty folder, all its chance from ``seed``.
+
+        A case is a trial, or several that share what is expensive. It runs in a
+        process of its own: if that dies or hangs, it counts as ``crashed``.
+        """
+
+    @abc.abstractmethod
+    def control(self, folder: Path, seed: int) -> list[Outcome]:
+        """Run a case with the protection taken away: an outcome must be bad."""

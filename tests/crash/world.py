@@ -1,0 +1,132 @@
+"""World: a link graph of numbers for a bare frontier, and the judge of its crawls.
+
+The process under test reports on a pipe: ``s N`` before it works on a request,
+``a N N N`` when a checkpoint that holds these as done has returned. So the judge
+knows what was durable, and never asks the process that died.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from trial import OK, Outcome, lost, silently_wrong
+
+from bloomdupe import BloomFilter
+from bloomdupe.errors import BloomDupeError
+from bloomdupe.frontier import Frontier
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+SLOTS = 7
+LENGTHS = (0, 30, 30, 30, 100, 100, 100, 1000, 5000)
+"""Of payloads, bytes; the longest span several pages of the file."""
+
+
+@dataclass(frozen=True)
+class World:
+    """Requests 0 to ``size - 1``: links from 0 lead to all of them."""
+
+    seed: int
+    size: int
+
+    def _chance(self, number: int) -> int:
+        return (number + 1) * (2 * self.seed + 0x9E3779B97F4A7C15) % (1 << 64) >> 16
+
+    def links(self, number: int) -> list[int]:
+        far = self._chance(number) % self.size
+        links = (2 * number + 1, 2 * number + 2, far, number)
+        return [link for link in links if link < self.size]
+
+    def slot(self, number: int) -> str:
+        return f"slot {number % SLOTS}"
+
+    def priority(self, number: int) -> int:
+        return number % 3 - 1
+
+    def payload(self, number: int) -> bytes:
+        chance = self._chance(number)
+        length = LENGTHS[chance % len(LENGTHS)]
+        return (b"%d %d " % (number, chance)).ljust(length, b".")
+
+    def fingerprint(self, number: int) -> bytes:
+        return b"%d" % number
+
+    def open(self, path: Path) -> BloomFilter:
+        """Open or create the filter of a crawl of this world."""
+        return BloomFilter.open(path, max(100, self.size), 1e-6, confirm=0.25)
+
+
+@dataclass
+class Report:
+    """What the process under test has said so far, over all its runs."""
+
+    started: set[int] = field(default_factory=set)
+    acknowledged: set[int] = field(default_factory=set)
+    repeated: set[int] = field(default_factory=set)
+    """Begun again though it was acknowledged before."""
+    finished: bool = False
+
+    def read(self, lines: Iterable[bytes]) -> None:
+        """Take in whole lines of a report; others were torn by the end."""
+        for line in lines:
+            if not line.endswith(b"\n"):
+                continue
+            kind, *numbers = line.split()
+            if kind == b"s":
+                begun = {int(number) for number in numbers}
+                self.repeated |= begun & self.acknowledged
+                self.started |= begun
+            elif kind == b"a":
+                self.acknowledged |= {int(number) for number in numbers}
+            elif kind == b"finished":
+                self.finished = True
+
+
+def judge(path: Path, world: World, report: Report, *, ended: bool = False) -> Outcome:
+    """Open what a fault has left, and hold it against the report.
+
+    ``ended``: the crawl has been run to its end since.
+    """
+    try:
+        seen, pending = look(path, world)
+    except BloomDupeError as error:
+        return lost(f"{type(error).__name__}: {error}")
+    waiting = set(pending)
+    done = seen - waiting
+    owed = {link for number in done for link in world.links(number)} | {0}
+    if not seen and not report.acknowledged and not ended:
+        return OK  # cut off before the first request was durable
+    if missing := owed - seen:
+        return lost(f"nobody owes {sorted(missing)[:9]}")
+    if undone := report.acknowledged - done:
+        return silently_wrong(f"done, and to be done again: {sorted(undone)[:9]}")
+    if never := done - report.started:
+        return lost(f"counts as done, and never was begun: {sorted(never)[:9]}")
+    if len(waiting) < len(pending):
+        return silently_wrong("a request waits twice")
+    if strangers := waiting - seen:
+        return silently_wrong(f"waits, and was never seen: {sorted(strangers)[:9]}")
+    if report.repeated:
+        return silently_wrong(f"done twice: {sorted(report.repeated)[:9]}")
+    if ended and len(done) < world.size:
+        return lost(f"{world.size - len(done)} requests at the end")
+    return OK
+
+
+def look(path: Path, world: World) -> tuple[set[int], list[int]]:
+    """Return what is seen and what waits, with every payload as it was."""
+    with world.open(path) as filter_:
+        frontier = Frontier(filter_)
+        frontier.verify()
+        pending = []
+        while entry := frontier.lease():
+            payload = entry.payload or b"-1 "
+            number = int(payload.partition(b" ")[0])
+            if payload != world.payload(number):
+                number = -1  # waits, and was never seen
+            pending.append(number)
+        seen = {n for n in range(world.size) if world.fingerprint(n) in filter_}
+    return seen, pending
