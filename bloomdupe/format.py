@@ -24,12 +24,17 @@ meta      ``frontier``                    sum + JSON: state of the frontier
                                           (:class:`bloomdupe.frontier.Frontier`)
 slots     slot u32 (big-endian)           sum + requests in ``queue`` u64
                                           (little-endian) + name in UTF-8
-queue     slot u32, rank of 16 bytes      sum + payload (see
-          (big-endian), inverted: the     :mod:`bloomdupe.serializer`)
-          slot's last key goes first
+queue     slot (QUIC's variable-length    sum + payload (see
+          integer: RFC 9000, section 16), :mod:`bloomdupe.serializer`)
+          rank (see
+          :mod:`bloomdupe.rank`)
+          inverted: the slot's last key
+          goes first
 ========= =============================== ====================================
 
 A page's value is 8,176 bytes, which fills exactly two LMDB overflow pages.
+``slots``, ``queue`` and payloads have a format number of their own, in the record
+``frontier``.
 
 Frozen by golden files: a store of format 1 opens for ever, or is refused with the
 words that say what to do.
@@ -58,7 +63,7 @@ __all__ = [
     "DATABASES",
     "FORMAT",
     "FRONTIER_DATABASES",
-    "LAST_RANK",
+    "FRONTIER_FORMAT",
     "MAGIC",
     "Batch",
     "JournalEntry",
@@ -77,15 +82,15 @@ CHECKSUM_BYTES = 8
 DATABASES = (b"meta", b"pages", b"journal", b"exact")
 FRONTIER_DATABASES = (b"slots", b"queue")
 """Made when a frontier first needs them."""
-LAST_RANK = (1 << 128) - 1
-"""The rank of a request says when its turn is within its slot: smallest first."""
+FRONTIER_FORMAT = 1
+"""Of ``slots``, ``queue`` and the payloads in it."""
 
 _PAGE_KEY = Struct(">HI")
 _JOURNAL_KEY = Struct(">Q")
 _JOURNAL_HEAD = Struct("<HQ")
 _SLOT_KEY = Struct(">I")
 _SLOT_HEAD = Struct("<Q")
-_RANK_BYTES = 16
+_INVERTED = bytes(range(255, -1, -1))
 
 
 class JournalEntry(NamedTuple):
@@ -103,7 +108,7 @@ class JournalEntry(NamedTuple):
 class StoredRequest(NamedTuple):
     """A request of the frontier, as it is stored."""
 
-    rank: int
+    rank: bytes
     payload: bytes
     checksum: int
 
@@ -116,17 +121,28 @@ class StoredSlot(NamedTuple):
     name: str
 
 
-def request_record(slot: int, rank: int, payload: bytes) -> tuple[bytes, bytes]:
+def request_record(slot: int, rank: bytes, payload: bytes) -> tuple[bytes, bytes]:
     """Return key and value of a request in ``queue``."""
     key = request_key(slot, rank)
     return key, checksum(key, payload) + payload
 
 
-def request_key(slot: int, rank: int) -> bytes:
+def request_key(slot: int, rank: bytes) -> bytes:
     """Return the key of a request in ``queue``."""
     # Inverted, because LMDB packs its pages full where keys are appended in order,
     # and most crawls take the newest request first.
-    return _SLOT_KEY.pack(slot) + (LAST_RANK - rank).to_bytes(_RANK_BYTES, "big")
+    return _slot_prefix(slot) + rank.translate(_INVERTED)
+
+
+def _slot_prefix(slot: int) -> bytes:
+    """Return the number of a slot so that it sorts, and begins no other one."""
+    if slot < 1 << 6:
+        return bytes((slot,))
+    if slot < 1 << 14:
+        return (1 << 14 | slot).to_bytes(2, "big")
+    if slot < 1 << 30:
+        return (2 << 30 | slot).to_bytes(4, "big")
+    return (3 << 62 | slot).to_bytes(8, "big")
 
 
 def checksum(key: bytes, value: Buffer) -> bytes:
@@ -269,22 +285,24 @@ class Snapshot:
                 name = str(body[_SLOT_HEAD.size :], "utf-8", "surrogatepass")
                 yield StoredSlot(number, requests, name)
 
-    def requests(self, slot: int, after: int) -> Iterator[StoredRequest]:
-        """Yield the requests of a slot whose rank is above ``after`` (-1: all)."""
+    def requests(self, slot: int, after: bytes) -> Iterator[StoredRequest]:
+        """Yield the requests of a slot whose rank is above ``after``, next one first.
+
+        :data:`bloomdupe.rank.BEFORE_ALL` yields them all.
+        """
+        prefix = _slot_prefix(slot)
+        size = len(prefix)
+        end = request_key(slot, after) if after else _slot_prefix(slot + 1)
         with self._txn.cursor(self._databases[b"queue"]) as cursor:
-            if after < 0:
-                found = cursor.set_range(_SLOT_KEY.pack(slot + 1))
-            else:
-                found = cursor.set_range(request_key(slot, after))
+            found = cursor.set_range(end)
             if not (cursor.prev() if found else cursor.last()):
                 return
-            prefix = _SLOT_KEY.pack(slot)
             for key, value in cursor.iterprev():
                 whole = bytes(key)
-                if whole[:4] != prefix:
+                if not whole.startswith(prefix):
                     return
-                rank = LAST_RANK - int.from_bytes(whole[4:], "big")
-                body = self._checked(whole, memoryview(value), f"request {rank:x}")
+                rank = whole[size:].translate(_INVERTED)
+                body = self._checked(whole, memoryview(value), f"request {rank.hex()}")
                 head = int.from_bytes(value[:CHECKSUM_BYTES], "little")
                 yield StoredRequest(rank, bytes(body), head)
 

@@ -6,8 +6,14 @@ from collections import deque
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.format import StoredSlot, request_key, request_record
-from bloomdupe.line import Entry, Line, rank_of
+from bloomdupe.format import (
+    FRONTIER_FORMAT,
+    StoredSlot,
+    request_key,
+    request_record,
+)
+from bloomdupe.line import Entry, Line
+from bloomdupe.rank import BEFORE_ALL, rank_of
 from bloomdupe.turns import Turns
 
 if TYPE_CHECKING:
@@ -21,8 +27,6 @@ __all__ = ["Frontier"]
 
 RECORD = "frontier"
 DIGEST_MODULUS = 1 << 64
-
-EVERYTHING = -1
 
 MAX_FRESH = 2_500
 """Unwritten requests after which a checkpoint is due at once: it takes 15 ms then."""
@@ -59,6 +63,7 @@ class Frontier:
 
     The record ``frontier`` of the store is a JSON object:
 
+    ``format``    of slots, queue and payloads: :data:`bloomdupe.format.FRONTIER_FORMAT`
     ``requests``  number of requests in the store
     ``digest``    sum of their checksums modulo 2**64: with ``requests``, it finds
                   missing and outdated ones
@@ -149,7 +154,7 @@ class Frontier:
     ) -> bool:
         """Take in a request unless it was seen; True if it was new.
 
-        ``start`` marks a start request (see :func:`bloomdupe.line.rank_of`),
+        ``start`` marks a start request (see :func:`bloomdupe.rank.rank_of`),
         ``force`` takes it in whether it is new or not, ``exact`` is explained at
         :meth:`bloomdupe.BloomFilter.add`.
         """
@@ -270,7 +275,7 @@ class Frontier:
         with self._store.snapshot() as snapshot:
             for slot in snapshot.slots():
                 count = 0
-                for found in snapshot.requests(slot.number, EVERYTHING):
+                for found in snapshot.requests(slot.number, BEFORE_ALL):
                     count += 1
                     digest += found.checksum
                 if count != slot.requests:
@@ -310,6 +315,7 @@ class Frontier:
                 slots += (line.stored + difference > 0) - (line.stored > 0)
                 changed.append((line, line.stored + difference))
         record = {
+            "format": FRONTIER_FORMAT,
             "requests": self._stored + len(puts) - len(deletes),
             "digest": digest % DIGEST_MODULUS,
             "slots": slots,

@@ -9,7 +9,7 @@ from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from bloomdupe.format import LAST_RANK
+from bloomdupe.rank import AFTER_ALL, BEFORE_ALL
 
 if TYPE_CHECKING:
     from collections import OrderedDict
@@ -17,28 +17,12 @@ if TYPE_CHECKING:
 
     from bloomdupe.storage import Store
 
-__all__ = ["Entry", "Line", "rank_of"]
+__all__ = ["Entry", "Line"]
 
 MIN_BATCH = 1
 MAX_BATCH = 256
 """Requests read from disk at once: few from a slot that is only visited, more from
 one that is emptied."""
-
-PRIORITY_LIMIT = (1 << 63) - 1
-SEQUENCE_LIMIT = (1 << 63) - 1
-EVERYTHING_ON_DISK = -1
-
-
-def rank_of(priority: int, sequence: int, *, start: bool, fifo: bool) -> int:
-    """Return when a request's turn is in its slot: the smallest rank goes first.
-
-    The highest priority first; within a priority, start requests last, as Scrapy
-    does; then the newest first, or the oldest with ``fifo``. Priorities outside 64
-    bits rank as the nearest within.
-    """
-    bounded = max(-PRIORITY_LIMIT, min(priority, PRIORITY_LIMIT))
-    order = sequence if fifo else SEQUENCE_LIMIT - sequence
-    return (PRIORITY_LIMIT - bounded) << 64 | start << 63 | order
 
 
 class Entry:
@@ -57,7 +41,7 @@ class Entry:
     def __init__(
         self,
         line: Line,
-        rank: int,
+        rank: bytes,
         payload: bytes | None,
         attachment: object = None,
         checksum: int = 0,
@@ -106,10 +90,10 @@ class Line:
         """Requests that wait, wherever they are."""
         self.stored = stored
         """Requests in the store, those included that are out."""
-        self.heap: list[tuple[int, Entry]] | None = None
-        self.beyond: list[tuple[int, Entry]] | None = None
-        self.bound = EVERYTHING_ON_DISK if stored else LAST_RANK
-        self.out: set[int] | None = None
+        self.heap: list[tuple[bytes, Entry]] | None = None
+        self.beyond: list[tuple[bytes, Entry]] | None = None
+        self.bound = BEFORE_ALL if stored else AFTER_ALL
+        self.out: set[bytes] | None = None
         """Ranks of leased and settled requests that are still in the store, or
         may be after the next checkpoint."""
         self.batch = MIN_BATCH
@@ -143,7 +127,7 @@ class Line:
         self.out.add(entry.rank)
         return entry
 
-    def forget(self, rank: int) -> None:
+    def forget(self, rank: bytes) -> None:
         """Take note that a request that was out is not in the store any more."""
         if self.out is not None:
             self.out.discard(rank)
@@ -156,8 +140,8 @@ class Line:
         Raises :class:`~bloomdupe.errors.StoreDamagedError` if there are none.
         """
         heap = []
-        bound = LAST_RANK
-        if store is not None and self.bound < LAST_RANK:
+        bound = AFTER_ALL
+        if store is not None and self.bound < AFTER_ALL:
             out = self.out or ()
             with store.snapshot() as snapshot:
                 waiting = (
@@ -180,7 +164,7 @@ class Line:
             raise self._missing(store)
         return len(self.heap)
 
-    def _sort_in(self, items: Iterable[tuple[int, Entry]]) -> None:
+    def _sort_in(self, items: Iterable[tuple[bytes, Entry]]) -> None:
         """Put items where they belong, given ``bound``."""
         heap = self.heap if self.heap is not None else []
         beyond = self.beyond if self.beyond is not None else []
@@ -206,7 +190,7 @@ class Line:
             return 0
         heap.sort()
         head, rest = heap[:keep], heap[keep:]
-        self.bound = head[-1][0] if head else EVERYTHING_ON_DISK
+        self.bound = head[-1][0] if head else BEFORE_ALL
         self.heap = head or None
         self.batch = MIN_BATCH
         self._sort_in(item for item in rest if not item[1].stored)

@@ -1,16 +1,21 @@
 """Serializer: a request as bytes, with only what differs from a plain one.
 
-The first byte says how the rest is written: ``M`` is msgpack, ``P`` a pickle. A
-msgpack payload is a map from the numbers below to values. Tuples, sets, times and
-the like are msgpack extension types, so that they come back as what they were.
-Reading ``M`` runs nothing but the constructor of a subclass of ``Request``. ``P`` is
-written and read only where the user has asked for it: whoever can write to the
-store could have any code run by it.
+A payload is a msgpack array, whose last elements are left out while they are nil:
+
+======= ==========================================================================
+element what
+======= ==========================================================================
+0       URL; a first character 1 to 4 stands for ``https://www.``, ``https://``,
+        ``http://www.``, ``http://``, 0 for nothing
+1       ``meta["depth"]``
+2       Referer, if it is the last of the headers: how much of the URL it begins with
+3       and the rest of it, if there is any
+4       map from the numbers below to other attributes
+======= ==========================================================================
 
 ====== ================ ==========================================================
 number attribute        absent means
 ====== ================ ==========================================================
-0      url              (always there)
 1      callback         ``Spider.parse``; 0 stands for ``NO_CALLBACK``
 2      errback          none
 3      method           GET
@@ -25,12 +30,15 @@ number attribute        absent means
 12     cb_kwargs        empty
 13     class            ``scrapy.Request``
 14     others           no further attributes (of a subclass)
-15     headers, the     no Referer at their end; else how much of the URL it begins
-       last of them     with, and the rest of it
-16     meta["depth"]    no depth in it
 ====== ================ ==========================================================
 
-The last two are in nearly every request of a crawl.
+Tuples, sets, times and the like are msgpack extension types, so that they come back
+as what they were. Reading that runs nothing but the constructor of a subclass of
+``Request``.
+
+A payload that begins with ``P``, as no such array does, goes on with a pickle of the
+list. It is written and read only where the user has asked for it: whoever can write
+to the store could have any code run by it.
 """
 
 from __future__ import annotations
@@ -58,9 +66,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Serializer", "url_of"]
 
-_URL, _CALLBACK, _ERRBACK, _CLASS, _OTHERS, _REFERER, _DEPTH = 0, 1, 2, 13, 14, 15, 16
+_ARRAYS = frozenset(range(0x91, 0x96))
+"""First bytes of msgpack arrays of one to five elements."""
+_PICKLE = b"P"
+
+_HEADS = ("", "https://www.", "https://", "http://www.", "http://")
+
+_CALLBACK, _ERRBACK, _CLASS, _OTHERS = 1, 2, 13, 14
 _PLAIN = {
-    _URL: "url",
     3: "method",
     4: "headers",
     5: "body",
@@ -82,11 +95,9 @@ _CANNOT = (TypeError, ValueError, OverflowError, RecursionError)
 def url_of(payload: bytes) -> str:
     """Return the URL of a stored request, even of one that cannot be restored."""
     try:
-        fields = _unpack(payload[1:]) if payload[:1] == b"M" else {}
-    except _CANNOT:
-        fields = {}
-    url = fields.get(_URL) if isinstance(fields, dict) else None
-    return f"{len(payload):,} bytes" if url is None else str(url)
+        return _long(_unpack(payload)[0])
+    except Exception:  # noqa: BLE001 - whatever is wrong with it
+        return f"{len(payload):,} bytes"
 
 
 class Serializer:
@@ -102,9 +113,9 @@ class Serializer:
 
     def dump(self, request: Request) -> bytes:
         """Return the request as bytes; raises :class:`UnserializableError`."""
-        fields = self._fields(request)
+        elements = self._elements(request)
         try:
-            return b"M" + _pack(fields)
+            return _pack(elements)
         except _CANNOT as error:
             reason = error
         if not self._pickles:
@@ -112,7 +123,7 @@ class Serializer:
                 f'{reason}; BLOOMDUPE_SERIALIZER = "pickle" stores such values, too'
             ) from reason
         try:
-            return b"P" + pickle.dumps(fields, protocol=4)
+            return _PICKLE + pickle.dumps(elements, protocol=4)
         except Exception as error:  # whatever the objects' own code raises
             raise UnserializableError(f"cannot pickle it: {error}") from error
 
@@ -120,13 +131,13 @@ class Serializer:
         """Return the request; raises :class:`UnserializableError` with the reason."""
         kind = payload[:1]
         try:
-            if kind == b"M":
-                return self._request(_unpack(payload[1:]))
-            if kind == b"P" and self._pickles:
-                return self._request(pickle.loads(payload[1:]))  # noqa: S301 - asked for
+            if payload and payload[0] in _ARRAYS:
+                return self._request(*_unpack(payload))
+            if kind == _PICKLE and self._pickles:
+                return self._request(*pickle.loads(payload[1:]))  # noqa: S301 - asked for
         except Exception as error:  # of the classes and callbacks named in it
             raise UnserializableError(str(error) or type(error).__name__) from error
-        if kind == b"P":
+        if kind == _PICKLE:
             raise UnserializableError(
                 'it is a pickle: set BLOOMDUPE_SERIALIZER = "pickle" if the store'
                 " comes from nobody but you"
@@ -135,22 +146,32 @@ class Serializer:
 
     # Writing
 
-    def _fields(self, request: Request) -> dict[int, Any]:
-        encoding = request.encoding
-        method = request.method
+    def _elements(self, request: Request) -> list[Any]:
         url = request.url
         headers: dict[bytes, Any] = dict(request.headers)
-        meta = request.meta
-        fields: dict[int, Any] = {_URL: url}
+        common = rest = None
         if headers and next(reversed(headers)) == b"Referer":
             referers = headers[b"Referer"]
             if len(referers) == 1:
                 del headers[b"Referer"]
-                fields[_REFERER] = _cut(referers[0], url)
+                common, rest = _cut(referers[0], url)
+        meta = request.meta
         depth = meta.get("depth")
         if type(depth) is int:
-            fields[_DEPTH] = depth
             meta = {key: value for key, value in meta.items() if key != "depth"}
+        else:
+            depth = None
+        others = self._others(request, headers, meta)
+        elements = [_short(url), depth, common, rest or None, others or None]
+        while elements[-1] is None:
+            elements.pop()
+        return elements
+
+    def _others(
+        self, request: Request, headers: dict[bytes, Any], meta: dict[Any, Any]
+    ) -> dict[int, Any]:
+        encoding = request.encoding
+        method = request.method
         values = {
             _METHOD: None if method == "GET" else method,
             _HEADERS: headers,
@@ -163,19 +184,19 @@ class Serializer:
             _FLAGS: request.flags,
             _CB_KWARGS: request.cb_kwargs,
         }
+        others = {number: value for number, value in values.items() if value}
         if request.callback is not None:
-            fields[_CALLBACK] = self._name_of(request.callback)
+            others[_CALLBACK] = self._name_of(request.callback)
         if request.errback is not None:
-            fields[_ERRBACK] = self._name_of(request.errback)
-        fields.update({number: value for number, value in values.items() if value})
+            others[_ERRBACK] = self._name_of(request.errback)
         if type(request) is not Request:
-            fields[_CLASS] = global_object_name(type(request))
-            fields[_OTHERS] = {
+            others[_CLASS] = global_object_name(type(request))
+            others[_OTHERS] = {
                 name: getattr(request, name)
                 for name in request.attributes
                 if name not in Request.attributes
             }
-        return fields
+        return others
 
     def _name_of(self, function: Callable[..., Any]) -> str | int:
         """Return the name of a method of the spider."""
@@ -194,25 +215,33 @@ class Serializer:
 
     # Reading
 
-    def _request(self, fields: dict[int, Any]) -> Request:
+    def _request(
+        self,
+        url: str,
+        depth: int | None = None,
+        common: int | None = None,
+        rest: bytes | None = None,
+        others: dict[int, Any] | None = None,
+    ) -> Request:
+        others = others or {}
+        url = _long(url)
         class_: type[Request] = Request
-        if _CLASS in fields:
-            class_ = load_object(fields[_CLASS])
+        if _CLASS in others:
+            class_ = load_object(others[_CLASS])
             if not (isinstance(class_, type) and issubclass(class_, Request)):
-                raise TypeError(f"{fields[_CLASS]} is not a subclass of Request")
+                raise TypeError(f"{others[_CLASS]} is not a subclass of Request")
         values = {
-            name: fields[number] for number, name in _PLAIN.items() if number in fields
+            name: others[number] for number, name in _PLAIN.items() if number in others
         }
         for number, name in ((_CALLBACK, "callback"), (_ERRBACK, "errback")):
-            if number in fields:
-                values[name] = self._method(fields[number])
-        if _DEPTH in fields:
-            values["meta"] = {"depth": fields[_DEPTH], **values.get("meta", {})}
-        if _REFERER in fields:
-            common, rest = fields[_REFERER]
-            referer = fields[_URL][:common].encode("latin-1") + rest
+            if number in others:
+                values[name] = self._method(others[number])
+        if depth is not None:
+            values["meta"] = {"depth": depth, **values.get("meta", {})}
+        if common is not None:
+            referer = url[:common].encode("latin-1") + (rest or b"")
             values["headers"] = {**values.get("headers", {}), b"Referer": [referer]}
-        return class_(**values, **fields.get(_OTHERS, {}))
+        return class_(url=url, **values, **others.get(_OTHERS, {}))
 
     def _method(self, name: str | int) -> Callable[..., Any]:
         if name == 0:
@@ -221,6 +250,20 @@ class Serializer:
         if not callable(method):
             raise TypeError(f"the spider has no method {name!r} any more")
         return method  # type: ignore[no-any-return]
+
+
+def _short(url: str) -> str:
+    """Replace the beginning of a URL by one character, if it is among the usual."""
+    for number in range(1, len(_HEADS)):
+        if url.startswith(_HEADS[number]):
+            return chr(number) + url[len(_HEADS[number]) :]
+    return "\0" + url if url[:1] < chr(len(_HEADS)) else url
+
+
+def _long(url: str) -> str:
+    """Return the URL that was made short."""
+    first = ord(url[0])
+    return _HEADS[first] + url[1:] if first < len(_HEADS) else url
 
 
 def _cut(referer: bytes, url: str) -> tuple[int, bytes]:

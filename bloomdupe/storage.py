@@ -24,6 +24,7 @@ from bloomdupe.format import (
     DATABASES,
     FORMAT,
     FRONTIER_DATABASES,
+    FRONTIER_FORMAT,
     MAGIC,
     Batch,
     Snapshot,
@@ -216,6 +217,7 @@ class Store:
     def _read_header(self) -> dict[str, Any]:
         with self.snapshot() as snapshot:
             header = snapshot.record("store")
+            frontier = snapshot.record("frontier")
         if header is None or header.get("magic") != MAGIC:
             raise StoreMismatchError(
                 f"{self.path / DATA} has no bloomdupe header; name another place"
@@ -225,6 +227,13 @@ class Store:
                 f"{self.path} has format {header['format']}, this version of"
                 f" bloomdupe reads format {FORMAT}; use the version that wrote it"
                 f" ({header.get('written_by', 'unknown')})"
+            )
+        if frontier is not None and frontier.get("format") != FRONTIER_FORMAT:
+            written = frontier.get("format", "0 (before the first release)")
+            raise StoreMismatchError(
+                f"{self.path}: its requests are written in format {written}, this"
+                f" version of bloomdupe reads format {FRONTIER_FORMAT}; use the version"
+                " that wrote them, or move the store away to start anew"
             )
         return header
 

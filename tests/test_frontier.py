@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import lmdb
 import pytest
+from scrapy import FormRequest, Request, Spider
 
-from bloomdupe import BloomFilter, frontier, line
-from bloomdupe.errors import StoreDamagedError, StoreError
-from bloomdupe.format import request_key
+from bloomdupe import BloomFilter, frontier
+from bloomdupe.errors import StoreDamagedError, StoreError, StoreMismatchError
+from bloomdupe.format import DATABASES, Batch, request_key
 from bloomdupe.frontier import Frontier
 from bloomdupe.layer import LayerState
-from bloomdupe.line import rank_of
+from bloomdupe.rank import rank_of
+from bloomdupe.serializer import Serializer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+GOLDEN = Path(__file__).parent / "golden" / "frontier1"
 
 
 @pytest.fixture(params=["memory", "store"])
@@ -313,18 +318,6 @@ def test_an_outdated_record_is_found_by_verifying(stored: BloomFilter) -> None:
         owed.verify()
 
 
-def test_ranks_of_all_kinds_differ_and_fit() -> None:
-    ranks = {
-        rank_of(priority, sequence, start=start, fifo=fifo)
-        for priority in (-(2**70), -1, 0, 1, 2**70)
-        for sequence in (0, 1, 2**62)
-        for start in (False, True)
-        for fifo in (False,)
-    }
-    assert len(ranks) == 5 * 3 * 2
-    assert all(0 <= rank < line.LAST_RANK for rank in ranks)
-
-
 def test_a_store_made_without_a_frontier_gets_one(tmp_path: Path) -> None:
     path = tmp_path / "store"
     with BloomFilter.open(path, 1000) as seen:
@@ -382,3 +375,77 @@ def test_when_a_commit_fails_nothing_is_lost(
     assert not owed.changed
     owed.verify()
     assert drain(owed) == ["b"]
+
+
+# Format
+
+
+class Golden(Spider):
+    name = "golden"
+
+    def parse_it(self, response: object) -> None: ...
+
+
+def test_the_golden_store_of_format_1_goes_on(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN, tmp_path / "store")
+    spider = Golden()
+    serializer = Serializer(spider)
+    found: dict[str, list[Request]] = {}
+    with BloomFilter.open(
+        tmp_path / "store", 1000, 0.2, identity={"spider": "golden"}
+    ) as seen:
+        owed = Frontier(seen)
+        owed.verify()
+        assert (owed.pending, owed.leased, len(seen)) == (109, 0, 109)
+        while (entry := owed.lease()) is not None:
+            assert entry.payload is not None
+            request = serializer.load(entry.payload)
+            assert request.url.encode() in seen
+            assert serializer.dump(request) == entry.payload
+            found.setdefault(entry.line.name, []).append(request)
+            owed.settle(entry)
+        owed.checkpoint()
+        owed.verify()
+    assert [request.url for request in found["a.example"]] == [
+        "http://a.example/leased",
+        "http://a.example/first",
+        "https://a.example/2",
+        "https://a.example/1",
+        "https://www.a.example/start",
+        "https://www.a.example/again",
+        "http://a.example/retry",
+        "http://a.example/last",
+    ]
+    _, first, second, one, start, _, retry, last = found["a.example"]
+    assert first.errback == one.callback == spider.parse_it
+    assert (first.priority, retry.priority, last.priority) == (300, -1, -(10**20))
+    assert second.headers == {b"Referer": [b"https://a.example/"]}
+    assert one.meta == {"depth": 1}
+    assert start.meta == {"is_start_request": True}
+    assert retry.cb_kwargs == {"n": (1, {2})}
+    b = [f"https://b.example/{number}" for number in reversed(range(100))]
+    assert [request.url for request in found["b.example"]] == b
+    (form,) = found[""]
+    assert type(form) is FormRequest
+    assert (form.url, form.method, form.body) == ("data:,x", "POST", b"a=b")
+
+
+@pytest.mark.parametrize(
+    ("format_", "words"),
+    [({}, r"format 0 \(before the first release\)"), ({"format": 2}, "format 2")],
+)
+def test_a_frontier_of_another_format_is_refused(
+    stored: BloomFilter, tmp_path: Path, format_: dict[str, int], words: str
+) -> None:
+    owed = Frontier(stored)
+    owed.push("host", 0, b"payload")
+    owed.checkpoint()
+    record: dict[str, Any] = stored.record("frontier") or {}
+    stored.close()
+    del record["format"]
+    with lmdb.open(str(tmp_path / "store"), max_dbs=8, lib_version=0) as env:
+        databases = {name: env.open_db(name, create=False) for name in DATABASES}
+        with env.begin(write=True) as txn:
+            Batch(txn, databases).put_record("frontier", record | format_)
+    with pytest.raises(StoreMismatchError, match=words + ".*reads format 1"):
+        BloomFilter.open(tmp_path / "store")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bloomdupe.line import Entry
 
 SLOTS = st.sampled_from("abcde")
-PRIORITIES = st.integers(-2, 2)
+PRIORITIES = st.integers(-2, 2) | st.sampled_from([-(10**9), -57, 56, 10**30])
 
 
 class FrontierMachine(RuleBasedStateMachine):

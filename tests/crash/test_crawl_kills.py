@@ -18,7 +18,8 @@ from scrapy import Request
 from scrapy.utils.request import fingerprint
 
 from bloomdupe import BloomFilter
-from bloomdupe.frontier import EVERYTHING, Frontier
+from bloomdupe.frontier import Frontier
+from bloomdupe.rank import BEFORE_ALL
 from bloomdupe.serializer import url_of
 from crawler.sample_site import canonical_path
 
@@ -155,7 +156,7 @@ def urls_in(seen: BloomFilter) -> set[str]:
         return {
             canonical_path(url_of(found.payload))
             for slot in snapshot.slots()
-            for found in snapshot.requests(slot.number, EVERYTHING)
+            for found in snapshot.requests(slot.number, BEFORE_ALL)
         }
 
 
