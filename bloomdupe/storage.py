@@ -157,7 +157,7 @@ class Store:
             raise StoreError(
                 f"cannot create a store at {path}: {error}{_space(path)}"
             ) from error
-        return cls(path)
+        return cls.open(path)
 
     @classmethod
     def open(cls, path: Path, *, readonly: bool = False) -> Self:
@@ -210,9 +210,12 @@ class Store:
 
     def make_room_for_frontier(self) -> None:
         """Add the databases of a frontier, if they are not there yet."""
-        for name in FRONTIER_DATABASES:
-            if name not in self._databases:
-                self._databases[name] = self._env.open_db(name)
+        try:
+            for name in FRONTIER_DATABASES:
+                if name not in self._databases:
+                    self._databases[name] = self._env.open_db(name)
+        except lmdb.Error as error:
+            raise self._cannot_write(error) from error
 
     def _read_header(self) -> dict[str, Any]:
         with self.snapshot() as snapshot:
@@ -279,12 +282,15 @@ class Store:
             except lmdb.MapFullError:
                 self._grow_map()
             except lmdb.Error as error:
-                raise StoreError(
-                    f"cannot write to {self.path / DATA}: {error}"
-                    f"{_space(self.path)}; the last checkpoint stands"
-                ) from error
+                raise self._cannot_write(error) from error
         for change in changes:
             change.done()
+
+    def _cannot_write(self, error: Exception) -> StoreError:
+        return StoreError(
+            f"cannot write to {self.path / DATA}: {error}{_space(self.path)}; the last"
+            " checkpoint stands"
+        )
 
     def _grow_map(self) -> None:
         size = 2 * int(self._env.info()["map_size"])

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from io_errors import IOErrors
 from kills import Kills
+from syscalls import SystemCalls
 
 if TYPE_CHECKING:
     from trial import Fault
 
-EVERY_FAULT: tuple[Fault, ...] = (Kills(),)
+EVERY_FAULT: tuple[Fault, ...] = (Kills(), SystemCalls(), IOErrors())

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from trial import Fault, Outcome, crashed
-from worker import fork_worker
+from worker import fork_worker, run_to_end
 from world import Report, World, judge
 
 if TYPE_CHECKING:
@@ -54,8 +54,7 @@ def _crawl(
         if report.finished:
             break  # before it could be killed
         outcomes.append(judge(path, world, report))
-    pid, reading = fork_worker(path, world, 1000)
-    status = listen(pid, reading, None, report)
+    status = run_to_end(path, world, report)
     if status != 0:
         outcomes[-1] = crashed(f"run to its end, it ended with {status}")
     elif outcomes[-1].verdict == "ok":

@@ -203,8 +203,9 @@ def plan_share(soak: Soak, seed: int) -> Plan:
     """CI's share: the control, then as many trials as the class says."""
     for tally in soak.active:
         yield tally, seed, True
+        fault = tally.fault
         for number in itertools.count(seed):
-            if tally.trials >= tally.fault.trials:
+            if tally.trials >= fault.trials and number >= seed + fault.cases:
                 break
             yield tally, number, False
 

@@ -53,7 +53,9 @@ class Fault(abc.ABC):
     name: ClassVar[str]
     """A few words for the table."""
     trials: ClassVar[int]
-    """In CI's share."""
+    """In CI's share, at least."""
+    cases: ClassVar[int] = 1
+    """Cases in CI's share, at least."""
     excusable: ClassVar[bool] = False
     """Whether CI may do without, on a machine that cannot do it at all."""
 

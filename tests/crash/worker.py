@@ -1,24 +1,27 @@
 """The process under test: a crawl of a :class:`world.World`, without Scrapy.
 
-As a program: ``worker.py STORE SEED SIZE BATCH [OPTION ...]``, its report on
-standard output. Errors of ours end it with exit status 3 and one line.
+As a program it reports on standard output. Errors of ours end it with exit status 3 and one line.
 """
 
 from __future__ import annotations
 
+import argparse
+import functools
 import os
 import random
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import lmdb
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 sys.path.append(str(Path(__file__).parent))  # beside pytest, too
 
-from world import World
+from world import Report, World
 
 from bloomdupe import frontier, layer, line
 from bloomdupe.errors import BloomDupeError
@@ -44,12 +47,15 @@ def work(
     batch: int,
     report: Callable[[bytes], object],
     *,
+    stop_after: int | None = None,
     marks_first: bool = False,
+    deaf: bool = False,
 ) -> None:
     """Crawl the world to its end, with a checkpoint after each ``batch`` requests.
 
-    ``marks_first`` makes every mark durable before its request, as Scrapy does:
-    the control.
+    Without a word it stops after ``stop_after`` checkpoints. Two ways to be wrong,
+    for the controls: ``marks_first`` makes every mark durable before its request, as
+    Scrapy does; ``deaf`` takes a failed checkpoint for a good one.
     """
     with world.open(path) as seen:
         owed = Frontier(seen)
@@ -68,6 +74,7 @@ def work(
                 owed.push(slot, priority, payload)
 
         offer(0)
+        checkpoints = 0
         settled: list[int] = []
         under_way = []
         report(b"begun\n")
@@ -83,16 +90,23 @@ def work(
                 owed.settle(entry)
                 settled.append(number)
             if len(settled) >= batch or owed.due or not under_way:
-                owed.checkpoint()
+                try:
+                    owed.checkpoint()
+                except BloomDupeError:
+                    if not deaf:
+                        raise
                 report(b"a %b\n" % b" ".join(b"%d" % n for n in settled))
                 settled.clear()
+                checkpoints += 1
+                if checkpoints == stop_after:
+                    return
                 if not (owed.pending or owed.leased):
                     break
     report(b"finished\n")
 
 
 def fork_worker(
-    path: Path, world: World, batch: int, *, marks_first: bool = False
+    path: Path, world: World, batch: int, **options: Any
 ) -> tuple[int, int]:
     """Start it in a child; return its pid and the reading end of its report."""
     reading, writing = os.pipe()
@@ -100,33 +114,56 @@ def fork_worker(
     if pid:
         os.close(writing)
         return pid, reading
+    status = 1
     try:
         os.close(reading)
         small_limits()
-        work(
-            path,
-            world,
-            batch,
-            lambda line: os.write(writing, line),
-            marks_first=marks_first,
-        )
-        os._exit(0)
+        work(path, world, batch, lambda line: os.write(writing, line), **options)
+        status = 0
+    except BloomDupeError:
+        status = REFUSED
     except BaseException:  # noqa: BLE001 - a forked child must not go on as its parent
         sys.excepthook(*sys.exc_info())
-        os._exit(1)
+    finally:
+        os._exit(status)
+
+
+def run_to_end(path: Path, world: World, report: Report) -> int:
+    """Let a worker finish what there is; return its exit status."""
+    pid, reading = fork_worker(path, world, 100)
+    with open(reading, "rb") as pipe:
+        report.read(pipe)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def command(path: Path, world: World, batch: int, *options: str) -> list[str]:
+    """The command that does the same in a program of its own."""
+    program = [sys.executable, __file__, str(path), str(world.seed), str(world.size)]
+    return [*program, str(batch), *options]
 
 
 def main() -> None:
-    path, seed, size, batch = sys.argv[1:5]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("path", type=Path)
+    parser.add_argument("seed", type=int)
+    parser.add_argument("size", type=int)
+    parser.add_argument("batch", type=int)
+    parser.add_argument("--marks-first", action="store_true")
+    parser.add_argument("--deaf", action="store_true")
+    parser.add_argument("--no-sync", action="store_true")
+    options = parser.parse_args()
+    if options.no_sync:
+        lmdb.open = functools.partial(lmdb.open, sync=False)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # EFBIG instead
     small_limits()
     try:
         work(
-            Path(path),
-            World(int(seed), int(size)),
-            int(batch),
+            options.path,
+            World(options.seed, options.size),
+            options.batch,
             lambda line: os.write(1, line),
-            marks_first="--marks-first" in sys.argv,
+            marks_first=options.marks_first,
+            deaf=options.deaf,
         )
     except BloomDupeError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)

@@ -56,7 +56,9 @@ class World:
 
     def open(self, path: Path) -> BloomFilter:
         """Open or create the filter of a crawl of this world."""
-        return BloomFilter.open(path, max(100, self.size), 1e-6, confirm=0.25)
+        # The key is given, so that the same seed makes the same system calls.
+        key = self.seed.to_bytes(16, "little")
+        return BloomFilter.open(path, self.size, 1e-6, confirm=0.25, key=key)
 
 
 @dataclass
@@ -68,6 +70,9 @@ class Report:
     repeated: set[int] = field(default_factory=set)
     """Begun again though it was acknowledged before."""
     finished: bool = False
+
+    def copy(self) -> Report:
+        return Report(set(self.started), set(self.acknowledged), set(self.repeated))
 
     def read(self, lines: Iterable[bytes]) -> None:
         """Take in whole lines of a report; others were torn by the end."""

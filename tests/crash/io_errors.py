@@ -1,0 +1,95 @@
+"""F7: an I/O error or a full disk at every system call that touches the store."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import strace
+from syscalls import BATCH, PARTS, SIZE, judge_both, prepare, start_from
+from trial import Fault, Outcome, crashed, silently_wrong
+from worker import REFUSED
+from world import Report, World
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CALLS = (*strace.WRITES, "openat", "pread64", "flock")
+ERRORS = ("EIO", "ENOSPC")
+
+
+class IOErrors(Fault):
+    """A crawl in which one system call fails: it stops and says so; run it again."""
+
+    number = "F7"
+    name = "EIO and ENOSPC at every system call"
+    trials = 170
+    cases = 2 * PARTS  # every point once
+
+    def missing(self) -> str | None:
+        return strace.missing()
+
+    def quick(self, folder: Path, seed: int) -> list[Outcome]:
+        return _crawls(folder, seed, few=3)
+
+    def run(self, folder: Path, seed: int) -> list[Outcome]:
+        return _crawls(folder, seed)
+
+    def control(self, folder: Path, seed: int) -> list[Outcome]:
+        return _crawls(folder, 2 * seed, "--deaf", few=6)
+
+
+def _crawls(
+    folder: Path, seed: int, *options: str, few: int | None = None
+) -> list[Outcome]:
+    """Let every tenth call fail, or a ``few`` of all."""
+    world = World(seed // PARTS // 2, SIZE)
+    begun = folder / "begun"
+    before = Report()
+    if seed % 2:
+        prepare(begun, world, before)
+    path = folder / "dry"
+    start_from(begun, path)
+    dry = strace.run(folder / "log", path, world, BATCH, *options, trace=CALLS)
+    if dry.status:
+        return [crashed(f"undisturbed, it ended with {dry.status}: {dry.errors}")]
+    first = next(i for i, call in enumerate(dry.calls) if str(path) in call.arguments)
+    points = [
+        (call, error)
+        for call in dry.calls[first:]
+        if call.name != "openat" or str(path) in call.arguments
+        for error in ERRORS
+    ]
+    part = points[seed // 2 % PARTS :: PARTS]
+    if few is not None:
+        part = points[:: -(-len(points) // few)]
+    outcomes = []
+    for call, error in part:
+        where = f"{error} in {call.name} {call.nth}"
+        path = folder / where.replace(" ", "-")
+        start_from(begun, path)
+        report = before.copy()
+        run = strace.run(
+            folder / "log", path, world, BATCH, *options, trace=CALLS,
+            strace_options=strace.inject(call, f"error={error}"),
+        )  # fmt: skip
+        report.read(run.report.splitlines(keepends=True))
+        outcome = _manners(run, call, where)
+        if outcome.verdict == "ok":
+            outcome = judge_both(path, world, report, where)
+        if outcome.verdict == "ok":
+            shutil.rmtree(path, ignore_errors=True)
+        outcomes.append(outcome)
+    return outcomes
+
+
+def _manners(run: strace.Run, call: strace.Call, where: str) -> Outcome:
+    """Whether a run that met an error ended as it should."""
+    # Making a directory that is there already is allowed to fail.
+    if run.status == 0 and call.name in strace.WRITES and call.name != "mkdir":
+        return silently_wrong(f"{where}: nobody noticed")
+    if run.status not in {0, REFUSED}:
+        return crashed(f"{where}: exit status {run.status}: {run.errors[-500:]}")
+    if run.status and len(run.errors.splitlines()) != 1:
+        return crashed(f"{where}: no clear message: {run.errors}")
+    return Outcome("ok")

@@ -1,0 +1,106 @@
+"""F2: ``kill -9`` at every system call that writes or syncs.
+
+The odd cases begin with a store that was killed before.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+import strace
+from trial import Fault, Outcome, crashed
+from worker import fork_worker, run_to_end
+from world import Report, World, judge
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SIZE = 120
+BATCH = 9
+PARTS = 10
+"""Cases that share the points of one crawl, each to try every tenth."""
+
+
+class SystemCalls(Fault):
+    """A crawl that is killed when it enters its n-th call of a kind."""
+
+    number = "F2"
+    name = "`kill -9` at every write and sync system call"
+    trials = 100
+    cases = 2 * PARTS  # every point once
+
+    def missing(self) -> str | None:
+        return strace.missing()
+
+    def quick(self, folder: Path, seed: int) -> list[Outcome]:
+        return _crawls(folder, seed, few=4)
+
+    def run(self, folder: Path, seed: int) -> list[Outcome]:
+        return _crawls(folder, seed)
+
+    def control(self, folder: Path, seed: int) -> list[Outcome]:
+        return _crawls(folder, 2 * seed, "--marks-first", few=3)
+
+
+def _crawls(
+    folder: Path, seed: int, *options: str, few: int | None = None
+) -> list[Outcome]:
+    """Try every tenth point, or a ``few`` of all."""
+    world = World(seed // PARTS // 2, SIZE)
+    begun = folder / "begun"
+    before = Report()
+    if seed % 2:
+        prepare(begun, world, before)
+    path = folder / "dry"
+    start_from(begun, path)
+    dry = strace.run(folder / "log", path, world, BATCH, *options)
+    if dry.status:
+        return [crashed(f"undisturbed, it ended with {dry.status}: {dry.errors}")]
+    points = dry.calls[seed // 2 % PARTS :: PARTS]
+    if few is not None:
+        points = dry.calls[:: -(-len(dry.calls) // few)]
+    outcomes = []
+    for call in points:
+        path = folder / f"{call.name}-{call.nth}"
+        start_from(begun, path)
+        report = before.copy()
+        run = strace.run(
+            folder / "log", path, world, BATCH, *options,
+            strace_options=strace.inject(call, "signal=SIGKILL"),
+        )  # fmt: skip
+        report.read(run.report.splitlines(keepends=True))
+        if report.finished:
+            continue  # that call did not come
+        outcomes.append(judge_both(path, world, report, f"{call.name} {call.nth}"))
+        if outcomes[-1].verdict == "ok":
+            shutil.rmtree(path)
+    return outcomes
+
+
+def prepare(path: Path, world: World, report: Report) -> None:
+    """Make a store in the middle of a crawl, killed there."""
+    pid, reading = fork_worker(path, world, BATCH, stop_after=world.size // BATCH // 3)
+    with open(reading, "rb") as pipe:
+        report.read(pipe)
+    os.waitpid(pid, 0)
+
+
+def start_from(begun: Path, path: Path) -> None:
+    if begun.exists():
+        shutil.copytree(begun, path)
+
+
+def judge_both(path: Path, world: World, report: Report, where: str) -> Outcome:
+    """Judge what a fault has left, and what becomes of it when the crawl goes on."""
+    outcome = judge(path, world, report)
+    if outcome.verdict == "ok":
+        status = run_to_end(path, world, report)
+        if status:
+            outcome = crashed(f"run to its end, it ended with {status}")
+        else:
+            outcome = judge(path, world, report, ended=True)
+    if outcome.verdict == "ok":
+        return outcome
+    return Outcome(outcome.verdict, f"{where}: {outcome.words}")
