@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -68,8 +67,8 @@ def run(
         ["strace", "-f", "-qq", "-o", str(log), "-e", f"trace={','.join(trace)}",
          "-e", "signal=none", *strace_options,
          *command(path, world, batch, *worker_options)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
+        check=False,
         timeout=DEADLINE,
         # The same calls for the same arguments.
         env={**os.environ, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"},

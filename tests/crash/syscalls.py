@@ -82,7 +82,7 @@ def _crawls(
 def prepare(path: Path, world: World, report: Report) -> None:
     """Make a store in the middle of a crawl, killed there."""
     pid, reading = fork_worker(path, world, BATCH, stop_after=world.size // BATCH // 3)
-    with open(reading, "rb") as pipe:
+    with os.fdopen(reading, "rb") as pipe:
         report.read(pipe)
     os.waitpid(pid, 0)
 

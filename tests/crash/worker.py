@@ -1,6 +1,7 @@
 """The process under test: a crawl of a :class:`world.World`, without Scrapy.
 
-As a program it reports on standard output. Errors of ours end it with exit status 3 and one line.
+As a program it reports on standard output; an error of ours ends it with exit
+status 3 and one line.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import lmdb
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from bloomdupe.line import Entry
 
 sys.path.append(str(Path(__file__).parent))  # beside pytest, too
 
@@ -41,68 +44,90 @@ def small_limits() -> None:
     frontier.MAX_HEAD = 8
 
 
-def work(
-    path: Path,
-    world: World,
-    batch: int,
-    report: Callable[[bytes], object],
-    *,
-    stop_after: int | None = None,
-    marks_first: bool = False,
-    deaf: bool = False,
-) -> None:
-    """Crawl the world to its end, with a checkpoint after each ``batch`` requests.
+class Work:
+    """A crawl of a world to its end, with a checkpoint after each ``batch`` requests.
 
     Without a word it stops after ``stop_after`` checkpoints. Two ways to be wrong,
     for the controls: ``marks_first`` makes every mark durable before its request, as
     Scrapy does; ``deaf`` takes a failed checkpoint for a good one.
     """
-    with world.open(path) as seen:
-        owed = Frontier(seen)
-        store = owed._store
-        assert store is not None
-        # The same for the same store, another one for the next run.
-        rng = random.Random(len(seen))
 
-        def offer(number: int) -> None:
-            slot, priority = world.slot(number), world.priority(number)
-            payload, fingerprint = world.payload(number), world.fingerprint(number)
-            if not marks_first:
-                owed.offer(fingerprint, slot, priority, payload)
-            elif seen.add(fingerprint):
-                store.commit(seen.change())
-                owed.push(slot, priority, payload)
+    def __init__(
+        self,
+        path: Path,
+        world: World,
+        batch: int,
+        report: Callable[[bytes], object],
+        *,
+        stop_after: int | None = None,
+        marks_first: bool = False,
+        deaf: bool = False,
+    ) -> None:
+        self.path = path
+        self.world = world
+        self.batch = batch
+        self.report = report
+        self.stop_after = stop_after
+        self.marks_first = marks_first
+        self.deaf = deaf
+        self.settled: list[int] = []
 
-        offer(0)
+    def run(self) -> None:
+        with self.world.open(self.path) as seen:
+            self.owed = Frontier(seen)
+            # The same for the same store, another one for the next run.
+            self.rng = random.Random(len(seen))
+            self.offer(0)
+            self.report(b"begun\n")
+            if self.crawl():
+                self.report(b"finished\n")
+
+    def crawl(self) -> bool:
+        """Work off what is owed; False if it was to stop before."""
+        owed = self.owed
+        under_way: list[tuple[int, Entry]] = []
         checkpoints = 0
-        settled: list[int] = []
-        under_way = []
-        report(b"begun\n")
         while True:
             while len(under_way) < 16 and (entry := owed.lease()):
                 number = int((entry.payload or b"").partition(b" ")[0])
-                report(b"s %d\n" % number)
+                self.report(b"s %d\n" % number)
                 under_way.append((number, entry))
             if under_way:
-                number, entry = under_way.pop(rng.randrange(len(under_way)))
-                for link in world.links(number):
-                    offer(link)
-                owed.settle(entry)
-                settled.append(number)
-            if len(settled) >= batch or owed.due or not under_way:
-                try:
-                    owed.checkpoint()
-                except BloomDupeError:
-                    if not deaf:
-                        raise
-                report(b"a %b\n" % b" ".join(b"%d" % n for n in settled))
-                settled.clear()
+                self.handle(*under_way.pop(self.rng.randrange(len(under_way))))
+            if len(self.settled) >= self.batch or owed.due or not under_way:
+                self.checkpoint()
                 checkpoints += 1
-                if checkpoints == stop_after:
-                    return
+                if checkpoints == self.stop_after:
+                    return False
                 if not (owed.pending or owed.leased):
-                    break
-    report(b"finished\n")
+                    return True
+
+    def handle(self, number: int, entry: Entry) -> None:
+        for link in self.world.links(number):
+            self.offer(link)
+        self.owed.settle(entry)
+        self.settled.append(number)
+
+    def offer(self, number: int) -> None:
+        slot, priority = self.world.slot(number), self.world.priority(number)
+        payload = self.world.payload(number)
+        fingerprint = self.world.fingerprint(number)
+        if not self.marks_first:
+            self.owed.offer(fingerprint, slot, priority, payload)
+        elif self.owed.seen.add(fingerprint):
+            store = self.owed._store
+            assert store is not None
+            store.commit(self.owed.seen.change())
+            self.owed.push(slot, priority, payload)
+
+    def checkpoint(self) -> None:
+        try:
+            self.owed.checkpoint()
+        except BloomDupeError:
+            if not self.deaf:
+                raise
+        self.report(b"a %b\n" % b" ".join(b"%d" % n for n in self.settled))
+        self.settled.clear()
 
 
 def fork_worker(
@@ -118,7 +143,7 @@ def fork_worker(
     try:
         os.close(reading)
         small_limits()
-        work(path, world, batch, lambda line: os.write(writing, line), **options)
+        Work(path, world, batch, lambda line: os.write(writing, line), **options).run()
         status = 0
     except BloomDupeError:
         status = REFUSED
@@ -131,7 +156,7 @@ def fork_worker(
 def run_to_end(path: Path, world: World, report: Report) -> int:
     """Let a worker finish what there is; return its exit status."""
     pid, reading = fork_worker(path, world, 100)
-    with open(reading, "rb") as pipe:
+    with os.fdopen(reading, "rb") as pipe:
         report.read(pipe)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
@@ -157,14 +182,14 @@ def main() -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # EFBIG instead
     small_limits()
     try:
-        work(
+        Work(
             options.path,
             World(options.seed, options.size),
             options.batch,
             lambda line: os.write(1, line),
             marks_first=options.marks_first,
             deaf=options.deaf,
-        )
+        ).run()
     except BloomDupeError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         sys.exit(REFUSED)
