@@ -139,7 +139,7 @@ class Store:
         """
         building = path.with_name(path.name + ".creating")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            _make_directory(path.parent)
             building.mkdir(mode=0o700, exist_ok=True)
             lock = _lock_owner(building)
             try:
@@ -147,6 +147,8 @@ class Store:
                     if leftover.name != OWNER:
                         leftover.unlink()
                 _build(building, records)
+                # The names in it must be durable before its own is.
+                _sync_directory(building)
                 building.rename(path)
                 _sync_directory(path.parent)
             finally:
@@ -396,6 +398,14 @@ def _lock_owner(path: Path) -> int:
     os.ftruncate(fd, 0)
     os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
     return fd
+
+
+def _make_directory(path: Path) -> None:
+    """Make a directory and its parents so that a power cut leaves them."""
+    missing = [place for place in (path, *path.parents) if not place.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for place in missing:
+        _sync_directory(place.parent)
 
 
 def _sync_directory(path: Path) -> None:

@@ -6,9 +6,16 @@ from typing import TYPE_CHECKING
 
 from io_errors import IOErrors
 from kills import Kills
+from power_cuts import CreationCuts, PowerCuts
 from syscalls import SystemCalls
 
 if TYPE_CHECKING:
     from trial import Fault
 
-EVERY_FAULT: tuple[Fault, ...] = (Kills(), SystemCalls(), IOErrors())
+EVERY_FAULT: tuple[Fault, ...] = (
+    Kills(),
+    SystemCalls(),
+    PowerCuts(),
+    CreationCuts(),
+    IOErrors(),
+)

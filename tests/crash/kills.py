@@ -30,20 +30,25 @@ class Kills(Fault):
     trials = 200
 
     def quick(self, folder: Path, seed: int) -> list[Outcome]:
-        return _crawl(folder, seed, kills=5)
+        return _crawl(folder, seed, kills=3, size=10_000)
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return _crawl(folder, seed, kills=20)
 
     def control(self, folder: Path, seed: int) -> list[Outcome]:
-        return _crawl(folder, seed, kills=5, marks_first=True)
+        return _crawl(folder, seed, kills=2, size=10_000, marks_first=True)
 
 
 def _crawl(
-    folder: Path, seed: int, kills: int, *, marks_first: bool = False
+    folder: Path,
+    seed: int,
+    kills: int,
+    size: int = SIZE,
+    *,
+    marks_first: bool = False,
 ) -> list[Outcome]:
     rng = random.Random(seed)
-    world = World(seed, SIZE)
+    world = World(seed, size)
     path = folder / "store"
     report = Report()
     outcomes = []

@@ -27,7 +27,7 @@ sys.path.append(str(Path(__file__).parents[1] / "crawler"))
 sys.path.append(str(Path(__file__).parents[2]))
 
 from every_fault import EVERY_FAULT
-from trial import Outcome, crashed
+from trial import Outcome, crashed, scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,7 +101,7 @@ class Case:
 
     @classmethod
     def start(cls, tally: Tally, seed: int, *, control: bool) -> Case:
-        folder = Path(tempfile.mkdtemp(prefix=f"{tally.fault.number}-{seed}-"))
+        folder = Path(tempfile.mkdtemp("", f"{tally.fault.number}-", scratch()))
         fork = multiprocessing.get_context("fork")
         answer, sender = fork.Pipe(duplex=False)
         method = tally.fault.control if control else tally.fault.run

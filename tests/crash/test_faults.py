@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from every_fault import EVERY_FAULT
+from trial import scratch
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from trial import Fault
 
 every_fault = pytest.mark.parametrize("fault", EVERY_FAULT, ids=lambda f: f.number)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="bloomdupe-", dir=scratch()) as name:
+        yield Path(name)
 
 
 def need(fault: Fault) -> None:
@@ -25,14 +34,14 @@ def need(fault: Fault) -> None:
 
 
 @every_fault
-def test_nothing_is_lost_or_wrong(fault: Fault, tmp_path: Path) -> None:
+def test_nothing_is_lost_or_wrong(fault: Fault, folder: Path) -> None:
     need(fault)
-    outcomes = fault.quick(tmp_path, 1)
+    outcomes = fault.quick(folder, 1)
     assert outcomes
     assert [outcome for outcome in outcomes if outcome.verdict != "ok"] == []
 
 
 @every_fault
-def test_the_control_is_caught(fault: Fault, tmp_path: Path) -> None:
+def test_the_control_is_caught(fault: Fault, folder: Path) -> None:
     need(fault)
-    assert any(outcome.verdict != "ok" for outcome in fault.control(tmp_path, 1))
+    assert any(outcome.verdict != "ok" for outcome in fault.control(folder, 1))

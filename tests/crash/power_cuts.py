@@ -1,0 +1,163 @@
+"""F4, F6: power cuts, replayed: every point of a crawl, random parts of the cache.
+
+A crawl is recorded with strace; then, for each of its system calls, images of the
+disk are built as they may be found when the power goes while it is under way.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import random
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import strace
+from disk import STRACE_OPTIONS, TRACE, Disk
+from syscalls import judge_both
+from trial import Fault, Outcome, crashed
+from world import Report, World, judge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SIZE = 150
+BATCHES = (7, 40)
+PARTS = 5
+IMAGES = 4
+"""Of each point."""
+
+
+class PowerCuts(Fault):
+    """A crawl cut off at any point, with random parts of what was not synced."""
+
+    number = "F4"
+    name = "power cut, replayed from a log of system calls"
+    trials = 3000
+    cases = 2 * PARTS
+
+    def missing(self) -> str | None:
+        return strace.missing()
+
+    def quick(self, folder: Path, seed: int) -> list[Outcome]:
+        return _cuts(folder, seed, 30)
+
+    def run(self, folder: Path, seed: int) -> list[Outcome]:
+        return _cuts(folder, seed)
+
+    def control(self, folder: Path, seed: int) -> list[Outcome]:
+        return _cuts(folder, seed, 20, "--no-sync")
+
+
+class CreationCuts(PowerCuts):
+    """The same while the store is created: it opens or is absent, never stuck."""
+
+    number = "F6"
+    name = "power cut during creation, replayed"
+    trials = 300
+    cases = 1
+
+    def quick(self, folder: Path, seed: int) -> list[Outcome]:
+        return _cuts(folder, seed, 15, creation=True)
+
+    def run(self, folder: Path, seed: int) -> list[Outcome]:
+        return _cuts(folder, seed, 150, creation=True)
+
+    def control(self, folder: Path, seed: int) -> list[Outcome]:
+        return _cuts(folder, seed, 15, "--no-sync", creation=True)
+
+
+def _cuts(
+    folder: Path,
+    seed: int,
+    limit: int | None = None,
+    *options: str,
+    creation: bool = False,
+) -> list[Outcome]:
+    """Judge images of every fifth point, or so many of all."""
+    rng = random.Random(seed)
+    world = World(seed // PARTS, SIZE)
+    crawl = folder / "crawl"
+    crawl.mkdir()
+    # Below a directory that is not there yet, as JOBDIR usually is not.
+    store = Path("job", "store")
+    batch = BATCHES[seed // PARTS % len(BATCHES)]
+    run = strace.run(
+        folder / "log", crawl / store, world, batch, *options,
+        trace=TRACE, strace_options=STRACE_OPTIONS,
+    )  # fmt: skip
+    if run.status:
+        return [crashed(f"undisturbed, it ended with {run.status}: {run.errors}")]
+    (folder / "log").unlink()
+    points = sum(1 for _ in _points(Disk(crawl), run.calls, creation=creation))
+    chosen = set(range(seed % PARTS, points, PARTS))
+    images = IMAGES
+    if limit is not None:
+        images = -(-limit // points)
+        chosen = set(rng.sample(range(points), limit // images))
+    disk = Disk(crawl)
+    outcomes = []
+    for point, call in enumerate(_points(disk, run.calls, creation=creation)):
+        if point not in chosen:
+            continue
+        report = Report()
+        report.read(disk.report.splitlines(keepends=True))
+        for number in range(images):
+            image = folder / f"image-{point}-{number}"
+            disk.build(image, rng)
+            where = f"cut {point} of {points} ({call.name}), image {number}"
+            outcome = _judged(
+                image / store,
+                world,
+                report,
+                where,
+                to_the_end=creation or number == 0,
+            )
+            if outcome.verdict == "ok":
+                shutil.rmtree(image)
+            outcomes.append(outcome)
+    return outcomes
+
+
+def _points(
+    disk: Disk, calls: list[strace.Call], *, creation: bool
+) -> Iterator[strace.Call]:
+    """Replay; yield each call that matters while it is under way."""
+    for call in disk.replay(calls):
+        yield call
+        if creation and disk.report.count(b"a ") > 1:
+            return
+
+
+def _judged(
+    store: Path, world: World, report: Report, where: str, *, to_the_end: bool
+) -> Outcome:
+    """Judge in a child, for a damaged store might kill whoever reads it."""
+    if to_the_end:
+        return in_child(lambda: judge_both(store, world, report, where))
+    outcome = in_child(lambda: judge(store, world, report))
+    if outcome.verdict == "ok":
+        return outcome
+    return Outcome(outcome.verdict, f"{where}: {outcome.words}")
+
+
+def in_child(function: Callable[[], Outcome]) -> Outcome:
+    """Call a function in a fork; a signal or an exception there is ``crashed``."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if not pid:
+        status = 1
+        try:
+            os.write(writing, json.dumps(dataclasses.astuple(function())).encode())
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        data = pipe.read()
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if status:
+        return crashed(f"the process that opened it ended with {status}")
+    return Outcome(*json.loads(data))
