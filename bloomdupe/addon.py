@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scrapy.extensions import feedexport
+from scrapy.utils.misc import load_object
+
 from bloomdupe.errors import BloomDupeError
+from bloomdupe.feeds import FeedExporter
 from bloomdupe.job import Job
 
 if TYPE_CHECKING:
@@ -19,7 +23,8 @@ class Addon:
     """``ADDONS = {"bloomdupe.Addon": 500}``.
 
     Sets ``DUPEFILTER_CLASS`` and ``SCHEDULER``, unless the project, the spider or
-    the command line set them themselves. Settings that cannot be used, and a JOBDIR
+    the command line set them themselves, and puts our feed exporter in the place of
+    Scrapy's. Settings that cannot be used, and a JOBDIR
     that belongs to another crawl, are refused here, before the crawl begins: later,
     Scrapy would overwrite ``spider.state`` in it while it stops.
     """
@@ -36,6 +41,7 @@ class Addon:
         """Change the settings; called by Scrapy."""
         settings.set("DUPEFILTER_CLASS", "bloomdupe.BloomDupeFilter", "addon")
         settings.set("SCHEDULER", "bloomdupe.FrontierScheduler", "addon")
+        _replace(settings, feedexport.FeedExporter, FeedExporter)
         spider = self._crawler.spider
         if spider is None:
             return
@@ -46,3 +52,24 @@ class Addon:
             # a crawler that has its spider for one that started.
             self._crawler.spider = None
             raise
+
+
+def _replace(settings: BaseSettings, theirs: type, ours: type) -> None:
+    """Put an extension in the place of one of Scrapy's, unless that is switched off."""
+    given = settings.getdict("EXTENSIONS")
+    orders = [
+        order
+        for extensions in (given, settings.getdict("EXTENSIONS_BASE"))
+        for name, order in extensions.items()
+        if load_object(name) is theirs
+    ]
+    if not orders or orders[0] is None:
+        return
+    kept = {
+        name: order for name, order in given.items() if load_object(name) is not theirs
+    }
+    settings.set(
+        "EXTENSIONS",
+        {**kept, theirs: None, ours: orders[0]},
+        priority=settings.getpriority("EXTENSIONS") or "addon",
+    )

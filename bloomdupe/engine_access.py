@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from scrapy import __version__
+from scrapy import Request, __version__
 from scrapy.core import downloader as downloader_module
 
 from bloomdupe.errors import EngineError
@@ -20,10 +20,10 @@ from bloomdupe.errors import EngineError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Set
 
-    from scrapy import Request
     from scrapy.crawler import Crawler
+    from twisted.internet.defer import Deferred
 
-__all__ = ["EngineAccess", "Timer", "stop_crawl"]
+__all__ = ["EngineAccess", "Timer", "send_signal", "stop_crawl"]
 
 GLANCE = 0.05
 """Seconds after which to look again at a slot that others than us keep busy."""
@@ -47,6 +47,8 @@ class EngineAccess:
         )
         self.start_request: Request | None = None
         """What Spider.start() yielded last."""
+        self._start_items = 0
+        self._held: dict[str, float] = {}
 
     def attach(self) -> None:
         """Check that the engine is as we know it, and watch what start() yields.
@@ -74,8 +76,15 @@ class EngineAccess:
 
     async def _watch(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         async for output in start:
+            if self._start_items and not isinstance(output, Request):
+                self._start_items -= 1
+                continue
             self.start_request = output
             yield output
+
+    def skip_start_items(self, count: int) -> None:
+        """Drop the first items that Spider.start() yields: an earlier run had them."""
+        self._start_items = count
 
     @property
     def in_progress(self) -> Set[Request]:
@@ -98,6 +107,10 @@ class EngineAccess:
         ``under_way`` is the number of ours in it, those included that have not
         reached it yet.
         """
+        if self._held:
+            held = self._held_for(name)
+            if held > 0:
+                return held
         slot = self._slots.get(name)
         if slot is None:
             given = self._slot_settings.get(name, {})
@@ -122,6 +135,42 @@ class EngineAccess:
             # One is there already, and will go when the delay is over.
             return max(float(delay) * 0.5, GLANCE)
         return float(earliest)
+
+    # Delays that have come about
+
+    def delays(self) -> dict[str, float]:
+        """Return the delay of each slot in use, in seconds, if AutoThrottle is on."""
+        if not self._crawler.settings.getbool("AUTOTHROTTLE_ENABLED"):
+            return {}
+        return {name: slot.delay for name, slot in self._slots.items()}
+
+    def restore_delays(self, delays: dict[str, float]) -> None:
+        """Let slots begin with these delays, if AutoThrottle is on."""
+        if not self._crawler.settings.getbool("AUTOTHROTTLE_ENABLED"):
+            return
+        for name, delay in delays.items():
+            given = self._slot_settings.get(name, {})
+            self._slot_settings[name] = {**given, "delay": delay}
+
+    def hold(self, name: str, until: float) -> None:
+        """Let a slot rest until a point in Unix time."""
+        self._held[name] = max(until, self._held.get(name, 0.0))
+
+    def _held_for(self, name: str) -> float:
+        seconds = self._held.get(name, 0.0) - time.time()
+        if seconds <= 0:
+            self._held.pop(name, None)
+        return seconds
+
+    def holds(self) -> dict[str, float]:
+        """Return until when slots rest, in Unix time."""
+        now = time.time()
+        self._held = {name: t for name, t in self._held.items() if t > now}
+        return self._held
+
+    def restore_holds(self, holds: dict[str, float]) -> None:
+        """Let slots rest as :meth:`holds` has said."""
+        self._held = dict(holds)
 
     @property
     def _concurrency(self) -> int:
@@ -156,6 +205,14 @@ def stop_crawl(crawler: Crawler, reason: str) -> None:
         _run(close(reason=reason))
 
 
+def send_signal(crawler: Crawler, signal: object, **arguments: object) -> Deferred[Any]:
+    """Send a signal whose receivers may be coroutines."""
+    send = getattr(crawler.signals, "send_catch_log_async", None)
+    if send is None:  # before Scrapy 2.14
+        return crawler.signals.send_catch_log_deferred(signal, **arguments)
+    return _run(send(signal, **arguments))
+
+
 def _jitter(slot: Any) -> float:  # noqa: ANN401 - its class moved between versions
     jitter = getattr(slot, "jitter", None)
     if jitter is None:
@@ -163,10 +220,10 @@ def _jitter(slot: Any) -> float:  # noqa: ANN401 - its class moved between versi
     return min(1.0, float(jitter))
 
 
-def _run(coroutine: Any) -> None:  # noqa: ANN401
+def _run(coroutine: Any) -> Deferred[Any]:  # noqa: ANN401
     from scrapy.utils.defer import deferred_from_coro
 
-    deferred_from_coro(coroutine)
+    return deferred_from_coro(coroutine)
 
 
 class Timer:

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 __all__ = [
     "BloomDupeError",
+    "CheckpointRefusedError",
     "EngineError",
+    "FeedChangedError",
+    "FeedError",
     "FilterFullError",
     "IncompatibleFilterError",
     "KeyTypeError",
@@ -70,3 +73,15 @@ class UnserializableError(BloomDupeError, ValueError):
 
 class EngineError(BloomDupeError, RuntimeError):
     """Scrapy's engine is not as this version of bloomdupe knows it."""
+
+
+class CheckpointRefusedError(BloomDupeError, RuntimeError):
+    """A receiver of :data:`bloomdupe.signals.checkpoint` failed."""
+
+
+class FeedError(BloomDupeError, OSError):
+    """A feed's file cannot be written, or not be continued."""
+
+
+class FeedChangedError(FeedError):
+    """A feed's file is not as the crawl has left it."""

@@ -1,6 +1,6 @@
 """Format: what the bytes in a store look like. Only this module knows.
 
-Format 1. ``data.mdb`` has four named databases; two more stand beside them once a
+Format 1. ``data.mdb`` has four named databases; three more stand beside them once a
 frontier has been in use. ``sum`` is the first 8 bytes of
 murmur3_x64_128 of the rest of the value, seeded with the first four bytes
 (little-endian) of murmur3_x64_128 of the key, so that a value under a wrong
@@ -30,6 +30,10 @@ queue     slot (QUIC's variable-length    sum + payload (see
           :mod:`bloomdupe.rank`)
           inverted: the slot's last key
           goes first
+meta      ``crawl``                       sum + JSON: items, totals, delays
+                                          (:class:`bloomdupe.cut.Cut`)
+blobs     name                            sum + bytes (see the record
+                                          ``crawl``)
 ========= =============================== ====================================
 
 A page's value is 8,176 bytes, which fills exactly two LMDB overflow pages.
@@ -59,17 +63,20 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 __all__ = [
+    "BLOBS",
     "CHECKSUM_BYTES",
     "DATABASES",
     "FORMAT",
     "FRONTIER_DATABASES",
     "FRONTIER_FORMAT",
     "MAGIC",
+    "OPTIONAL_DATABASES",
     "Batch",
     "JournalEntry",
     "Snapshot",
     "StoredRequest",
     "StoredSlot",
+    "blob_sum",
     "page_value",
     "request_key",
     "request_record",
@@ -81,7 +88,9 @@ PAGE_BYTES = PAGE_BITS // 8
 CHECKSUM_BYTES = 8
 DATABASES = (b"meta", b"pages", b"journal", b"exact")
 FRONTIER_DATABASES = (b"slots", b"queue")
-"""Made when a frontier first needs them."""
+BLOBS = b"blobs"
+OPTIONAL_DATABASES = (*FRONTIER_DATABASES, BLOBS)
+"""Made when they are first needed."""
 FRONTIER_FORMAT = 1
 """Of ``slots``, ``queue`` and the payloads in it."""
 
@@ -151,6 +160,11 @@ def checksum(key: bytes, value: Buffer) -> bytes:
     return mmh3_x64_128_digest(value, seed)[:CHECKSUM_BYTES]
 
 
+def blob_sum(name: str, value: bytes) -> str:
+    """Return the checksum of a named value, in hexadecimal."""
+    return checksum(name.encode(), value).hex()
+
+
 def page_value(layer: int, page: int, bits: memoryview) -> bytes:
     """Return the value of a page: its checksum, then the bits' bytes."""
     bits = bits[:PAGE_BYTES]
@@ -213,6 +227,15 @@ class Batch:
         else:
             self._txn.delete(key, db=self._databases[b"slots"])
 
+    def put_blob(self, name: str, value: bytes) -> None:
+        """Store some bytes under a name."""
+        key = name.encode()
+        self._txn.put(key, checksum(key, value) + value, db=self._databases[BLOBS])
+
+    def delete_blob(self, name: str) -> None:
+        """Remove what is stored under a name."""
+        self._txn.delete(name.encode(), db=self._databases[BLOBS])
+
     def clear(self) -> None:
         """Remove all pages, journal entries and exact identities."""
         for database in (self._pages, self._journal, self._exact):
@@ -242,6 +265,17 @@ class Snapshot:
         body = self._checked(key, value, f"record {name!r}")
         record: dict[str, Any] = json.loads(bytes(body))
         return record
+
+    def blob(self, name: str, expected: str) -> bytes:
+        """Return what is stored under a name; its :func:`blob_sum` must be this."""
+        key = name.encode()
+        value = self._get(key, BLOBS)
+        if value is None:
+            raise damaged(self._place, f"{name!r} is missing")
+        body = bytes(self._checked(key, value, repr(name)))
+        if value[:CHECKSUM_BYTES].hex() != expected:
+            raise damaged(self._place, f"{name!r} is outdated")
+        return body
 
     def page(self, layer: int, page: int) -> bytes | None:
         """Return the value of a page, or None if it was never stored."""

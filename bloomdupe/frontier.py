@@ -7,6 +7,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.format import (
+    FRONTIER_DATABASES,
     FRONTIER_FORMAT,
     StoredSlot,
     request_key,
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.bloom import BloomFilter
     from bloomdupe.format import Batch
-    from bloomdupe.storage import Store
+    from bloomdupe.storage import Change, Store
 
 __all__ = ["Frontier"]
 
@@ -107,7 +108,7 @@ class Frontier:
         self._fresh: dict[Entry, None] = {}
         self._settled: list[Entry] = []
         if self._store is not None:
-            self._store.make_room_for_frontier()
+            self._store.make_room_for(*FRONTIER_DATABASES)
             self._recover(self._store)
 
     def _recover(self, store: Store) -> None:
@@ -252,15 +253,20 @@ class Frontier:
         """Whether there is anything for the next checkpoint."""
         return bool(self._fresh or self._settled or self.seen.changed)
 
-    def checkpoint(self) -> None:
-        """Make everything durable in one transaction.
+    @property
+    def store(self) -> Store | None:
+        """What holds everything durable, if anything does."""
+        return self._store
+
+    def checkpoint(self, *others: Change) -> None:
+        """Make everything durable in one transaction, ``others`` with it.
 
         If it fails, the last checkpoint stands, and the next one tries again.
         """
         if self._store is None:
             self.seen.checkpoint()
-        elif self.changed:
-            self._store.commit(self.seen.change(), self._change())
+        elif others or self.changed:
+            self._store.commit(self.seen.change(), self._change(), *others)
         self.due = False
 
     def verify(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TypeAlias
 
     from scrapy import Request
@@ -21,7 +22,8 @@ __all__ = ["Leases"]
 class Leases:
     """Requests handed to the engine, by the identity of the object.
 
-    Not by a mark in ``meta``: that is copied into retries and redirects.
+    Not by a mark in ``meta``: that is copied into retries and redirects. ``settled``
+    is told of each entry that is settled.
 
     A request that cannot be stored *keeps its parents*: the requests that were in
     progress when it was scheduled, one of which has yielded it, are not settled
@@ -29,9 +31,15 @@ class Leases:
     again, and yield it again.
     """
 
-    def __init__(self, frontier: Frontier, engine: EngineAccess) -> None:
+    def __init__(
+        self,
+        frontier: Frontier,
+        engine: EngineAccess,
+        settled: Callable[[Entry], None],
+    ) -> None:
         self._frontier = frontier
         self._engine = engine
+        self._settled = settled
         self._leased: dict[int, tuple[Request, Entry]] = {}
         self._under_way: dict[int, tuple[Request, Entry]] = {}
         # Of entries that cannot be stored: what is to be marked when they are settled
@@ -48,6 +56,11 @@ class Leases:
             # A middleware scheduled the same object again; the first round is over.
             self._settle(number, self._keys)
         self._leased[number] = self._under_way[number] = (request, entry)
+
+    def entry_of(self, request: object) -> Entry | None:
+        """Return the entry of a request that the engine has got; None for others."""
+        found = self._leased.get(id(request))
+        return None if found is None else found[1]
 
     def set_aside(self, entry: Entry) -> None:
         """Keep an entry that nobody can work on, never to be settled."""
@@ -102,6 +115,7 @@ class Leases:
                 continue
             self._done.remove(entry)
             self._frontier.settle(entry)
+            self._settled(entry)
             if entry in self._keeping:
                 key, parents = self._keeping.pop(entry)
                 if key is not None:

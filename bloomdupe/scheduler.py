@@ -14,9 +14,12 @@ from scrapy.utils.job import job_dir
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.python import global_object_name
 
+from bloomdupe.backoff import Backoff
+from bloomdupe.cut import Cut
 from bloomdupe.dupefilter import BloomDupeFilter
 from bloomdupe.engine_access import EngineAccess, Timer
 from bloomdupe.errors import (
+    BloomDupeError,
     FilterFullError,
     StoreError,
     StoreMismatchError,
@@ -28,6 +31,8 @@ from bloomdupe.leases import Leases
 from bloomdupe.serializer import Serializer, url_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from scrapy.dupefilters import BaseDupeFilter
@@ -120,20 +125,17 @@ class FrontierScheduler(BaseScheduler):
             seen = self._job.open_filter()
             if self._durable:
                 self._warn_of_foreign_filter()
-        self._check_queue_of_scrapy(seen)
-        self._frontier = Frontier(
-            seen,
-            fifo=_is_fifo(self._crawler.settings, "SCHEDULER", self._durable),
-            start_fifo=_is_fifo(
-                self._crawler.settings, "SCHEDULER_START", self._durable
-            ),
-            wait=self._engine.wait,
-        )
-        self._leases = Leases(self._frontier, self._engine)
-        self._take_up(self._frontier, seen)
-        self._crawler.signals.connect(
-            self._leases.left_downloader, signals.request_left_downloader
-        )
+        try:
+            self._check_queue_of_scrapy(seen)
+            self._frontier = self._take_up(seen)
+        except BaseException:
+            seen.close()
+            raise
+        connect = self._crawler.signals.connect
+        connect(self._leases.left_downloader, signals.request_left_downloader)
+        if settings.max_retry_after:
+            self._backoff = Backoff(self._engine, settings.max_retry_after)
+            connect(self._backoff.response_downloaded, signals.response_downloaded)
         self._checkpoint()
         self._tick.set(settings.checkpoint_interval)
         return opening
@@ -155,27 +157,43 @@ class FrontierScheduler(BaseScheduler):
             return
         active = Path(jobdir, "requests.queue", "active.json")
         if active.exists() and json.loads(active.read_text("utf-8")):
-            seen.close()
             raise StoreMismatchError(
                 f"JOBDIR: requests wait in {active.parent} that only Scrapy's own"
                 ' scheduler can see: set SCHEDULER = "scrapy.core.scheduler.Scheduler"'
                 " to go on with that crawl, or give the new one another JOBDIR"
             )
 
-    def _take_up(self, frontier: Frontier, seen: BloomFilter) -> None:
+    def _take_up(self, seen: BloomFilter) -> Frontier:
         """See how the last run ended, and note that another one is on.
 
         A *generation* is a crawl from its start requests until it is finished, in
         however many runs.
         """
+        frontier = Frontier(
+            seen,
+            fifo=_is_fifo(self._crawler.settings, "SCHEDULER", self._durable),
+            start_fifo=_is_fifo(
+                self._crawler.settings, "SCHEDULER_START", self._durable
+            ),
+            wait=self._engine.wait,
+        )
+        self._cut = Cut(
+            self._crawler,
+            self._engine,
+            frontier,
+            self._serializer,
+            self._job.settings,
+        )
+        self._leases = Leases(frontier, self._engine, self._cut.settled)
         last = seen.notes.get("run")
         generation = seen.notes.get("generation", 1)
         self._resumed = last not in (None, "finished")
         if last == "finished":
             generation += 1
         self._generation = generation
+        self._cut.take_up(self._leases, resumed=self._resumed)
         if not self._durable:
-            return
+            return frontier
         seen.notes["run"] = "open"
         seen.notes["generation"] = generation
         if last is not None:
@@ -189,6 +207,7 @@ class FrontierScheduler(BaseScheduler):
                 extra={"spider": self._spider},
             )
             self._stats.set_value("bloomdupe/resumed", frontier.pending)
+        return frontier
 
     def close(self, reason: str) -> Deferred[None] | None:
         """Write the last checkpoint and release the store."""
@@ -203,7 +222,7 @@ class FrontierScheduler(BaseScheduler):
         self._settle(frontier)
         if self._failure is None:
             frontier.seen.notes["run"] = reason
-            self._write(frontier)
+            self._write(self._cut.close)
         for name, value in (
             ("pending", frontier.pending),
             ("unfinished", frontier.leased),
@@ -405,21 +424,19 @@ class FrontierScheduler(BaseScheduler):
         """Settle what is done and make everything durable."""
         frontier = self._opened
         self._settle(frontier)
-        if self._failure is None:
-            self._write(frontier)
+        if self._failure is None and self._cut.changed:
+            self._write(self._cut.commit)
 
     def _settle(self, frontier: Frontier) -> None:
         for key, exact in self._leases.settle():
             frontier.seen.add(key, exact=exact)
             self._unmarked.discard(key)
 
-    def _write(self, frontier: Frontier) -> None:
-        if not frontier.changed:
-            return
+    def _write(self, commit: Callable[[], None]) -> None:
         begun = perf_counter()
         try:
-            frontier.checkpoint()
-        except StoreError as error:
+            commit()
+        except BloomDupeError as error:
             self._fail(error)
             return
         self._longest = max(self._longest, perf_counter() - begun)

@@ -113,7 +113,44 @@ class Serializer:
 
     def dump(self, request: Request) -> bytes:
         """Return the request as bytes; raises :class:`UnserializableError`."""
-        elements = self._elements(request)
+        return self._dump(self._elements(request))
+
+    def load(self, payload: bytes) -> Request:
+        """Return the request; raises :class:`UnserializableError` with the reason."""
+        elements = self._load(payload)
+        try:
+            return self._request(*elements)
+        except Exception as error:  # of the classes and callbacks named in it
+            raise UnserializableError(str(error) or type(error).__name__) from error
+
+    def _load(self, payload: bytes) -> list[Any]:
+        kind = payload[:1]
+        try:
+            if payload and payload[0] in _ARRAYS:
+                return _unpack(payload)  # type: ignore[no-any-return]
+            if kind == _PICKLE and self._pickles:
+                return pickle.loads(payload[1:])  # type: ignore[no-any-return] # noqa: S301 - asked for
+        except Exception as error:  # of whatever is in it
+            raise UnserializableError(str(error) or type(error).__name__) from error
+        if kind == _PICKLE:
+            raise UnserializableError(
+                'it is a pickle: set BLOOMDUPE_SERIALIZER = "pickle" if the store'
+                " comes from nobody but you"
+            )
+        raise UnserializableError(f"it is of an unknown kind {kind!r}")
+
+    def dump_value(self, value: object) -> bytes:
+        """Return any value as bytes; raises :class:`UnserializableError`."""
+        return self._dump([value])
+
+    def load_value(self, data: bytes) -> Any:  # noqa: ANN401 - whatever it was
+        """Return what :meth:`dump_value` was given; errors as in :meth:`load`."""
+        (value,) = self._load(data)
+        return value
+
+    # Writing
+
+    def _dump(self, elements: list[Any]) -> bytes:
         try:
             return _pack(elements)
         except _CANNOT as error:
@@ -126,25 +163,6 @@ class Serializer:
             return _PICKLE + pickle.dumps(elements, protocol=4)
         except Exception as error:  # whatever the objects' own code raises
             raise UnserializableError(f"cannot pickle it: {error}") from error
-
-    def load(self, payload: bytes) -> Request:
-        """Return the request; raises :class:`UnserializableError` with the reason."""
-        kind = payload[:1]
-        try:
-            if payload and payload[0] in _ARRAYS:
-                return self._request(*_unpack(payload))
-            if kind == _PICKLE and self._pickles:
-                return self._request(*pickle.loads(payload[1:]))  # noqa: S301 - asked for
-        except Exception as error:  # of the classes and callbacks named in it
-            raise UnserializableError(str(error) or type(error).__name__) from error
-        if kind == _PICKLE:
-            raise UnserializableError(
-                'it is a pickle: set BLOOMDUPE_SERIALIZER = "pickle" if the store'
-                " comes from nobody but you"
-            )
-        raise UnserializableError(f"it is of an unknown kind {kind!r}")
-
-    # Writing
 
     def _elements(self, request: Request) -> list[Any]:
         url = request.url

@@ -28,10 +28,13 @@ DEFAULTS: dict[str, Any] = {
     "BLOOMDUPE_CHECKPOINT_INTERVAL": 0.5,
     "BLOOMDUPE_SERIALIZER": "msgpack",
     "BLOOMDUPE_START_REQUESTS": "resume",
+    "BLOOMDUPE_FEED_CHANGED": "refuse",
+    "BLOOMDUPE_MAX_RETRY_AFTER": 300,
 }
 
 SERIALIZERS = ("msgpack", "pickle")
 START_POLICIES = ("resume", "always", "once")
+FEED_POLICIES = ("refuse", "accept")
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,11 @@ class JobSettings:
     start_requests: str
     """Which are scheduled again: ``resume`` (in an unfinished crawl, those that were
     not yet; after a finished one, all), ``always`` (all), ``once`` (never again)."""
+    feed_changed: str
+    """What becomes of a feed that others have changed between two runs: ``refuse`` to
+    start, or ``accept`` it as it is."""
+    max_retry_after: float
+    """Seconds that a server's Retry-After is obeyed at most; 0: not at all."""
     debug: bool
     """Log every duplicate (Scrapy's ``DUPEFILTER_DEBUG``)."""
 
@@ -73,6 +81,10 @@ class JobSettings:
             checkpoint_interval=_seconds(*given("BLOOMDUPE_CHECKPOINT_INTERVAL")),
             serializer=_choice(*given("BLOOMDUPE_SERIALIZER"), SERIALIZERS),
             start_requests=_choice(*given("BLOOMDUPE_START_REQUESTS"), START_POLICIES),
+            feed_changed=_choice(*given("BLOOMDUPE_FEED_CHANGED"), FEED_POLICIES),
+            max_retry_after=_seconds(
+                *given("BLOOMDUPE_MAX_RETRY_AFTER"), allow_zero=True
+            ),
             debug=settings.getbool("DUPEFILTER_DEBUG"),
         )
 
@@ -96,14 +108,15 @@ def _directory(jobdir: object) -> Path | None:
     return path / "bloomdupe"
 
 
-def _seconds(value: object, name: str) -> float:
+def _seconds(value: object, name: str, *, allow_zero: bool = False) -> float:
     try:
         seconds = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         seconds = math.nan
-    if not 0 < seconds < math.inf:
+    if not (0 < seconds < math.inf or (allow_zero and seconds == 0)):
+        least = "no negative" if allow_zero else "a positive"
         raise SettingError(
-            f"{name} = {value!r}: expected a positive number of seconds, such as 0.5"
+            f"{name} = {value!r}: expected {least} number of seconds, such as 0.5"
         )
     return seconds
 

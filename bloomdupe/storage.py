@@ -23,9 +23,9 @@ from bloomdupe.errors import (
 from bloomdupe.format import (
     DATABASES,
     FORMAT,
-    FRONTIER_DATABASES,
     FRONTIER_FORMAT,
     MAGIC,
+    OPTIONAL_DATABASES,
     Batch,
     Snapshot,
     damaged,
@@ -205,15 +205,15 @@ class Store:
                 f"{self.path / DATA} is an LMDB file, but not of bloomdupe; name"
                 " another place"
             ) from error
-        with contextlib.suppress(lmdb.NotFoundError):
-            for name in FRONTIER_DATABASES:
+        for name in OPTIONAL_DATABASES:
+            with contextlib.suppress(lmdb.NotFoundError):
                 databases[name] = self._env.open_db(name, create=False)
         return databases
 
-    def make_room_for_frontier(self) -> None:
-        """Add the databases of a frontier, if they are not there yet."""
+    def make_room_for(self, *names: bytes) -> None:
+        """Add optional databases, if they are not there yet."""
         try:
-            for name in FRONTIER_DATABASES:
+            for name in names:
                 if name not in self._databases:
                     self._databases[name] = self._env.open_db(name)
         except lmdb.Error as error:

@@ -146,6 +146,12 @@ class SiteSpider(Spider):
 
     def _on_opened(self) -> None:
         self._opened = True
+        # Pages in progress when a run was killed are fetched again, and count once.
+        stats = self.crawler.stats
+        assert stats is not None  # noqa: S101 - it runs
+        self.state["pages"] = stats.get_value(
+            "bloomdupe/total_items", self.state.get("pages", 0)
+        )
         if self._sample is not None:
             self._sample.serve()
 
