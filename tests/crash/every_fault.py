@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from io_errors import IOErrors
 from kills import Kills
+from map_full import MapFull
+from owners import Owners
 from power_cuts import CreationCuts, PowerCuts
 from syscalls import SystemCalls
 
@@ -18,4 +20,6 @@ EVERY_FAULT: tuple[Fault, ...] = (
     PowerCuts(),
     CreationCuts(),
     IOErrors(),
+    MapFull(),
+    Owners(),
 )

@@ -6,22 +6,20 @@ disk are built as they may be found when the power goes while it is under way.
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import os
 import random
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import strace
+from child import in_child
 from disk import STRACE_OPTIONS, TRACE, Disk
 from syscalls import judge_both
 from trial import Fault, Outcome, crashed
 from world import Report, World, judge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 SIZE = 150
 BATCHES = (7, 40)
@@ -141,23 +139,3 @@ def _judged(
     if outcome.verdict == "ok":
         return outcome
     return Outcome(outcome.verdict, f"{where}: {outcome.words}")
-
-
-def in_child(function: Callable[[], Outcome]) -> Outcome:
-    """Call a function in a fork; a signal or an exception there is ``crashed``."""
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if not pid:
-        status = 1
-        try:
-            os.write(writing, json.dumps(dataclasses.astuple(function())).encode())
-            status = 0
-        finally:
-            os._exit(status)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        data = pipe.read()
-    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    if status:
-        return crashed(f"the process that opened it ended with {status}")
-    return Outcome(*json.loads(data))

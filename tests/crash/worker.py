@@ -131,19 +131,33 @@ class Work:
 
 
 def fork_worker(
-    path: Path, world: World, batch: int, **options: Any
+    path: Path,
+    world: World,
+    batch: int,
+    *,
+    before: Callable[[Callable[[bytes], object]], None] | None = None,
+    **options: Any,
 ) -> tuple[int, int]:
-    """Start it in a child; return its pid and the reading end of its report."""
+    """Start it in a child; return its pid and the reading end of its report.
+
+    ``before`` is called there first, with the function that reports.
+    """
     reading, writing = os.pipe()
     pid = os.fork()
     if pid:
         os.close(writing)
         return pid, reading
     status = 1
+
+    def report(line: bytes) -> None:
+        os.write(writing, line)
+
     try:
         os.close(reading)
         small_limits()
-        Work(path, world, batch, lambda line: os.write(writing, line), **options).run()
+        if before is not None:
+            before(report)
+        Work(path, world, batch, report, **options).run()
         status = 0
     except BloomDupeError:
         status = REFUSED
@@ -153,9 +167,9 @@ def fork_worker(
         os._exit(status)
 
 
-def run_to_end(path: Path, world: World, report: Report) -> int:
+def run_to_end(path: Path, world: World, report: Report, **options: Any) -> int:
     """Let a worker finish what there is; return its exit status."""
-    pid, reading = fork_worker(path, world, 100)
+    pid, reading = fork_worker(path, world, 100, **options)
     with os.fdopen(reading, "rb") as pipe:
         report.read(pipe)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

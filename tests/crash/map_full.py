@@ -1,0 +1,88 @@
+"""F11: LMDB's map is full, in a put, a delete or a commit, again and again."""
+
+from __future__ import annotations
+
+import functools
+import random
+import sys
+from typing import TYPE_CHECKING, Any
+
+from kills import listen
+from trial import Fault, Outcome, crashed
+from worker import fork_worker, run_to_end
+from world import Report, World, judge
+
+from bloomdupe import storage
+from bloomdupe.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+STORES = 5
+"""A case."""
+LEAST_MAP, MOST_MAP = 1 << 16, 1 << 17
+"""Bytes; the real one begins with 1 GiB."""
+BATCHES = (3, 30, 300)
+
+
+class MapFull(Fault):
+    """A crawl with a tiny map, killed in the middle, that goes on to its end."""
+
+    number = "F11"
+    name = "map full in a put, a delete or a commit"
+    trials = 100
+
+    def quick(self, folder: Path, seed: int) -> list[Outcome]:
+        return [_crawl(folder / "store", seed)[0]]
+
+    def run(self, folder: Path, seed: int) -> list[Outcome]:
+        return [
+            _crawl(folder / str(number), STORES * seed + number)[0]
+            for number in range(STORES)
+        ]
+
+    def control(self, folder: Path, seed: int) -> list[Outcome]:
+        return [_crawl(folder / "store", seed, grows=False, deaf=True)[0]]
+
+
+def _crawl(
+    path: Path, seed: int, *, grows: bool = True, **options: Any
+) -> tuple[Outcome, Report]:
+    rng = random.Random(seed)
+    world = World(seed, 1000)
+    report = Report()
+    options["before"] = functools.partial(
+        _tiny_map, rng.randrange(LEAST_MAP, MOST_MAP, 4096), grows
+    )
+    pid, reading = fork_worker(path, world, rng.choice(BATCHES), **options)
+    listen(pid, reading, rng.uniform(0.01, 0.1), report)
+    outcome = judge(path, world, report)
+    if outcome.verdict != "ok":
+        return outcome, report
+    status = run_to_end(path, world, report, **options)
+    if status:
+        return crashed(f"run to its end, it ended with {status}"), report
+    if not any(note.startswith(b"full in") for note in report.notes):
+        return Outcome("silently wrong", "the map was never full"), report
+    return judge(path, world, report, ended=True), report
+
+
+def _tiny_map(
+    size: int, grows: bool, report: Callable[[bytes], object]
+) -> None:  # fmt: skip
+    """Begin with a small map, and report where it was full; perhaps never grow."""
+    storage.MAP_BYTES = size
+    grow = storage.Store._grow_map
+
+    def watched(store: storage.Store) -> None:
+        trace = sys.exc_info()[2]
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        assert trace is not None
+        report(b"full in %b\n" % trace.tb_frame.f_code.co_name.encode())
+        if not grows:
+            raise StoreError("the map is full")
+        grow(store)
+
+    storage.Store._grow_map = watched

@@ -1,0 +1,228 @@
+"""F12: two processes on one job, forked children, copied job directories."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from typing import TYPE_CHECKING
+
+from child import in_child
+from trial import OK, Fault, Outcome, crashed, silently_wrong
+from worker import REFUSED, Work, fork_worker, run_to_end, small_limits
+from world import Report, World, judge
+
+from bloomdupe import storage
+from bloomdupe.errors import StoreError, StoreLockedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from bloomdupe.line import Entry
+
+SIZE = 2_000
+BATCH = 10
+
+
+class Owners(Fault):
+    """Scripts in which more than one process wants the same store."""
+
+    number = "F12"
+    name = "second process, fork, copied job"
+    trials = 8
+
+    def run(self, folder: Path, seed: int) -> list[Outcome]:
+        world = World(seed, SIZE)
+        return [_played(script, folder / script.__name__, world) for script in SCRIPTS]
+
+    def control(self, folder: Path, seed: int) -> list[Outcome]:
+        """Without the owner's lock."""
+
+        def unlocked(path: Path, world: World) -> Outcome:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # they complain, of course
+            storage._lock_owner = lambda path: os.open(path / "none", os.O_CREAT)
+            return two_at_once(path, world)
+
+        return [_played(unlocked, folder / "unlocked", World(seed, SIZE))]
+
+
+def _played(
+    script: Callable[[Path, World], Outcome], folder: Path, world: World
+) -> Outcome:
+    folder.mkdir()
+    small_limits()
+    outcome = in_child(lambda: script(folder / "store", world))
+    return Outcome(outcome.verdict, f"{script.__name__}: {outcome.words}")
+
+
+class Owner:
+    """A worker that runs, and its report."""
+
+    def __init__(self, path: Path, world: World) -> None:
+        self.report = Report()
+        self.pid, reading = fork_worker(path, world, BATCH)
+        self._pipe = os.fdopen(reading, "rb")
+        self.read(2 * BATCH)
+
+    def read(self, lines: int) -> None:
+        """Read so much of what it says; it blocks when nobody reads for long."""
+        self.report.read(self._pipe.readline() for _ in range(lines))
+
+    def wait(self) -> int:
+        self.report.read(self._pipe)
+        self._pipe.close()
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        self.wait()
+
+
+def _refused(path: Path, world: World, pid: int) -> Outcome:
+    """Try to work on a store that a process owns."""
+    try:
+        Work(path, world, BATCH, lambda _: None).run()
+    except StoreLockedError as error:
+        if str(pid) in str(error):
+            return OK
+        return crashed(f"the refusal does not name the owner, {pid}: {error}")
+    return silently_wrong("a second owner was let in")
+
+
+def _at_its_end(status: int, path: Path, world: World, report: Report) -> Outcome:
+    if status:
+        return crashed(f"the owner ended with {status}")
+    return judge(path, world, report, ended=True)
+
+
+def second_process(path: Path, world: World) -> Outcome:
+    owner = Owner(path, world)
+    refused = _refused(path, world, owner.pid)
+    if refused != OK:
+        return refused
+    return _at_its_end(owner.wait(), path, world, owner.report)
+
+
+def killed_owner(path: Path, world: World) -> Outcome:
+    """Its lock is free at once."""
+    owner = Owner(path, world)
+    owner.kill()
+    status = run_to_end(path, world, owner.report)
+    return _at_its_end(status, path, world, owner.report)
+
+
+def same_process(path: Path, world: World) -> Outcome:
+    with world.open(path):
+        return _refused(path, world, os.getpid())
+
+
+def two_at_once(path: Path, world: World) -> Outcome:
+    """Both find no store and create it, or one of them does not."""
+    for attempt in range(5):
+        place = path.with_name(f"{path.name}-{attempt}")
+        owners = [Owner(place, world) for _ in range(2)]
+        ended = [owner.wait() for owner in owners]
+        if not set(ended) <= {0, REFUSED}:
+            return crashed(f"they ended with {ended}")
+        report = Report()
+        for owner in owners:
+            report.started |= owner.report.started
+            report.acknowledged |= owner.report.acknowledged
+        outcome = _at_its_end(run_to_end(place, world, report), place, world, report)
+        if outcome != OK:
+            return outcome
+    return OK
+
+
+class _Forking(Work):
+    """Forks in the middle; the child must not be able to do harm."""
+
+    def __init__(self, *args: object, child: Callable[[Work], bool]) -> None:
+        super().__init__(*args)  # type: ignore[arg-type]
+        self.child = child
+        self.handled = 0
+
+    def handle(self, number: int, entry: Entry) -> None:
+        super().handle(number, entry)
+        self.handled += 1
+        if self.handled == SIZE // 2:
+            pid = os.fork()
+            if not pid:
+                os._exit(0 if self.child(self) else 1)
+            self.report(b"child %d\n" % os.waitpid(pid, 0)[1])
+
+
+def _forking(path: Path, world: World, child: Callable[[Work], bool]) -> Outcome:
+    lines: list[bytes] = []
+    _Forking(path, world, BATCH, lines.append, child=child).run()
+    report = Report()
+    report.read(lines)
+    if b"child 0\n" not in lines:
+        return silently_wrong("the forked child could do what it must not")
+    return judge(path, world, report, ended=True)
+
+
+def forked_child_commits(path: Path, world: World) -> Outcome:
+    def child(work: Work) -> bool:
+        work.offer(0)
+        work.settled.append(0)
+        work.owed.seen.add(b"changed")
+        try:
+            work.owed.checkpoint()
+        except StoreError:
+            return True
+        return False
+
+    return _forking(path, world, child)
+
+
+def forked_child_closes(path: Path, world: World) -> Outcome:
+    """The owner's lock is still the owner's."""
+    owner = os.getpid()
+
+    def child(work: Work) -> bool:
+        work.owed.seen.close()
+        return _refused(path, world, owner) == OK
+
+    return _forking(path, world, child)
+
+
+def copied_while_it_runs(path: Path, world: World) -> Outcome:
+    """A plain copy is refused, or as good as any."""
+    owner = Owner(path, world)
+    before = owner.report.copy()
+    copy = path.with_name("copy")
+    shutil.copytree(path, copy)
+    status = owner.wait()
+    before.started = owner.report.started
+    outcome = judge(copy, world, before)
+    if outcome != OK and not outcome.words.startswith("StoreDamagedError"):
+        return outcome
+    return _at_its_end(status, path, world, owner.report)
+
+
+def copied_job(path: Path, world: World) -> Outcome:
+    """Both go on by themselves."""
+    owner = Owner(path, world)
+    owner.kill()
+    copy = path.with_name("copy")
+    shutil.copytree(path, copy)
+    for place in (path, copy):
+        report = owner.report.copy()
+        outcome = _at_its_end(run_to_end(place, world, report), place, world, report)
+        if outcome != OK:
+            return outcome
+    return OK
+
+
+SCRIPTS = (
+    second_process,
+    killed_owner,
+    same_process,
+    two_at_once,
+    forked_child_commits,
+    forked_child_closes,
+    copied_while_it_runs,
+    copied_job,
+)
