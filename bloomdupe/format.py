@@ -57,7 +57,7 @@ from bloomdupe.hashing import DIGEST_BYTES
 from bloomdupe.sizing import PAGE_BITS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator
 
     import lmdb
     from typing_extensions import Buffer
@@ -207,25 +207,28 @@ class Batch:
         for identity in identities:
             self._txn.put(identity, b"", db=self._exact)
 
-    def put_request(self, key: bytes, value: bytes) -> None:
-        """Store what :func:`request_record` made."""
-        self._txn.put(key, value, db=self._databases[b"queue"])
+    def put_requests(self, records: list[tuple[bytes, bytes]]) -> None:
+        """Store what :func:`request_record` made, best in the order of the keys."""
+        # One call in C for all of them.
+        with self._txn.cursor(self._databases[b"queue"]) as cursor:
+            cursor.putmulti(records)
 
-    def delete_request(self, key: bytes) -> None:
-        """Remove a request."""
-        self._txn.delete(key, db=self._databases[b"queue"])
+    def delete_requests(self, keys: list[bytes]) -> None:
+        """Remove requests, best in the order of the keys."""
+        delete, queue = self._txn.delete, self._databases[b"queue"]
+        for key in keys:
+            delete(key, db=queue)
 
-    def put_slot(self, slot: StoredSlot) -> None:
-        """Store a slot; one without requests is removed."""
-        key = _SLOT_KEY.pack(slot.number)
-        if slot.requests:
-            name = slot.name.encode("utf-8", "surrogatepass")
-            value = _SLOT_HEAD.pack(slot.requests) + name
-            self._txn.put(
-                key, checksum(key, value) + value, db=self._databases[b"slots"]
-            )
-        else:
-            self._txn.delete(key, db=self._databases[b"slots"])
+    def put_slots(self, slots: Iterable[tuple[int, int, str]]) -> None:
+        """Store slots (see :class:`StoredSlot`); those without requests are removed."""
+        txn, database = self._txn, self._databases[b"slots"]
+        for number, requests, name in slots:
+            key = _SLOT_KEY.pack(number)
+            if requests:
+                value = _SLOT_HEAD.pack(requests) + name.encode(errors="surrogatepass")
+                txn.put(key, checksum(key, value) + value, db=database)
+            else:
+                txn.delete(key, db=database)
 
     def put_blob(self, name: str, value: bytes) -> None:
         """Store some bytes under a name."""
@@ -255,6 +258,7 @@ class Snapshot:
         self._txn = txn
         self._databases = databases
         self._place = place
+        self._queue_cursor: lmdb.Cursor | None = None
 
     def record(self, name: str) -> dict[str, Any] | None:
         """Return the named record, or None if there is none."""
@@ -324,21 +328,48 @@ class Snapshot:
 
         :data:`bloomdupe.rank.BEFORE_ALL` yields them all.
         """
+        while found := self.next_requests(slot, after, (), 1000):
+            yield from map(StoredRequest._make, found)
+            after = found[-1][0]
+
+    def next_requests(
+        self, slot: int, after: bytes, but: Container[bytes], limit: int
+    ) -> list[tuple[bytes, bytes, int]]:
+        """Return the first ``limit`` of them whose ranks are not among ``but``.
+
+        Plain tuples of what makes a :class:`StoredRequest`: this is a hot path.
+        """
+        cursor = self._queue_cursor
+        if cursor is None:
+            cursor = self._txn.cursor(self._databases[b"queue"])
+            self._queue_cursor = cursor
         prefix = _slot_prefix(slot)
         size = len(prefix)
-        end = request_key(slot, after) if after else _slot_prefix(slot + 1)
-        with self._txn.cursor(self._databases[b"queue"]) as cursor:
-            found = cursor.set_range(end)
-            if not (cursor.prev() if found else cursor.last()):
-                return
-            for key, value in cursor.iterprev():
-                whole = bytes(key)
-                if not whole.startswith(prefix):
-                    return
-                rank = whole[size:].translate(_INVERTED)
-                body = self._checked(whole, memoryview(value), f"request {rank.hex()}")
-                head = int.from_bytes(value[:CHECKSUM_BYTES], "little")
-                yield StoredRequest(rank, bytes(body), head)
+        # The keys are inverted: go backwards from the first one that is too large.
+        end = prefix + (after.translate(_INVERTED) if after else b"\xff")
+        there = cursor.prev() if cursor.set_range(end) else cursor.last()
+        found: list[tuple[bytes, bytes, int]] = []
+        while there:
+            key = bytes(cursor.key())
+            if not key.startswith(prefix):
+                break
+            rank = key[size:].translate(_INVERTED)
+            if rank not in but:
+                value = cursor.value()
+                head, body = value[:CHECKSUM_BYTES], value[CHECKSUM_BYTES:]
+                if head != checksum(key, body):
+                    raise damaged(self._place, f"request {rank.hex()} is damaged")
+                found.append((rank, bytes(body), int.from_bytes(head, "little")))
+                if len(found) == limit:
+                    break
+            there = cursor.prev()
+        return found
+
+    def end(self) -> None:
+        """Give back what was opened, the transaction included."""
+        if self._queue_cursor is not None:
+            self._queue_cursor.close()
+        self._txn.abort()
 
     def entries(self, database: str) -> int:
         """Count the entries of a database without reading them."""

@@ -7,9 +7,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.format import (
+    CHECKSUM_BYTES,
     FRONTIER_DATABASES,
     FRONTIER_FORMAT,
-    StoredSlot,
     request_key,
     request_record,
 )
@@ -296,14 +296,17 @@ class Frontier:
         """Work out the frontier's part of a checkpoint, and change nothing."""
         digest = self._digest
         growth: dict[Line, int] = {}
-        puts: list[tuple[bytes, bytes, Entry]] = []
+        puts = []
+        written = []
         for entry in self._fresh:
             line = entry.line
             payload = entry.payload
             assert payload is not None  # noqa: S101 - or it would not be fresh
-            key, value = request_record(line.number, entry.rank, payload)
-            digest += int.from_bytes(value[:8], "little")
-            puts.append((key, value, entry))
+            record = request_record(line.number, entry.rank, payload)
+            checksum = int.from_bytes(record[1][:CHECKSUM_BYTES], "little")
+            digest += checksum
+            puts.append(record)
+            written.append((entry, checksum))
             growth[line] = growth.get(line, 0) + 1
         deletes = []
         for entry in self._settled:
@@ -318,9 +321,11 @@ class Frontier:
         changed = []
         for line, difference in growth.items():
             if difference:
-                slots += (line.stored + difference > 0) - (line.stored > 0)
-                changed.append((line, line.stored + difference))
-        record = {
+                stored = line.stored + difference
+                slots += (stored > 0) - (line.stored > 0)
+                changed.append((line.number, stored, line))
+        changed.sort()
+        state = {
             "format": FRONTIER_FORMAT,
             "requests": self._stored + len(puts) - len(deletes),
             "digest": digest % DIGEST_MODULUS,
@@ -328,18 +333,18 @@ class Frontier:
             "sequence": self._sequence,
             "numbered": self._numbered,
         }
-        return _Change(self, puts, deletes, changed, list(growth), record)
+        return _Change(self, puts, deletes, changed, list(growth), state, written)
 
     def _written(self, change: _Change) -> None:
         """Take note that a checkpoint is durable."""
-        for _, value, entry in change.puts:
+        for entry, checksum in change.written:
             entry.stored = True
-            entry.checksum = int.from_bytes(value[:8], "little")
+            entry.checksum = checksum
         self._fresh.clear()
         for entry in self._settled:
             entry.line.forget(entry.rank)
         self._settled.clear()
-        for line, stored in change.slots:
+        for _, stored, line in change.slots:
             line.stored = stored
         self._stored = change.record["requests"]
         self._digest = change.record["digest"]
@@ -367,20 +372,23 @@ class _Change(NamedTuple):
     """A frontier's part of a transaction (a :class:`bloomdupe.storage.Change`)."""
 
     frontier: Frontier
-    puts: list[tuple[bytes, bytes, Entry]]
+    puts: list[tuple[bytes, bytes]]
     deletes: list[bytes]
-    slots: list[tuple[Line, int]]
+    slots: list[tuple[int, int, Line]]
+    """Number, requests that will be stored, line."""
     lines: list[Line]
+    """All that have changed."""
     record: dict[str, Any]
+    written: list[tuple[Entry, int]]
+    """Entries that will be stored, and their checksums."""
 
     def write(self, batch: Batch) -> None:
         """Put it into a transaction."""
-        for key in self.deletes:
-            batch.delete_request(key)
-        for key, value, _ in self.puts:
-            batch.put_request(key, value)
-        for line, requests in self.slots:
-            batch.put_slot(StoredSlot(line.number, requests, line.name))
+        batch.delete_requests(self.deletes)
+        batch.put_requests(self.puts)
+        batch.put_slots(
+            (number, requests, line.name) for number, requests, line in self.slots
+        )
         batch.put_record(RECORD, self.record)
 
     def done(self) -> None:

@@ -6,7 +6,6 @@ A slot is what the downloader is polite to: a host, usually.
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from bloomdupe.rank import AFTER_ALL, BEFORE_ALL
@@ -142,24 +141,20 @@ class Line:
         heap = []
         bound = AFTER_ALL
         if store is not None and self.bound < AFTER_ALL:
-            out = self.out or ()
-            with store.snapshot() as snapshot:
-                waiting = (
-                    (
-                        found.rank,
-                        Entry(self, found.rank, found.payload, None, found.checksum),
-                    )
-                    for found in snapshot.requests(self.number, self.bound)
-                    if found.rank not in out
+            heap = [
+                (rank, Entry(self, rank, payload, None, checksum))
+                for rank, payload, checksum in store.requests(
+                    self.number, self.bound, self.out or (), self.batch
                 )
-                heap = list(islice(waiting, self.batch))
+            ]
             if len(heap) == self.batch:
                 bound = heap[-1][0]
         self.batch = min(2 * self.batch, MAX_BATCH)
         self.bound = bound
-        beyond, self.beyond = self.beyond or (), None
-        self.heap = heap
-        self._sort_in(beyond)
+        self.heap = heap  # in order, so it is a heap
+        if self.beyond or not heap:
+            beyond, self.beyond = self.beyond or (), None
+            self._sort_in(beyond)
         if not self.heap:
             raise self._missing(store)
         return len(self.heap)

@@ -32,7 +32,7 @@ from bloomdupe.format import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
     from pathlib import Path
 
     from typing_extensions import Self
@@ -80,6 +80,7 @@ class Store:
         self._place = str(path / DATA)
         self._pid = os.getpid()
         self._lock: int | None = None
+        self._reader: Snapshot | None = None
         if not readonly:
             self._lock = _lock_owner(path)
         try:
@@ -187,6 +188,7 @@ class Store:
 
     def close(self) -> None:
         """Release the store. Nothing is written."""
+        self._end_reader()
         self._env.close()
         self._unlock()
 
@@ -253,6 +255,28 @@ class Store:
         except lmdb.Error as error:
             raise StoreError(f"cannot read {self._place}: {error}") from error
 
+    def requests(
+        self, slot: int, after: bytes, but: Container[bytes], limit: int
+    ) -> list[tuple[bytes, bytes, int]]:
+        """Return the next requests of a slot as of the last commit.
+
+        See :meth:`bloomdupe.format.Snapshot.next_requests`.
+        The transaction is kept until the next commit: a new one would cost more than
+        reading a request.
+        """
+        try:
+            if self._reader is None:
+                txn = self._env.begin(buffers=True)
+                self._reader = Snapshot(txn, self._databases, self._place)
+            return self._reader.next_requests(slot, after, but, limit)
+        except lmdb.Error as error:
+            raise StoreError(f"cannot read {self._place}: {error}") from error
+
+    def _end_reader(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.end()
+
     def damaged(self, what: str) -> StoreDamagedError:
         """Return the error that says ``what`` is wrong with the data."""
         return damaged(str(self.path / DATA), what)
@@ -274,6 +298,7 @@ class Store:
                 f"{self.path} was opened by process {self._pid}; a forked child must"
                 " not write to it"
             )
+        self._end_reader()  # or pages that it sees could not be used again
         while True:
             try:
                 with self._env.begin(write=True) as txn:
@@ -333,6 +358,7 @@ class Store:
     def compact(self) -> None:
         """Replace the data file by a compacted copy, and open that."""
         building = self.path / "compacting"
+        self._end_reader()
         try:
             # What an interrupted call left here is an unfinished copy.
             shutil.rmtree(building, ignore_errors=True)
