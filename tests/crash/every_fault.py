@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from full_disk import FullDisk
 from io_errors import IOErrors
 from kills import Kills
 from map_full import MapFull
 from owners import Owners
 from power_cuts import CreationCuts, PowerCuts
+from real_power_cuts import RealPowerCuts
 from syscalls import SystemCalls
 
 if TYPE_CHECKING:
@@ -18,8 +20,10 @@ EVERY_FAULT: tuple[Fault, ...] = (
     Kills(),
     SystemCalls(),
     PowerCuts(),
+    RealPowerCuts(),
     CreationCuts(),
     IOErrors(),
+    FullDisk(),
     MapFull(),
     Owners(),
 )

@@ -49,7 +49,7 @@ class Work:
 
     Without a word it stops after ``stop_after`` checkpoints. Two ways to be wrong,
     for the controls: ``marks_first`` makes every mark durable before its request, as
-    Scrapy does; ``deaf`` takes a failed checkpoint for a good one.
+    Scrapy does; ``deaf`` takes a failed checkpoint for a good one, and dies.
     """
 
     def __init__(
@@ -121,13 +121,17 @@ class Work:
             self.owed.push(slot, priority, payload)
 
     def checkpoint(self) -> None:
+        failed = False
         try:
             self.owed.checkpoint()
         except BloomDupeError:
             if not self.deaf:
                 raise
+            failed = True
         self.report(b"a %b\n" % b" ".join(b"%d" % n for n in self.settled))
         self.settled.clear()
+        if failed:
+            os._exit(REFUSED)
 
 
 def fork_worker(

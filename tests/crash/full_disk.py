@@ -1,0 +1,150 @@
+"""F8: a disk that is full, then has room again.
+
+A small tmpfs (as root), and ``RLIMIT_FSIZE``: for a bare frontier, and for a real
+crawl of the sample site.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import subprocess
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from harness import DEADLINE, Project, sample_process
+from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
+from worker import REFUSED, command, run_to_end
+from world import Report, World, judge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+WORLD = 1_500
+LEAST, MOST = 100, 900
+"""Kilobytes; the whole crawl takes more."""
+PAGES = 400
+
+
+class FullDisk(Fault):
+    """A crawl that fills its disk, stops, and goes on when there is room."""
+
+    number = "F8"
+    name = "disk really full, then freed"
+    trials = 12
+    excusable = True
+
+    def missing(self) -> str | None:
+        return None if os.geteuid() == 0 else "needs root, to mount a tmpfs"
+
+    def quick(self, folder: Path, seed: int) -> list[Outcome]:
+        return [_on_small_disk(folder, seed), _with_limit(folder, seed)]
+
+    def run(self, folder: Path, seed: int) -> list[Outcome]:
+        return [*self.quick(folder, seed), _real_crawl(folder, seed)]
+
+    def control(self, folder: Path, seed: int) -> list[Outcome]:
+        return [_with_limit(folder, seed, "--deaf")]
+
+
+@contextmanager
+def _small_disk(place: Path, kilobytes: int) -> Iterator[None]:
+    place.mkdir()
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "none", str(place)],
+        check=True,
+    )
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+def _make_room(place: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,size=100m", str(place)], check=True)
+
+
+def _stopped(status: int, errors: str) -> Outcome:
+    """Whether the first run ended as it should."""
+    if status == 0:
+        return silently_wrong("nobody noticed")
+    if status != REFUSED or len(errors.splitlines()) != 1:
+        return crashed(f"exit status {status}: {errors}")
+    return OK
+
+
+def _on_small_disk(folder: Path, seed: int) -> Outcome:
+    rng = random.Random(seed)
+    world = World(seed, WORLD)
+    place = folder / "disk"
+    report = Report()
+    with _small_disk(place, rng.randint(LEAST, MOST)):
+        path = place / "job" / "store"
+        done = subprocess.run(
+            command(path, world, rng.choice([5, 50])),
+            capture_output=True,
+            timeout=DEADLINE,
+            check=False,
+        )
+        report.read(done.stdout.splitlines(keepends=True))
+        outcome = _stopped(done.returncode, done.stderr.decode())
+        if outcome != OK:
+            return outcome
+        _make_room(place)
+        outcome = judge(path, world, report)
+        return _goes_on(path, world, report) if outcome == OK else outcome
+
+
+def _goes_on(path: Path, world: World, report: Report) -> Outcome:
+    status = run_to_end(path, world, report)
+    if status:
+        return crashed(f"run to its end, it ended with {status}")
+    return judge(path, world, report, ended=True)
+
+
+def _with_limit(folder: Path, seed: int, *options: str) -> Outcome:
+    rng = random.Random(seed)
+    world = World(seed, WORLD)
+    path = folder / "limited" / "store"
+    limit = rng.randint(LEAST, MOST) << 10
+    report = Report()
+    done = subprocess.run(
+        command(path, world, rng.choice([5, 50]), *options),
+        capture_output=True,
+        timeout=DEADLINE,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    report.read(done.stdout.splitlines(keepends=True))
+    outcome = _stopped(done.returncode, done.stderr.decode())
+    if outcome != OK and not options:
+        return outcome
+    outcome = judge(path, world, report)
+    return _goes_on(path, world, report) if outcome == OK else outcome
+
+
+def _real_crawl(folder: Path, seed: int) -> Outcome:
+    rng = random.Random(seed)
+    project = Project(folder / "project")
+    place = project.folder / "crawls"
+    with (
+        sample_process(folder, PAGES) as server,
+        _small_disk(place, rng.randint(90, 200)),
+    ):
+        options = ["-a", f"url={server.url}", "-s", "BLOOMDUPE_CHECKPOINT_INTERVAL=0.1"]
+        options += ["-s", "BLOOMDUPE_EXPECTED_URLS=1000"]
+        status, log = project.crawl(*options)
+        if status <= 0:
+            return silently_wrong(f"exit status {status} on a full disk: {log[-2000:]}")
+        if "No space left on device" not in log:
+            return crashed(f"the log does not say what is wrong: {log[-2000:]}")
+        _make_room(place)
+        status, log = project.crawl(*options)
+        if status or "(finished)" not in log:
+            return crashed(f"with room again, exit status {status}: {log[-2000:]}")
+        missing = server.site.expected_requests() - server.requests()
+        if missing:
+            return lost(f"{missing}")
+        return OK

@@ -1,0 +1,191 @@
+"""F5: power cuts of a real file system, on a loop device, by FS_IOC_SHUTDOWN.
+
+What was not synced is gone then, and the journal ends where it was. Until the cut,
+random parts of the data file are written back early, as the kernel might.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import functools
+import os
+import random
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import lmdb
+from trial import Fault, Outcome, crashed, scratch
+from worker import fork_worker, run_to_end
+from world import Report, World, judge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SYSTEMS = {
+    "ext4": (64, ["mkfs.ext4", "-q", "-F"]),
+    "xfs": (320, ["mkfs.xfs", "-q", "-f"]),
+}
+"""Megabytes of the disk, and the command that formats it."""
+SHUTDOWN = 0x8004587D
+WITHOUT_LOG = struct.pack("I", 2)
+WRITE_BACK = 2
+"""SYNC_FILE_RANGE_WRITE: begin to write back, do not wait."""
+
+SIZE = 30_000
+BATCHES = (1, 10, 100, 1000)
+LONGEST = 0.15
+"""Seconds until the cut, at most."""
+
+
+class RealPowerCuts(Fault):
+    """A crawl on a disk that stops; even cases on ext4, odd ones on XFS."""
+
+    number = "F5"
+    name = "power cut of a real ext4 or XFS"
+    trials = 120
+    cases = 8
+    excusable = True
+
+    def missing(self) -> str | None:
+        return _missing()
+
+    def quick(self, folder: Path, seed: int) -> list[Outcome]:
+        return [
+            *_crawl(folder, 2 * seed, cuts=2),
+            *_crawl(folder, 2 * seed + 1, cuts=2),
+        ]
+
+    def run(self, folder: Path, seed: int) -> list[Outcome]:
+        return _crawl(folder, seed, cuts=15)
+
+    def control(self, folder: Path, seed: int) -> list[Outcome]:
+        return _crawl(folder, seed, cuts=2, before=_without_sync)
+
+
+@functools.cache
+def _missing() -> str | None:
+    for _, (command, *_) in SYSTEMS.values():
+        if shutil.which(command) is None:
+            return f"needs {command}"
+    with tempfile.TemporaryDirectory(dir=scratch()) as name:
+        try:
+            for system in SYSTEMS:
+                disk = _format(Path(name), system)
+                with _mounted(disk) as place:
+                    _shut_down(place)
+        except (OSError, subprocess.CalledProcessError) as error:
+            return f"needs root and loop mounts of ext4 and XFS: {error}"
+    return None
+
+
+def _format(folder: Path, system: str) -> Path:
+    megabytes, command = SYSTEMS[system]
+    disk = folder / system
+    with disk.open("wb") as file:
+        file.truncate(megabytes << 20)
+    subprocess.run([*command, str(disk)], check=True, capture_output=True)
+    return disk
+
+
+@contextlib.contextmanager
+def _mounted(disk: Path) -> Iterator[Path]:
+    place = disk.with_suffix(".mounted")
+    place.mkdir(exist_ok=True)
+    subprocess.run(
+        ["mount", "-o", "loop", str(disk), str(place)], check=True, capture_output=True
+    )
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=True, capture_output=True)
+
+
+def _shut_down(place: Path) -> None:
+    directory = os.open(place, os.O_RDONLY)
+    try:
+        fcntl.ioctl(directory, SHUTDOWN, WITHOUT_LOG)
+    finally:
+        os.close(directory)
+
+
+def _without_sync(_: Callable[[bytes], object]) -> None:
+    lmdb.open = functools.partial(lmdb.open, sync=False)
+
+
+def _crawl(folder: Path, seed: int, cuts: int, **options: Any) -> list[Outcome]:
+    rng = random.Random(seed)
+    world = World(seed, SIZE)
+    disk = _format(folder, list(SYSTEMS)[seed % 2])
+    report = Report()
+    outcomes = []
+    for _ in range(cuts):
+        with _mounted(disk) as place:
+            store = place / "job" / "store"
+            batch = rng.choice(BATCHES)
+            pid, reading = fork_worker(store, world, batch, **options)
+            _listen(place, store, pid, reading, report, rng)
+        if report.finished:
+            break  # before the cut
+        with _mounted(disk) as place:
+            outcomes.append(judge(place / "job" / "store", world, report))
+        if outcomes[-1].verdict != "ok":
+            return outcomes
+    with _mounted(disk) as place:
+        store = place / "job" / "store"
+        status = run_to_end(store, world, report)
+        if status:
+            outcomes[-1] = crashed(f"run to its end, it ended with {status}")
+        else:
+            outcomes[-1] = judge(store, world, report, ended=True)
+    return outcomes
+
+
+def _listen(
+    place: Path,
+    store: Path,
+    pid: int,
+    reading: int,
+    report: Report,
+    rng: random.Random,
+) -> None:
+    """Read the report of a worker, and cut the power meanwhile."""
+    data = b""
+    deadline = None
+    seconds = rng.uniform(0, LONGEST)
+    while deadline is None or time.monotonic() < deadline:
+        if select.select([reading], [], [], 0.005)[0]:
+            piece = os.read(reading, 1 << 16)
+            if not piece:
+                break
+            data += piece
+        if deadline is None and b"begun\n" in data:
+            deadline = time.monotonic() + seconds
+        if rng.random() < 0.2:
+            _write_back(store / "data.mdb", rng)
+    _shut_down(place)
+    os.kill(pid, signal.SIGKILL)
+    with os.fdopen(reading, "rb") as pipe:
+        data += pipe.read()
+    os.waitpid(pid, 0)
+    report.read(data.splitlines(keepends=True))
+
+
+def _write_back(path: Path, rng: random.Random) -> None:
+    with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+        pages = max(1, os.fstat(file.fileno()).st_size // 4096)
+        begin, length = rng.randrange(pages), rng.randint(1, pages)
+        ctypes.CDLL(None).sync_file_range(
+            file.fileno(),
+            ctypes.c_int64(begin * 4096),
+            ctypes.c_int64(length * 4096),
+            WRITE_BACK,
+        )
