@@ -258,10 +258,8 @@ class FrontierScheduler(BaseScheduler):
             self._fail(error)
             return False
         except FilterFullError as error:
-            # It waits, unmarked: it may come once more, but is not lost.
             accepted = True
-            if self._ours is not None:
-                self._ours.stop_full(error)
+            self._stop_full(error)
         if accepted and frontier.due:
             self._checkpoint()
         return accepted
@@ -429,8 +427,13 @@ class FrontierScheduler(BaseScheduler):
 
     def _settle(self, frontier: Frontier) -> None:
         for key, exact in self._leases.settle():
-            frontier.seen.add(key, exact=exact)
             self._unmarked.discard(key)
+            try:
+                frontier.seen.add(key, exact=exact)
+            except FilterFullError as error:
+                self._stop_full(error)
+            except StoreError as error:
+                self._fail(error)
 
     def _write(self, commit: Callable[[], None]) -> None:
         begun = perf_counter()
@@ -442,6 +445,11 @@ class FrontierScheduler(BaseScheduler):
         self._longest = max(self._longest, perf_counter() - begun)
         if self._durable:
             self._stats.inc_value("bloomdupe/checkpoints")
+
+    def _stop_full(self, error: FilterFullError) -> None:
+        """Stop the crawl; what was not marked may come once more, but is not lost."""
+        if self._ours is not None:
+            self._ours.stop_full(error)
 
     def _fail(self, error: Exception) -> None:
         """Stop the crawl; the last checkpoint stands."""

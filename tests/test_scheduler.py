@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from page_server import page_server
+from small_site import PAGES, Site
 
 from bloomdupe import BloomFilter
 from bloomdupe.frontier import Frontier
@@ -19,12 +15,6 @@ from bloomdupe.frontier import Frontier
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-PAGES = {
-    "/": "".join(f"<a href='/{name}'>x</a>" for name in "abcdef"),
-    **{f"/{name}": f"<a href='/{name}1'>x</a><a href='/'>y</a>" for name in "abcdef"},
-    **{f"/{name}1": "<a href='/a'>x</a>" for name in "abcdef"},
-}
 
 SPIDERS = """
 import scrapy
@@ -99,6 +89,16 @@ class Unstorable(Follow):
                 yield response.follow(href)
 
 
+class Leaves(Follow):
+    # None of the callbacks is a method of the spider, and none yields anything.
+    name = "leaves"
+
+    def parse(self, response):
+        if response.meta["depth"] == 0:
+            for href in response.css("a::attr(href)").getall():
+                yield response.follow(href, callback=lambda r: None)
+
+
 class Renamed(Follow):
     name = "renamed"
     custom_settings = {"CLOSESPIDER_PAGECOUNT": 1, "CONCURRENT_REQUESTS": 1}
@@ -163,65 +163,6 @@ class Idle(Follow):
             self.crawler.engine.crawl(Request(self.start_urls[0] + "fed"))
             raise scrapy.exceptions.DontCloseSpider
 """
-
-RUN = """
-import json, sys
-from scrapy.crawler import CrawlerProcess
-from scrapy.settings import Settings
-import spiders
-settings = Settings()
-settings.setdict(dict(p.split("=", 1) for p in sys.argv[3:]), "cmdline")
-process = CrawlerProcess(settings)
-spider = getattr(spiders, sys.argv[1])
-crawler = process.create_crawler(spider)
-process.crawl(crawler, start_urls=sys.argv[2].split())
-process.start()
-json.dump(dict(crawler.stats.get_stats()), open("stats.json", "w"), default=str)
-"""
-
-
-@dataclass
-class Site:
-    """A site, and a folder in which crawls of it run."""
-
-    folder: Path
-    base: str
-    requested: list[str]
-
-    def start(
-        self,
-        spider: str,
-        *settings: str,
-        starts: tuple[str, ...] = ("/",),
-        before: str = "",
-    ) -> subprocess.Popen[str]:
-        values = ['ADDONS={"bloomdupe.Addon": 500}', "TELNETCONSOLE_ENABLED=0"]
-        values += ["REMOTE_CONTROL_ENABLED=0", "RETRY_ENABLED=0", *settings]
-        path = [str(self.folder), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-        urls = " ".join(self.base + start for start in starts)
-        return subprocess.Popen(
-            [sys.executable, "-c", before + RUN, spider, urls, *values],
-            cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def crawl(
-        self, spider: str, *settings: str, starts: tuple[str, ...] = ("/",)
-    ) -> dict[str, Any]:
-        """Run a crawl to its end; return its stats and, as ``log``, its log."""
-        process = self.start(spider, *settings, starts=starts)
-        _, log = process.communicate(timeout=60)
-        assert process.returncode == 0, log
-        stats: dict[str, Any] = json.loads((self.folder / "stats.json").read_text())
-        return {**stats, "log": log}
-
-    def take(self) -> list[str]:
-        """Return what was requested since the last time, in order."""
-        taken = list(self.requested)
-        self.requested.clear()
-        return taken
 
 
 @pytest.fixture
@@ -395,6 +336,23 @@ def test_a_request_that_cannot_be_stored_keeps_its_parent(site: Site) -> None:
     assert stats["scheduler/unserializable"] >= 1
     assert "Unable to serialize request" in stats["log"]
     assert stats["bloomdupe/unfinished"] == 0
+
+
+def test_a_filter_that_is_full_when_requests_are_settled_stops_the_crawl(
+    site: Site,
+) -> None:
+    """What cannot be stored is marked when it is done, between two checkpoints."""
+    options = [JOB, ONE, "BLOOMDUPE_EXPECTED_URLS=3", "DOWNLOAD_DELAY=0.1"]
+    options += ["BLOOMDUPE_CHECKPOINT_INTERVAL=0.01"]
+    stats = site.crawl("Leaves", *options, "BLOOMDUPE_GROWTH=error")
+    first = site.take()
+    assert stats["finish_reason"] == "filter_full"
+    assert "Traceback" not in stats["log"]
+    assert stats["log"].count("The crawl stops") == 1
+    assert stats["bloomdupe/unfinished"] == 1, "the parent of those that still wait"
+    stats = site.crawl("Leaves", *options)
+    assert stats["finish_reason"] == "finished"
+    assert set(first + site.take()) == {"/", "/a", "/b", "/c", "/d", "/e", "/f"}
 
 
 def test_a_request_whose_callback_is_gone_is_kept_and_named(site: Site) -> None:

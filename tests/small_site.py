@@ -1,0 +1,80 @@
+"""A small site, and a folder in which crawls of it run, each in its own process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PAGES = {
+    "/": "".join(f"<a href='/{name}'>x</a>" for name in "abcdef"),
+    **{f"/{name}": f"<a href='/{name}1'>x</a><a href='/'>y</a>" for name in "abcdef"},
+    **{f"/{name}1": "<a href='/a'>x</a>" for name in "abcdef"},
+}
+
+RUN = """
+import json, sys
+from scrapy import crawler
+from scrapy.settings import Settings
+import spiders
+settings = Settings()
+settings.setdict(dict(p.split("=", 1) for p in sys.argv[3:]), "cmdline")
+reactorless = not settings.getbool("TWISTED_REACTOR_ENABLED", True)
+kind = crawler.AsyncCrawlerProcess if reactorless else crawler.CrawlerProcess
+process = kind(settings)
+spider = getattr(spiders, sys.argv[1])
+crawler = process.create_crawler(spider)
+process.crawl(crawler, start_urls=sys.argv[2].split())
+process.start()
+json.dump(dict(crawler.stats.get_stats()), open("stats.json", "w"), default=str)
+"""
+
+
+@dataclass
+class Site:
+    """A site, and a folder in which crawls of it run."""
+
+    folder: Path
+    base: str
+    requested: list[str]
+
+    def start(
+        self,
+        spider: str,
+        *settings: str,
+        starts: tuple[str, ...] = ("/",),
+        before: str = "",
+    ) -> subprocess.Popen[str]:
+        values = ['ADDONS={"bloomdupe.Addon": 500}', "TELNETCONSOLE_ENABLED=0"]
+        values += ["REMOTE_CONTROL_ENABLED=0", "RETRY_ENABLED=0", *settings]
+        path = [str(self.folder), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+        urls = " ".join(self.base + start for start in starts)
+        return subprocess.Popen(
+            [sys.executable, "-c", before + RUN, spider, urls, *values],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def crawl(
+        self, spider: str, *settings: str, starts: tuple[str, ...] = ("/",)
+    ) -> dict[str, Any]:
+        """Run a crawl to its end; return its stats and, as ``log``, its log."""
+        process = self.start(spider, *settings, starts=starts)
+        _, log = process.communicate(timeout=60)
+        assert process.returncode == 0, log
+        stats: dict[str, Any] = json.loads((self.folder / "stats.json").read_text())
+        return {**stats, "log": log}
+
+    def take(self) -> list[str]:
+        """Return what was requested since the last time, in order."""
+        taken = list(self.requested)
+        self.requested.clear()
+        return taken
