@@ -193,12 +193,21 @@ class Cut:
             self._feeds.append()
         self._tell()
 
-    def close(self) -> None:
-        """Write the last checkpoint; nothing is left to do for the next run."""
-        self.commit()
-        if self._store is not None and self._feeds is not None:
+    def close(self, reason: str) -> None:
+        """Write the last checkpoint, and why the run has ended.
+
+        That comes after the last items are in their files: until then, nothing has
+        ended.
+        """
+        notes = self._frontier.seen.notes
+        if self._feeds is None:
+            notes["run"] = reason
+            self.commit()
+        else:
+            self.commit()
             self._feeds.sync()
-            self._store.commit(self._whole())
+            notes["run"] = reason
+            self._frontier.checkpoint(self._whole())
 
     def _ask(self) -> None:
         """Let everybody write what belongs to this checkpoint."""

@@ -173,7 +173,7 @@ class Feed:
         """Return the present file."""
         if self._file is None:
             storage: Any = self.slot.storage
-            overwrite = bool(self.slot.feed_options["overwrite"])
+            overwrite = bool(self.slot.feed_options.get("overwrite", False))
             self._file = FeedFile.begin(str(storage.path), overwrite=overwrite)
         return self._file
 

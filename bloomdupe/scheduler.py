@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -221,8 +222,7 @@ class FrontierScheduler(BaseScheduler):
         )
         self._settle(frontier)
         if self._failure is None:
-            frontier.seen.notes["run"] = reason
-            self._write(self._cut.close)
+            self._write(partial(self._cut.close, reason))
         for name, value in (
             ("pending", frontier.pending),
             ("unfinished", frontier.leased),

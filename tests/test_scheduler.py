@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from crawls import JOB, Site
 from page_server import page_server
 from small_site import PAGES, Site
 
@@ -174,7 +175,6 @@ def site(tmp_path: Path) -> Iterator[Site]:
         yield Site(folder, base, requested)
 
 
-JOB = "JOBDIR=job"
 WHERE = pytest.mark.parametrize("where", [[], [JOB]], ids=["memory", "job"])
 ONE = "CONCURRENT_REQUESTS=1"
 
