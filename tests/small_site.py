@@ -64,10 +64,14 @@ class Site:
         )
 
     def crawl(
-        self, spider: str, *settings: str, starts: tuple[str, ...] = ("/",)
+        self,
+        spider: str,
+        *settings: str,
+        starts: tuple[str, ...] = ("/",),
+        before: str = "",
     ) -> dict[str, Any]:
         """Run a crawl to its end; return its stats and, as ``log``, its log."""
-        process = self.start(spider, *settings, starts=starts)
+        process = self.start(spider, *settings, starts=starts, before=before)
         _, log = process.communicate(timeout=60)
         assert process.returncode == 0, log
         stats: dict[str, Any] = json.loads((self.folder / "stats.json").read_text())

@@ -100,6 +100,18 @@ class Leaves(Follow):
                 yield response.follow(href, callback=lambda r: None)
 
 
+class Hosts(Follow):
+    # 2,000 hosts, as far as the downloader and the scheduler know.
+    name = "hosts"
+
+    def parse(self, response):
+        if response.meta["depth"] == 0:
+            for number in range(2000):
+                yield response.follow(
+                    f"/{number}", meta={"download_slot": f"host-{number}"}
+                )
+
+
 class Renamed(Follow):
     name = "renamed"
     custom_settings = {"CLOSESPIDER_PAGECOUNT": 1, "CONCURRENT_REQUESTS": 1}
@@ -463,6 +475,27 @@ def test_nothing_is_lost_where_nothing_can_be_stored(site: Site) -> None:
     assert stats["finish_reason"] == "finished"
     assert set(site.take()) == set(PAGES)
     assert stats["bloomdupe/unfinished"] == 0
+
+
+MANY_HOSTS = [JOB, "CLOSESPIDER_PAGECOUNT=50", "HTTPERROR_ALLOW_ALL=1"]
+FEW_FILES = "import resource as r\nr.setrlimit(r.RLIMIT_NOFILE, (256, 256))\n"
+
+
+def test_many_hosts_need_no_more_files(site: Site) -> None:
+    stats = site.crawl("Hosts", *MANY_HOSTS, before=FEW_FILES)
+    assert stats["finish_reason"] == "closespider_pagecount"
+    assert stats["scheduler/enqueued"] == 2001
+    assert stats["bloomdupe/pending"] > 1900
+    assert "Traceback" not in stats["log"]
+
+
+def test_many_hosts_need_more_files_in_scrapys_queue(site: Site) -> None:
+    """The control: the limit is one."""
+    queue = "SCHEDULER_PRIORITY_QUEUE=scrapy.pqueues.DownloaderAwarePriorityQueue"
+    with site.start("Hosts", *MANY_HOSTS, queue, "ADDONS={}", before=FEW_FILES) as p:
+        assert p.stderr is not None
+        assert any("Too many open files" in line for line in p.stderr)
+        p.kill()
 
 
 def test_when_the_disk_is_full_the_crawl_stops_and_goes_on_later(site: Site) -> None:
