@@ -134,6 +134,7 @@ class BloomFilter:
         key: bytes | None = None,
         identity: dict[str, Any] | None = None,
         readonly: bool = False,
+        allow_network_fs: bool = False,
     ) -> Self:
         """Open the filter kept in the directory ``path``, or create it there.
 
@@ -143,7 +144,9 @@ class BloomFilter:
         spider): a difference raises
         :class:`~bloomdupe.errors.StoreMismatchError`, which prints both.
         ``readonly`` looks at the last checkpoint, also while another process
-        writes.
+        writes. Unless it was closed well and nobody has touched it since, an existing
+        store is checked first (see README); on a network file system it is refused
+        without ``allow_network_fs``.
         """
         check_growth(growth)
         asked = Parameters.checked(
@@ -152,7 +155,7 @@ class BloomFilter:
         given = {"capacity": capacity, "fpp": fpp, "confirm": confirm, "key": key}
         directory = Path(path)
         if Store.exists(directory):
-            store = Store.open(directory, readonly=readonly)
+            store = Store.open(directory, readonly=readonly, network=allow_network_fs)
         elif readonly or capacity is None:
             raise StoreError(
                 f"{directory}: there is no bloomdupe store"
@@ -162,7 +165,9 @@ class BloomFilter:
             asked.check_disk(directory)
             header = asked.header(identity or {})
             store = Store.create(
-                directory, {"store": header, "filter": empty_record(asked)}
+                directory,
+                {"store": header, "filter": empty_record(asked)},
+                network=allow_network_fs,
             )
         try:
             found = Parameters.from_header(store.header, directory)

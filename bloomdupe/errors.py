@@ -18,6 +18,8 @@ __all__ = [
     "SettingError",
     "StoreDamagedError",
     "StoreError",
+    "StoreFullError",
+    "StoreIOError",
     "StoreLockedError",
     "StoreMismatchError",
     "UnserializableError",
@@ -46,6 +48,20 @@ class IncompatibleFilterError(BloomDupeError, ValueError):
 
 class StoreError(BloomDupeError, OSError):
     """A store cannot be created, opened, read or written."""
+
+
+class StoreFullError(StoreError):
+    """The disk, the quota or the limit on file sizes leaves no room.
+
+    The last checkpoint stands. With room again, the next one may succeed.
+    """
+
+
+class StoreIOError(StoreError):
+    """The disk failed, or the data file is gone; the store must be opened anew.
+
+    The last checkpoint stands.
+    """
 
 
 class StoreLockedError(StoreError):

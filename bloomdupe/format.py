@@ -34,7 +34,17 @@ meta      ``crawl``                       sum + JSON: items, totals, delays
                                           (:class:`bloomdupe.cut.Cut`)
 blobs     name                            sum + bytes (see the record
                                           ``crawl``)
+meta      ``ledger``                      sum + JSON: ``transaction``, the number
+                                          of LMDB's transaction that wrote it;
+                                          ``totals`` of each database: number of
+                                          records, and their sums added up
+                                          (modulo 2**64; of an identity, its two
+                                          halves), this record left out
 ========= =============================== ====================================
+
+Every transaction writes the ledger, so a record that is missing, outdated or
+exchanged is seen, and so is a ledger that is not of the last transaction. Stores
+from before have none, and get one; the others say so in ``store``.
 
 A page's value is 8,176 bytes, which fills exactly two LMDB overflow pages.
 ``slots``, ``queue`` and payloads have a format number of their own, in the record
@@ -47,10 +57,12 @@ words that say what to do.
 from __future__ import annotations
 
 import json
-from struct import Struct
+from collections import defaultdict
+from pathlib import Path
+from struct import Struct, unpack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mmh3 import mmh3_x64_128_digest
+from mmh3 import mmh3_x64_128_digest, mmh3_x64_128_uintdigest
 
 from bloomdupe.errors import StoreDamagedError
 from bloomdupe.hashing import DIGEST_BYTES
@@ -73,13 +85,17 @@ __all__ = [
     "OPTIONAL_DATABASES",
     "Batch",
     "JournalEntry",
+    "Ledger",
     "Snapshot",
     "StoredRequest",
     "StoredSlot",
     "blob_sum",
+    "describe",
     "page_value",
+    "read_record",
     "request_key",
     "request_record",
+    "total_of",
 ]
 
 MAGIC = "bloomdupe"
@@ -100,6 +116,22 @@ _JOURNAL_HEAD = Struct("<HQ")
 _SLOT_KEY = Struct(">I")
 _SLOT_HEAD = Struct("<Q")
 _INVERTED = bytes(range(255, -1, -1))
+
+
+LEDGER = "ledger"
+_MODULUS = 1 << 64
+_LOW_64 = _MODULUS - 1
+_LOW_32 = (1 << 32) - 1
+
+Totals = dict[bytes, list[int]]
+"""Of each database: number of records, and their sums added up."""
+
+
+class Ledger(NamedTuple):
+    """What the last transaction says is in the store."""
+
+    transaction: int
+    totals: Totals
 
 
 class JournalEntry(NamedTuple):
@@ -171,41 +203,135 @@ def page_value(layer: int, page: int, bits: memoryview) -> bytes:
     return b"".join((checksum(_PAGE_KEY.pack(layer, page), bits), bits))
 
 
-class Batch:
-    """One write transaction, in the words of the filter."""
+def total_of(
+    database: bytes, keys: list[bytes], values: list[bytes]
+) -> tuple[int, list[int]]:
+    """Return the sums of records added up, and the places of those with a wrong one."""
+    if database == b"exact":
+        wrong = [
+            place
+            for place, (key, value) in enumerate(zip(keys, values, strict=True))
+            if len(key) != DIGEST_BYTES or value
+        ]
+        halves = b"".join(keys)
+        return sum(unpack(f"<{len(halves) // 8}Q", halves[: len(halves) & ~7])), wrong
+    total = 0
+    wrong = []
+    as_number = int.from_bytes
+    digest = mmh3_x64_128_uintdigest
+    for place, key in enumerate(keys):
+        value = values[place]
+        stored = as_number(value[:CHECKSUM_BYTES], "little")
+        # The same as checksum(), faster.
+        if stored != digest(value[CHECKSUM_BYTES:], digest(key) & _LOW_32) & _LOW_64:
+            wrong.append(place)
+        total += stored
+    return total, wrong
 
-    def __init__(self, txn: lmdb.Transaction, databases: dict[bytes, Any]) -> None:
+
+def describe(database: bytes, key: bytes) -> str:
+    """Say what a key stands for, for a message."""
+    if database == b"meta":
+        return f"record {key.decode(errors='replace')!r}"
+    if database == b"pages" and len(key) == _PAGE_KEY.size:
+        layer, page = _PAGE_KEY.unpack(key)
+        return f"page {page} of layer {layer}"
+    if database == b"journal" and len(key) == _JOURNAL_KEY.size:
+        return f"journal entry {_JOURNAL_KEY.unpack(key)[0]}"
+    if database == b"slots" and len(key) == _SLOT_KEY.size:
+        return f"slot {_SLOT_KEY.unpack(key)[0]}"
+    kind = {b"queue": "request", b"exact": "exact key"}.get(database)
+    return f"{kind or database.decode(errors='replace')} {key.hex()}"
+
+
+def read_record(value: bytes) -> dict[str, Any]:
+    """Return what a record of ``meta`` says, whose sum is right."""
+    record: dict[str, Any] = json.loads(value[CHECKSUM_BYTES:])
+    return record
+
+
+class Batch:
+    """One write transaction, in the words of the filter.
+
+    ``totals`` are those of the last transaction. :meth:`seal` must come last.
+    """
+
+    def __init__(
+        self,
+        txn: lmdb.Transaction,
+        databases: dict[bytes, Any],
+        totals: Totals | None = None,
+    ) -> None:
         self._txn = txn
         self._databases = databases
+        self._totals: Totals = defaultdict(lambda: [0, 0])
+        for name, (records, sums) in (totals or {}).items():
+            self._totals[name] = [records, sums]
         self._meta = databases[b"meta"]
-        self._pages = databases[b"pages"]
         self._journal = databases[b"journal"]
         self._exact = databases[b"exact"]
+
+    def _put(self, database: bytes, key: bytes, value: bytes) -> None:
+        """Store a value that begins with its sum, in the place of another or not."""
+        before = self._txn.replace(key, value, db=self._databases[database])
+        total = self._totals[database]
+        if before is None:
+            total[0] += 1
+        else:
+            total[1] -= _sum_of(before)
+        total[1] += _sum_of(value)
+
+    def _delete(self, database: bytes, key: bytes) -> None:
+        before = self._txn.pop(key, db=self._databases[database])
+        if before is not None:
+            total = self._totals[database]
+            total[0] -= 1
+            total[1] -= _sum_of(before)
+
+    def seal(self) -> Ledger:
+        """Write down what is in the store now."""
+        totals = {
+            name: [records, sums % _MODULUS]
+            for name, (records, sums) in self._totals.items()
+        }
+        ledger = Ledger(self._txn.id(), totals)
+        key = LEDGER.encode()
+        value = _json(
+            {
+                "transaction": ledger.transaction,
+                "totals": {name.decode(): total for name, total in totals.items()},
+            }
+        )
+        self._txn.put(key, checksum(key, value) + value, db=self._meta)
+        return ledger
 
     def put_record(self, name: str, record: dict[str, Any]) -> None:
         """Store a named record of numbers and texts."""
         key = name.encode()
-        value = json.dumps(record, separators=(",", ":")).encode()
-        self._txn.put(key, checksum(key, value) + value, db=self._meta)
+        value = _json(record)
+        self._put(b"meta", key, checksum(key, value) + value)
 
     def put_page(self, layer: int, page: int, value: bytes) -> None:
         """Store what :func:`page_value` made."""
-        self._txn.put(_PAGE_KEY.pack(layer, page), value, db=self._pages)
+        self._put(b"pages", _PAGE_KEY.pack(layer, page), value)
 
     def put_journal(self, entry: JournalEntry) -> None:
         """Append an entry."""
         key = _JOURNAL_KEY.pack(entry.sequence)
         value = _JOURNAL_HEAD.pack(entry.layer, entry.swept) + entry.digests
-        self._txn.put(key, checksum(key, value) + value, append=True, db=self._journal)
+        self._put(b"journal", key, checksum(key, value) + value)
 
     def delete_journal(self, sequence: int) -> None:
         """Remove an entry whose digests are all in their pages."""
-        self._txn.delete(_JOURNAL_KEY.pack(sequence), db=self._journal)
+        self._delete(b"journal", _JOURNAL_KEY.pack(sequence))
 
     def put_exact(self, identities: Iterable[bytes]) -> None:
         """Store exact identities of keys."""
+        total = self._totals[b"exact"]
         for identity in identities:
-            self._txn.put(identity, b"", db=self._exact)
+            if self._txn.put(identity, b"", overwrite=False, db=self._exact):
+                total[0] += 1
+                total[1] += sum(unpack("<QQ", identity))
 
     def put_requests(self, records: list[tuple[bytes, bytes]]) -> None:
         """Store what :func:`request_record` made, best in the order of the keys."""
@@ -221,28 +347,32 @@ class Batch:
 
     def put_slots(self, slots: Iterable[tuple[int, int, str]]) -> None:
         """Store slots (see :class:`StoredSlot`); those without requests are removed."""
-        txn, database = self._txn, self._databases[b"slots"]
         for number, requests, name in slots:
             key = _SLOT_KEY.pack(number)
             if requests:
                 value = _SLOT_HEAD.pack(requests) + name.encode(errors="surrogatepass")
-                txn.put(key, checksum(key, value) + value, db=database)
+                self._put(b"slots", key, checksum(key, value) + value)
             else:
-                txn.delete(key, db=database)
+                self._delete(b"slots", key)
+
+    def count_requests(self, requests: int, sums: int) -> None:
+        """Say how many requests are stored now, and what their sums add up to."""
+        self._totals[b"queue"] = [requests, sums]
 
     def put_blob(self, name: str, value: bytes) -> None:
         """Store some bytes under a name."""
         key = name.encode()
-        self._txn.put(key, checksum(key, value) + value, db=self._databases[BLOBS])
+        self._put(BLOBS, key, checksum(key, value) + value)
 
     def delete_blob(self, name: str) -> None:
         """Remove what is stored under a name."""
-        self._txn.delete(name.encode(), db=self._databases[BLOBS])
+        self._delete(BLOBS, name.encode())
 
     def clear(self) -> None:
         """Remove all pages, journal entries and exact identities."""
-        for database in (self._pages, self._journal, self._exact):
-            self._txn.drop(database, delete=False)
+        for name in (b"pages", b"journal", b"exact"):
+            self._txn.drop(self._databases[name], delete=False)
+            self._totals[name] = [0, 0]
 
 
 class Snapshot:
@@ -280,6 +410,19 @@ class Snapshot:
         if value[:CHECKSUM_BYTES].hex() != expected:
             raise damaged(self._place, f"{name!r} is outdated")
         return body
+
+    def ledger(self) -> Ledger | None:
+        """Return the ledger, or None in a store from before there was one."""
+        record = self.record(LEDGER)
+        if record is None:
+            return None
+        totals = {name.encode(): total for name, total in record["totals"].items()}
+        return Ledger(record["transaction"], totals)
+
+    @property
+    def transaction(self) -> int:
+        """Number of the transaction that is looked at."""
+        return int(self._txn.id())
 
     def page(self, layer: int, page: int) -> bytes | None:
         """Return the value of a page, or None if it was never stored."""
@@ -395,9 +538,19 @@ class Snapshot:
         return body
 
 
+def _json(record: dict[str, Any]) -> bytes:
+    return json.dumps(record, separators=(",", ":")).encode()
+
+
+def _sum_of(value: Buffer) -> int:
+    return int.from_bytes(memoryview(value)[:CHECKSUM_BYTES], "little")
+
+
 def damaged(place: str, what: str) -> StoreDamagedError:
     """Return the error that names the file, what is wrong, and what helps."""
+    store = Path(place).parent
     return StoreDamagedError(
-        f"{place}: {what}; restore the store from a backup, or move it away to start"
-        " anew"
+        f"{place}: {what}; `bloomdupe restore BACKUP {store}` puts a backup in its"
+        f" place, `bloomdupe repair {store} NEW` saves what can be read, and"
+        f" `bloomdupe verify {store}` lists what cannot"
     )

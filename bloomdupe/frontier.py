@@ -389,6 +389,7 @@ class _Change(NamedTuple):
         batch.put_slots(
             (number, requests, line.name) for number, requests, line in self.slots
         )
+        batch.count_requests(self.record["requests"], self.record["digest"])
         batch.put_record(RECORD, self.record)
 
     def done(self) -> None:

@@ -76,6 +76,7 @@ class Job:
             growth=settings.growth,
             confirm=settings.confirm,
             identity=self.identity,
+            allow_network_fs=settings.allow_network_fs,
         )
 
     def check_store(self) -> None:
@@ -88,7 +89,7 @@ class Job:
         if directory is None or not Store.exists(directory):
             self._check_room(directory)
             return
-        store = Store.open(directory)
+        store = Store.open(directory, network=self.settings.allow_network_fs)
         try:
             self._check_header(directory, store.header)
         finally:

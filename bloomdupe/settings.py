@@ -30,6 +30,7 @@ DEFAULTS: dict[str, Any] = {
     "BLOOMDUPE_START_REQUESTS": "resume",
     "BLOOMDUPE_FEED_CHANGED": "refuse",
     "BLOOMDUPE_MAX_RETRY_AFTER": 300,
+    "BLOOMDUPE_ALLOW_NETWORK_FS": False,
 }
 
 SERIALIZERS = ("msgpack", "pickle")
@@ -60,6 +61,8 @@ class JobSettings:
     start, or ``accept`` it as it is."""
     max_retry_after: float
     """Seconds that a server's Retry-After is obeyed at most; 0: not at all."""
+    allow_network_fs: bool
+    """Whether the store may lie on a network file system."""
     debug: bool
     """Log every duplicate (Scrapy's ``DUPEFILTER_DEBUG``)."""
 
@@ -85,6 +88,7 @@ class JobSettings:
             max_retry_after=_seconds(
                 *given("BLOOMDUPE_MAX_RETRY_AFTER"), allow_zero=True
             ),
+            allow_network_fs=_flag(*given("BLOOMDUPE_ALLOW_NETWORK_FS")),
             debug=settings.getbool("DUPEFILTER_DEBUG"),
         )
 
@@ -119,6 +123,13 @@ def _seconds(value: object, name: str, *, allow_zero: bool = False) -> float:
             f"{name} = {value!r}: expected {least} number of seconds, such as 0.5"
         )
     return seconds
+
+
+def _flag(value: object, name: str) -> bool:
+    flag = {"true": True, "1": True, "false": False, "0": False}.get(str(value).lower())
+    if flag is None:
+        raise SettingError(f"{name} = {value!r}: expected True or False")
+    return flag
 
 
 def _choice(value: object, name: str, choices: tuple[str, ...]) -> str:

@@ -6,20 +6,24 @@ Only :class:`Store` begins and ends transactions.
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import logging
 import os
 import shutil
-import stat
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
 import lmdb
 
+from bloomdupe import place
+from bloomdupe.check import Report, check
+from bloomdupe.datafile import NotLmdbError
 from bloomdupe.errors import (
     StoreDamagedError,
     StoreError,
-    StoreLockedError,
+    StoreIOError,
     StoreMismatchError,
 )
+from bloomdupe.failures import failed
 from bloomdupe.format import (
     DATABASES,
     FORMAT,
@@ -27,23 +31,28 @@ from bloomdupe.format import (
     MAGIC,
     OPTIONAL_DATABASES,
     Batch,
+    Ledger,
     Snapshot,
     damaged,
 )
+from bloomdupe.place import DATA, OWNER
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Callable, Container, Iterator
     from pathlib import Path
 
     from typing_extensions import Self
 
 __all__ = ["Change", "Store"]
 
-DATA = "data.mdb"
-OWNER = "owner.lock"
+logger = logging.getLogger(__name__)
 
 MAP_BYTES = 1 << 30
 """Address space at first; doubled whenever a batch does not fit."""
+
+PATIENCE = 1.0
+"""Seconds after which the log says that a store is being checked; then again after
+ten times as long."""
 
 
 class Change(Protocol):
@@ -69,11 +78,17 @@ class Store:
           data.mdb          mode 0600; LMDB
           lock.mdb          LMDB's own
           owner.lock        flock(2) held by the process that writes; its pid
+          store.json        the record ``store`` of data.mdb: tells a store whose
+                            data is gone from a place where there is none yet
+          clean.json        what data.mdb was like when it was closed
 
-    :mod:`bloomdupe.format` says what is in ``data.mdb``.
+    :mod:`bloomdupe.format` says what is in ``data.mdb``. Unless it is still as
+    ``clean.json`` says, it is checked before LMDB gets to see it.
     """
 
-    def __init__(self, path: Path, *, readonly: bool = False) -> None:
+    def __init__(
+        self, path: Path, *, readonly: bool = False, network: bool = False
+    ) -> None:
         """Open the existing store at ``path``; see :meth:`open`."""
         self.path = path
         self.readonly = readonly
@@ -81,23 +96,34 @@ class Store:
         self._pid = os.getpid()
         self._lock: int | None = None
         self._reader: Snapshot | None = None
+        self._failure: StoreError | None = None
+        if not (readonly or network):
+            place.check_file_system(path)
+        if not (path / OWNER).exists():
+            # Not opened by us so far: look before leaving files in it.
+            self._check()
         if not readonly:
-            self._lock = _lock_owner(path)
+            self._lock = place.lock_owner(path)
         try:
+            report = self._check()
+            self._identity, self._size = place.identify(path)
             # LMDB's own lock file is in use from the first owner on.
             locked = (path / OWNER).exists()
+            if locked:
+                place.make_lock_file(path)
             self._env = _environment(path, readonly=readonly, lock=locked)
             try:
                 self._databases = self._open_databases()
                 self.header = self._read_header()
+                self._ledger = self._read_ledger(report)
+                if not readonly:
+                    self._env.reader_check()
             except BaseException:
                 self._env.close()
                 raise
         except BaseException:
             self._unlock()
             raise
-        if not readonly:
-            self._env.reader_check()
 
     # Life of a store
 
@@ -107,89 +133,62 @@ class Store:
 
         An empty directory and nothing at all count as no store.
         """
-        if not path.exists() and not path.is_symlink():
-            return False
-        if not path.is_dir():
-            raise StoreError(
-                f"{path} is not a directory, so it cannot be a bloomdupe store;"
-                " move it away or name another place"
-            )
-        data = path / DATA
-        if not os.path.lexists(data):
-            if any(path.iterdir()):
-                raise StoreError(
-                    f"{path} holds other files but no {DATA}: it is not a bloomdupe"
-                    " store, or its data was deleted; restore it from a backup or"
-                    " name another place"
-                )
-            return False
-        mode = data.lstat()
-        if not stat.S_ISREG(mode.st_mode) or mode.st_size == 0:
-            raise StoreDamagedError(
-                f"{data} is empty or not a regular file; restore the store from a"
-                " backup, or move it away to start anew"
-            )
-        return True
+        return place.store_exists(path)
 
     @classmethod
-    def create(cls, path: Path, records: dict[str, dict[str, Any]]) -> Self:
+    def create(
+        cls, path: Path, records: dict[str, dict[str, Any]], *, network: bool = False
+    ) -> Self:
         """Create a store with these records, among them ``store``, and open it.
 
         It is built beside its place and renamed into it, so a crash at any
-        instant leaves either no store or a whole one.
+        instant leaves either no store or a whole one. ``network`` allows a network
+        file system.
         """
         building = path.with_name(path.name + ".creating")
         try:
-            _make_directory(path.parent)
+            if not network:
+                place.check_file_system(path)
+            path.parent.mkdir(parents=True, exist_ok=True)
             building.mkdir(mode=0o700, exist_ok=True)
-            lock = _lock_owner(building)
+            lock = place.lock_owner(building)
             try:
                 for leftover in building.iterdir():
                     if leftover.name != OWNER:
                         leftover.unlink()
                 _build(building, records)
-                # The names in it must be durable before its own is.
-                _sync_directory(building)
                 building.rename(path)
-                _sync_directory(path.parent)
+                place.sync_directory(path.parent)
             finally:
                 os.close(lock)
         except StoreError:
             raise
         except (OSError, lmdb.Error) as error:
-            raise StoreError(
-                f"cannot create a store at {path}: {error}{_space(path)}"
-            ) from error
-        return cls.open(path)
+            raise failed(f"cannot create a store at {path}", path, error) from error
+        return cls.open(path, network=network)
 
     @classmethod
-    def open(cls, path: Path, *, readonly: bool = False) -> Self:
-        """Open the store at ``path``.
+    def open(cls, path: Path, *, readonly: bool = False, network: bool = False) -> Self:
+        """Open the store at ``path``, after a check if it was not closed well.
 
         ``readonly`` takes no lock, and looks at the last commit even while
-        another process writes.
+        another process writes. ``network`` allows a network file system.
         """
         if not cls.exists(path):
             raise StoreError(f"{path}: there is no bloomdupe store")
         try:
-            if not (path / OWNER).exists():
-                # Not opened by us so far: look before leaving files in it.
-                cls(path, readonly=True).close()
-            return cls(path, readonly=readonly)
+            return cls(path, readonly=readonly, network=network)
         except StoreError:
             raise
-        except lmdb.InvalidError as error:
-            raise StoreDamagedError(
-                f"{path / DATA} is not an LMDB file of version 0.9: {error};"
-                " restore the store from a backup, or move it away to start anew"
-            ) from error
         except (OSError, lmdb.Error) as error:
-            raise StoreError(f"cannot open the store {path}: {error}") from error
+            raise failed(f"cannot open the store {path}", path, error) from error
 
     def close(self) -> None:
-        """Release the store. Nothing is written."""
+        """Release the store. Nothing is written to the data."""
         self._end_reader()
         self._env.close()
+        if self._lock is not None and self._failure is None and self._still_ours():
+            place.write_mark(self.path, self._ledger.transaction)
         self._unlock()
 
     def _unlock(self) -> None:
@@ -197,37 +196,70 @@ class Store:
             os.close(self._lock)
             self._lock = None
 
-    def _open_databases(self) -> dict[bytes, Any]:
+    # Trust
+
+    def _check(self) -> Report | None:
+        """Check the data unless it is as it was left; None if nothing was checked.
+
+        A store that somebody writes to was checked by that process.
+        """
+        clean, transaction = place.read_mark(self.path)
+        if clean or (self._lock is None and place.in_use(self.path)):
+            return None
+        progress = _Progress(self.path / DATA)
         try:
-            databases = {
-                name: self._env.open_db(name, create=False) for name in DATABASES
-            }
-        except lmdb.NotFoundError as error:
+            report = check(self.path / DATA, progress.read)
+        except NotLmdbError as error:
+            raise self.damaged(f"it is not an LMDB file of version 0.9: {error}") from (
+                error
+            )
+        problems = report.problems
+        if not (report.is_ours or place.read_marker(self.path)):
             raise StoreMismatchError(
-                f"{self.path / DATA} is an LMDB file, but not of bloomdupe; name"
-                " another place"
-            ) from error
+                f"{self._place} is an LMDB file, but not of bloomdupe; name another"
+                " place"
+            )
+        if "store" in report.records or not problems:
+            self._check_formats(report.records.get)
+        if report.transaction < transaction:
+            problems.append(
+                f"it is of transaction {report.transaction:,}, but had"
+                f" {transaction:,} when it was closed"
+            )
+        if problems and not (self._lock is None and place.in_use(self.path)):
+            more = len(problems) - 1
+            raise self.damaged(problems[0] + (f", and {more:,} more" if more else ""))
+        return report
+
+    def _open_databases(self) -> dict[bytes, Any]:
+        databases = {name: self._env.open_db(name, create=False) for name in DATABASES}
         for name in OPTIONAL_DATABASES:
             with contextlib.suppress(lmdb.NotFoundError):
                 databases[name] = self._env.open_db(name, create=False)
         return databases
 
-    def make_room_for(self, *names: bytes) -> None:
-        """Add optional databases, if they are not there yet."""
-        try:
-            for name in names:
-                if name not in self._databases:
-                    self._databases[name] = self._env.open_db(name)
-        except lmdb.Error as error:
-            raise self._cannot_write(error) from error
-
     def _read_header(self) -> dict[str, Any]:
         with self.snapshot() as snapshot:
-            header = snapshot.record("store")
-            frontier = snapshot.record("frontier")
+            header = self._check_formats(snapshot.record)
+        marker = place.read_marker(self.path)
+        if marker is None and not self.readonly:
+            place.write_marker(self.path, header)
+        elif marker is not None and marker != header:
+            raise StoreDamagedError(
+                f"{self._place} is not the data that {self.path / place.MARKER} belongs"
+                " to: it was replaced. Put the right one back; or, if this is the right"
+                f" one, delete {place.MARKER}: it is written anew"
+            )
+        return header
+
+    def _check_formats(
+        self, record: Callable[[str], dict[str, Any] | None]
+    ) -> dict[str, Any]:
+        """Return the record that says what the store is, or refuse the store."""
+        header, frontier = record("store"), record("frontier")
         if header is None or header.get("magic") != MAGIC:
             raise StoreMismatchError(
-                f"{self.path / DATA} has no bloomdupe header; name another place"
+                f"{self._place} has no bloomdupe header; name another place"
             )
         if header["format"] != FORMAT:
             raise StoreMismatchError(
@@ -243,6 +275,46 @@ class Store:
                 " that wrote them, or move the store away to start anew"
             )
         return header
+
+    def _read_ledger(self, report: Report | None) -> Ledger:
+        with self.snapshot() as snapshot:
+            transaction = snapshot.transaction
+            ledger = snapshot.ledger()
+            if ledger is None:
+                # From before there was one, or nobody knows yet.
+                totals = {} if report is None else report.totals
+                return Ledger(transaction, totals)
+            if ledger.transaction != transaction:
+                raise self.damaged(
+                    f"the ledger is of transaction {ledger.transaction:,}, the last one"
+                    f" was {transaction:,}"
+                )
+            for name, (records, _) in ledger.totals.items():
+                if name != b"meta":
+                    snapshot.expect_entries(name.decode(), records)
+        return ledger
+
+    def _still_ours(self) -> bool:
+        """Whether the open file still stands in its place."""
+        try:
+            identity, size = place.identify(self.path)
+        except StoreError:
+            return False
+        grown, self._size = size >= self._size, size
+        return identity == self._identity and grown
+
+    def make_room_for(self, *names: bytes) -> None:
+        """Add optional databases, if they are not there yet."""
+        missing = set(names) - self._databases.keys()
+        added: dict[bytes, Any] = {}
+
+        def write(txn: lmdb.Transaction) -> Ledger:
+            added.update({name: self._env.open_db(name, txn) for name in missing})
+            return Batch(txn, self._databases, self._ledger.totals).seal()
+
+        if missing:
+            self._transact(write)
+            self._databases |= added
 
     # Reading
 
@@ -293,31 +365,48 @@ class Store:
         If it fails, the last commit stands, nothing was noted as done, and the
         same changes can be committed later.
         """
+
+        def write(txn: lmdb.Transaction) -> Ledger:
+            batch = Batch(txn, self._databases, self._ledger.totals)
+            for change in changes:
+                change.write(batch)
+            return batch.seal()
+
+        self._transact(write)
+        for change in changes:
+            change.done()
+
+    def _transact(self, write: Callable[[lmdb.Transaction], Ledger]) -> None:
         if os.getpid() != self._pid:
             raise StoreError(
                 f"{self.path} was opened by process {self._pid}; a forked child must"
                 " not write to it"
             )
+        if self._failure is not None:
+            raise self._failure
         self._end_reader()  # or pages that it sees could not be used again
         while True:
             try:
                 with self._env.begin(write=True) as txn:
-                    batch = Batch(txn, self._databases)
-                    for change in changes:
-                        change.write(batch)
+                    ledger = write(txn)
                 break
             except lmdb.MapFullError:
                 self._grow_map()
             except lmdb.Error as error:
-                raise self._cannot_write(error) from error
-        for change in changes:
-            change.done()
-
-    def _cannot_write(self, error: Exception) -> StoreError:
-        return StoreError(
-            f"cannot write to {self.path / DATA}: {error}{_space(self.path)}; the last"
-            " checkpoint stands"
-        )
+                what = f"cannot write to {self._place}"
+                failure = failed(what, self.path, error, "the last checkpoint stands")
+                if isinstance(failure, StoreIOError):
+                    # What a failed sync has dropped, no later one brings back.
+                    self._failure = failure
+                raise failure from error
+        if not self._still_ours():
+            self._failure = StoreIOError(
+                f"{self._place} was deleted, replaced or cut short while it was in use,"
+                " so nothing can be written to it any more; put it back, or"
+                f" `bloomdupe restore BACKUP {self.path}`"
+            )
+            raise self._failure
+        self._ledger = ledger
 
     def _grow_map(self) -> None:
         size = 2 * int(self._env.info()["map_size"])
@@ -341,19 +430,26 @@ class Store:
             building.mkdir(mode=0o700, parents=True)
             self._copy_data(building)
             building.rename(target)
-            _sync_directory(target.parent)
+            place.sync_directory(target.parent)
         except (OSError, lmdb.Error) as error:
-            raise StoreError(
-                f"cannot copy {self.path} to {target}: {error}{_space(target)}"
-            ) from error
+            what = f"cannot copy {self.path} to {target}"
+            raise failed(what, target.parent, error) from error
 
     def _copy_data(self, directory: Path) -> None:
         self._env.copy(str(directory), compact=True)
-        data = directory / DATA
-        data.chmod(0o600)
-        with data.open("rb") as file:
+        (directory / DATA).chmod(0o600)
+        # LMDB numbers the transactions of a compacted copy anew.
+        with _environment(directory, lock=False) as env:
+            names = self._databases
+            databases = {name: env.open_db(name, create=False) for name in names}
+            with env.begin() as txn:
+                ledger = Snapshot(txn, databases, str(directory / DATA)).ledger()
+            if ledger is not None:
+                with env.begin(write=True) as txn:
+                    Batch(txn, databases, ledger.totals).seal()
+        with (directory / DATA).open("rb") as file:
             os.fsync(file.fileno())
-        _sync_directory(directory)
+        place.write_marker(directory, self.header)
 
     def compact(self) -> None:
         """Replace the data file by a compacted copy, and open that."""
@@ -366,14 +462,14 @@ class Store:
             self._copy_data(building)
             self._env.close()
             (building / DATA).replace(self.path / DATA)
-            _sync_directory(self.path)
-            building.rmdir()
+            place.sync_directory(self.path)
+            shutil.rmtree(building)
+            self._identity, self._size = place.identify(self.path)
             self._env = _environment(self.path)
             self._databases = self._open_databases()
+            self._ledger = self._read_ledger(None)
         except (OSError, lmdb.Error) as error:
-            raise StoreError(
-                f"cannot compact {self.path}: {error}{_space(self.path)}"
-            ) from error
+            raise failed(f"cannot compact {self.path}", self.path, error) from error
 
 
 def _environment(
@@ -395,56 +491,42 @@ def _environment(
 
 def _build(building: Path, records: dict[str, dict[str, Any]]) -> None:
     """Fill a new environment and close it."""
+    place.make_lock_file(building)
+    head = {"magic": MAGIC, "format": FORMAT, "ledger": True}
+    records = {**records, "store": head | records["store"]}
     env = _environment(building)
     try:
-        databases = {name: env.open_db(name) for name in DATABASES}
         with env.begin(write=True) as txn:
+            databases = {name: env.open_db(name, txn) for name in DATABASES}
             batch = Batch(txn, databases)
             for name, record in records.items():
-                head = {"magic": MAGIC, "format": FORMAT} if name == "store" else {}
-                batch.put_record(name, head | record)
+                batch.put_record(name, record)
+            batch.seal()
     finally:
         env.close()
+    place.write_marker(building, records["store"])
 
 
-def _lock_owner(path: Path) -> int:
-    """Take the owner's lock and return its file descriptor.
+class _Progress:
+    """Says in the log how far a long check has come."""
 
-    The kernel drops the lock with the process, so a killed owner blocks nobody.
-    """
-    fd = os.open(path / OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        pid = os.pread(fd, 32, 0).decode(errors="replace").strip()
-        os.close(fd)
-        raise StoreLockedError(
-            f"{path} is in use by process {pid or 'unknown'}; wait for it or stop it"
-        ) from error
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
-    return fd
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._due = monotonic() + PATIENCE
+        self._read = 0
+        self._again = 10 * PATIENCE
 
-
-def _make_directory(path: Path) -> None:
-    """Make a directory and its parents so that a power cut leaves them."""
-    missing = [place for place in (path, *path.parents) if not place.exists()]
-    path.mkdir(parents=True, exist_ok=True)
-    for place in missing:
-        _sync_directory(place.parent)
-
-
-def _sync_directory(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def _space(path: Path) -> str:
-    """Free space where ``path`` lies, for an error message."""
-    for place in (path, *path.parents):
-        with contextlib.suppress(OSError):
-            return f" ({shutil.disk_usage(place).free:,} bytes free)"
-    return ""
+    def read(self, size: int) -> None:
+        """Take note of bytes read."""
+        self._read += size
+        if monotonic() >= self._due:
+            self._due += self._again
+            logger.info(
+                "Checking %(file)s, which was not closed well or has been changed:"
+                " %(done)d of %(all)d MB",
+                {
+                    "file": self._data,
+                    "done": self._read // 1_000_000,
+                    "all": self._data.stat().st_size // 1_000_000,
+                },
+            )

@@ -266,7 +266,7 @@ def delete_record(txn: lmdb.Transaction, databases: Databases) -> None:
         (delete_journal, "0 journal records stand where 1 were written"),
         (delete_exact, "exact records stand where"),
         (flip_record, "record 'filter' is damaged"),
-        (delete_record, "the record of the filter is missing"),
+        (delete_record, "1 meta records stand where 2 were written"),
     ],
 )
 def test_damage_is_found_before_it_misleads(
@@ -281,7 +281,7 @@ def test_damage_is_found_before_it_misleads(
     with pytest.raises(StoreDamagedError, match=message) as caught:
         use()
     assert str(path / "data.mdb") in str(caught.value)
-    assert "restore the store from a backup" in str(caught.value)
+    assert "bloomdupe restore BACKUP" in str(caught.value)
 
 
 def test_an_undamaged_store_passes(path: Path) -> None:

@@ -1,0 +1,108 @@
+"""Check: whether a data file holds what was written, without LMDB's help."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from bloomdupe.datafile import DataFile
+from bloomdupe.format import (
+    DATABASES,
+    LEDGER,
+    Totals,
+    describe,
+    read_record,
+    total_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+__all__ = ["Report", "check"]
+
+MAX_PROBLEMS = 100
+
+
+@dataclass
+class Report:
+    """What :func:`check` has found."""
+
+    transaction: int
+    """Number of the last transaction."""
+    problems: list[str]
+    """What is wrong, at most a few hundred lines; empty: the file is sound."""
+    totals: Totals = field(default_factory=dict)
+    """Of each database: number of records, and their sums added up."""
+    records: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The named records of ``meta``."""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the file has the databases of a store, or one of them."""
+        return not self.totals.keys().isdisjoint(DATABASES)
+
+
+def check(data: Path, progress: Callable[[int], None] | None = None) -> Report:
+    """Read the whole file and check structure, sums and ledger.
+
+    Raises :class:`~bloomdupe.datafile.NotLmdbError`, and :class:`OSError` if the file
+    cannot be read. ``progress`` is called with numbers of bytes. The time it takes
+    stands in the README.
+    """
+    with DataFile(data, progress=progress) as file:
+        wrong: list[str] = []
+        report = Report(file.transaction, wrong)
+        sealed: dict[str, Any] | None = None
+        for database, root in file.databases().items():
+            total = report.totals[database] = [0, 0]
+            for leaf in file.records(database, root):
+                sums, places = total_of(database, leaf.keys, leaf.values)
+                total[0] += len(leaf.keys)
+                total[1] += sums
+                wrong += [
+                    f"{describe(database, leaf.keys[place])} is damaged"
+                    for place in places[: MAX_PROBLEMS - len(wrong)]
+                ]
+                if database == b"meta":
+                    sound = set(range(len(leaf.keys))) - set(places)
+                    for place in sound:
+                        name = leaf.keys[place].decode(errors="replace")
+                        report.records[name] = read_record(leaf.values[place])
+                        if name == LEDGER:
+                            sealed = report.records[name]
+                            total[0] -= 1
+                            total[1] -= int.from_bytes(leaf.values[place][:8], "little")
+            total[1] %= 1 << 64
+        file.finish()
+        wrong[:0] = file.problems
+    wrong += [
+        f"the database {name.decode()} is missing"
+        for name in DATABASES
+        if name not in report.totals
+    ]
+    if sealed is not None:
+        _compare(report, sealed)
+    elif report.records.get("store", {}).get("ledger"):
+        wrong.append("the ledger is missing")
+    return report
+
+
+def _compare(report: Report, sealed: dict[str, Any]) -> None:
+    """Compare what is there with what the ledger says."""
+    expected = {name.encode(): total for name, total in sealed["totals"].items()}
+    for name in {**expected, **report.totals}:
+        records, sums = expected.get(name, [0, 0])
+        found, found_sums = report.totals.get(name, [0, 0])
+        words = name.decode(errors="replace")
+        if found != records:
+            report.problems.append(
+                f"{found:,} {words} records stand where {records:,} were written"
+            )
+        elif found_sums != sums:
+            report.problems.append(f"some of the {words} records are outdated or wrong")
+    if sealed["transaction"] != report.transaction:
+        report.problems.append(
+            f"the ledger is of transaction {sealed['transaction']:,}, the last one was"
+            f" {report.transaction:,}"
+        )

@@ -1,0 +1,61 @@
+"""Failures: why a store could not be written or read, and what helps."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import tempfile
+from typing import TYPE_CHECKING
+
+from bloomdupe.errors import StoreError, StoreFullError, StoreIOError
+from bloomdupe.place import DATA, free_space
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["failed"]
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+PROBE_BYTES = 1 << 20
+
+
+def failed(what: str, path: Path, error: Exception, then: str = "") -> StoreError:
+    """Return the error that says what failed in the directory ``path``, and why."""
+    code = getattr(error, "code", None) or getattr(error, "errno", None)
+    kind: type[StoreError] = StoreError
+    remedy = then
+    if code in FULL or (code == errno.EIO and _is_full(path)):
+        # LMDB reports a write cut short as an input/output error.
+        kind = StoreFullError
+        remedy = "; ".join(filter(None, [then, _make_room()]))
+    elif code == errno.EIO or type(error).__name__ == "PanicError":
+        kind = StoreIOError
+        remedy = "; ".join(
+            filter(None, [then, "look at the system's log (dmesg) and at the disk"])
+        )
+    return kind(f"{what}: {error}{free_space(path)}" + (remedy and f"; {remedy}"))
+
+
+def _make_room() -> str:
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    if limit == resource.RLIM_INFINITY:
+        return "make room on the disk or in the quota"
+    return f"make room on the disk, or raise the limit of {limit:,} bytes on file size"
+
+
+def _is_full(path: Path) -> bool:
+    """Whether the disk, the quota or the limit on file sizes leaves no more room."""
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    try:
+        size = (path / DATA).stat().st_size
+    except OSError:
+        size = 0
+    if limit != resource.RLIM_INFINITY and size + PROBE_BYTES > limit:
+        return True
+    try:
+        with tempfile.TemporaryFile(dir=path) as probe:
+            os.posix_fallocate(probe.fileno(), 0, PROBE_BYTES)
+    except OSError as error:
+        return error.errno in FULL
+    return False
