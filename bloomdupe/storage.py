@@ -149,7 +149,7 @@ class Store:
         try:
             if not network:
                 place.check_file_system(path)
-            path.parent.mkdir(parents=True, exist_ok=True)
+            place.make_directory(path.parent)
             building.mkdir(mode=0o700, exist_ok=True)
             lock = place.lock_owner(building)
             try:
