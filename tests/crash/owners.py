@@ -12,7 +12,7 @@ from trial import OK, Fault, Outcome, crashed, silently_wrong
 from worker import REFUSED, Work, fork_worker, run_to_end, small_limits
 from world import Report, World, judge
 
-from bloomdupe import storage
+from bloomdupe import place
 from bloomdupe.errors import StoreError, StoreLockedError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Owners(Fault):
 
         def unlocked(path: Path, world: World) -> Outcome:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # they complain, of course
-            storage._lock_owner = lambda path: os.open(path / "none", os.O_CREAT)
+            place.lock_owner = lambda path: os.open(path / "none", os.O_CREAT)
             return two_at_once(path, world)
 
         return [_played(unlocked, folder / "unlocked", World(seed, SIZE))]
@@ -208,9 +208,9 @@ def copied_job(path: Path, world: World) -> Outcome:
     owner.kill()
     copy = path.with_name("copy")
     shutil.copytree(path, copy)
-    for place in (path, copy):
+    for job in (path, copy):
         report = owner.report.copy()
-        outcome = _at_its_end(run_to_end(place, world, report), place, world, report)
+        outcome = _at_its_end(run_to_end(job, world, report), job, world, report)
         if outcome != OK:
             return outcome
     return OK
