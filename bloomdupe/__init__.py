@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bloomdupe.bloom import BloomFilter
     from bloomdupe.dupefilter import BloomDupeFilter
     from bloomdupe.errors import BloomDupeError
+    from bloomdupe.link_filter import LinkFilter, new_links
     from bloomdupe.scheduler import FrontierScheduler
 
 __version__ = "0.1.0"
@@ -24,6 +25,8 @@ __all__ = [
     "BloomDupeFilter",
     "BloomFilter",
     "FrontierScheduler",
+    "LinkFilter",
+    "new_links",
 ]
 
 _HOMES = {
@@ -32,6 +35,8 @@ _HOMES = {
     "BloomDupeFilter": "bloomdupe.dupefilter",
     "BloomFilter": "bloomdupe.bloom",
     "FrontierScheduler": "bloomdupe.scheduler",
+    "LinkFilter": "bloomdupe.link_filter",
+    "new_links": "bloomdupe.link_filter",
 }
 
 

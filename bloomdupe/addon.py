@@ -10,6 +10,7 @@ from scrapy.utils.misc import load_object
 from bloomdupe.errors import BloomDupeError
 from bloomdupe.feeds import FeedExporter
 from bloomdupe.job import Job
+from bloomdupe.link_filter import ORDER, LinkFilter
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -23,10 +24,11 @@ class Addon:
     """``ADDONS = {"bloomdupe.Addon": 500}``.
 
     Sets ``DUPEFILTER_CLASS`` and ``SCHEDULER``, unless the project, the spider or
-    the command line set them themselves, and puts our feed exporter in the place of
-    Scrapy's. Settings that cannot be used, and a JOBDIR
-    that belongs to another crawl, are refused here, before the crawl begins: later,
-    Scrapy would overwrite ``spider.state`` in it while it stops.
+    the command line set them themselves; puts the link filter next to the spider,
+    unless it is in ``SPIDER_MIDDLEWARES`` already, and our feed exporter in the place
+    of Scrapy's. Settings that cannot be used, and a JOBDIR that belongs to another
+    crawl, are refused here, before the crawl begins: later, Scrapy would overwrite
+    ``spider.state`` in it while it stops.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -42,6 +44,7 @@ class Addon:
         settings.set("DUPEFILTER_CLASS", "bloomdupe.BloomDupeFilter", "addon")
         settings.set("SCHEDULER", "bloomdupe.FrontierScheduler", "addon")
         _replace(settings, feedexport.FeedExporter, FeedExporter)
+        _add_link_filter(settings)
         spider = self._crawler.spider
         if spider is None:
             return
@@ -73,3 +76,11 @@ def _replace(settings: BaseSettings, theirs: type, ours: type) -> None:
         {**kept, theirs: None, ours: orders[0]},
         priority=settings.getpriority("EXTENSIONS") or "addon",
     )
+
+
+def _add_link_filter(settings: BaseSettings) -> None:
+    name = "SPIDER_MIDDLEWARES"
+    middlewares = settings.getdict(name)
+    if LinkFilter not in map(load_object, middlewares):
+        middlewares["bloomdupe.LinkFilter"] = ORDER
+        settings.set(name, middlewares, settings.getpriority(name) or 0)

@@ -12,8 +12,10 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.request import referer_str
 
 from bloomdupe.engine_access import stop_crawl
-from bloomdupe.errors import FilterFullError, StoreMismatchError
+from bloomdupe.errors import FilterFullError, StoreError, StoreMismatchError
+from bloomdupe.fingerprint import fingerprint_function
 from bloomdupe.job import Job
+from bloomdupe.link_filter import attach_link_filter
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
@@ -56,7 +58,7 @@ class BloomDupeFilter(BaseDupeFilter):
         stats: StatsCollector,
     ) -> None:
         self._job = job
-        self._fingerprint = fingerprinter.fingerprint
+        self._fingerprint = fingerprint_function(fingerprinter)
         self._stats = stats
         self._exact_urls = job.settings.exact_urls
         self._interval = job.settings.checkpoint_interval
@@ -79,7 +81,7 @@ class BloomDupeFilter(BaseDupeFilter):
             crawler.stats,
         )
         filter_._crawler = crawler
-        crawler.signals.connect(filter_._scheduled, signals.request_scheduled)
+        crawler.signals.connect(filter_.mark_scheduled, signals.request_scheduled)
         return filter_
 
     def open(self) -> None:
@@ -90,6 +92,8 @@ class BloomDupeFilter(BaseDupeFilter):
             self._take_up(self._filter)
         self._due = monotonic() + self._interval
         self._log_opened(self._filter)
+        if self._crawler is not None and type(self) is BloomDupeFilter:
+            attach_link_filter(self._crawler, self._would_drop, self)
 
     def open_shared(self) -> BloomFilter:
         """Open the filter for a scheduler that makes the checkpoints itself.
@@ -99,14 +103,27 @@ class BloomDupeFilter(BaseDupeFilter):
         """
         self._shared = True
         if self._crawler is not None:
-            self._crawler.signals.disconnect(self._scheduled, signals.request_scheduled)
+            self._crawler.signals.disconnect(
+                self.mark_scheduled, signals.request_scheduled
+            )
         self._filter = self._job.open_filter()
         self._log_opened(self._filter)
         return self._filter
 
+    def _would_drop(self, request: Request) -> bool:
+        """Whether Scrapy's scheduler would drop a request; for the link filter."""
+        if self._filter is None:
+            return False
+        key, exact = self.key_of(request)
+        try:
+            return self._filter.contains(key, exact=exact)
+        except StoreError:
+            return False  # it will fail again when the request is scheduled
+
     def key_of(self, request: Request) -> tuple[bytes, bool]:
         """Return a request's fingerprint, and whether it must be kept exactly."""
-        exact = any(regex.search(request.url) for regex in self._exact_urls)
+        patterns = self._exact_urls
+        exact = bool(patterns) and any(p.search(request.url) for p in patterns)
         return self._fingerprint(request), exact
 
     def _check_frontier(self, filter_: BloomFilter) -> None:
@@ -193,8 +210,8 @@ class BloomDupeFilter(BaseDupeFilter):
             raise RuntimeError("the duplicate filter is not open")
         return self._filter
 
-    def _scheduled(self, request: Request) -> None:
-        """Mark what the scheduler passes by: requests with ``dont_filter``."""
+    def mark_scheduled(self, request: Request) -> None:
+        """Mark what Scrapy's scheduler passes by: requests with ``dont_filter``."""
         if not request.dont_filter or self._filter is None:
             return
         new = self._mark(request)
@@ -221,6 +238,11 @@ class BloomDupeFilter(BaseDupeFilter):
 
     def log(self, request: Request, spider: Spider) -> None:
         """Log and count a request that was dropped, as Scrapy's own filter does."""
+        self.tell(request, spider)
+        self._stats.inc_value("dupefilter/filtered")
+
+    def tell(self, request: Request, spider: Spider) -> None:
+        """Log a request that was dropped, if all are to be logged, or none was."""
         if self._job.settings.debug:
             logger.debug(
                 "Filtered duplicate request: %(request)s (referer: %(referer)s)",
@@ -235,7 +257,6 @@ class BloomDupeFilter(BaseDupeFilter):
                 {"request": request},
                 extra={"spider": spider},
             )
-        self._stats.inc_value("dupefilter/filtered")
 
 
 def _is_fresh_start(request: Request) -> bool:

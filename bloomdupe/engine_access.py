@@ -12,6 +12,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from pydispatch.dispatcher import (  # type: ignore[import-untyped]
+    getAllReceivers,
+    liveReceivers,
+)
 from scrapy import Request, __version__
 from scrapy.core import downloader as downloader_module
 
@@ -23,7 +27,14 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
 
-__all__ = ["EngineAccess", "Timer", "send_signal", "stop_crawl"]
+__all__ = [
+    "EngineAccess",
+    "Timer",
+    "listeners",
+    "send_signal",
+    "spider_middlewares",
+    "stop_crawl",
+]
 
 GLANCE = 0.05
 """Seconds after which to look again at a slot that others than us keep busy."""
@@ -193,6 +204,17 @@ class EngineAccess:
     def stop(self, reason: str) -> None:
         """Close the spider."""
         stop_crawl(self._crawler, reason)
+
+
+def spider_middlewares(crawler: Crawler) -> tuple[Any, ...]:
+    """Return the spider middlewares of a running crawl, the engine's side first."""
+    engine: Any = crawler.engine
+    return tuple(engine.scraper.spidermw.middlewares)
+
+
+def listeners(crawler: Crawler, signal: object) -> list[Any]:
+    """Return the functions that a crawl's signal calls at present."""
+    return list(liveReceivers(getAllReceivers(crawler.signals.sender, signal)))
 
 
 def stop_crawl(crawler: Crawler, reason: str) -> None:

@@ -29,6 +29,7 @@ from bloomdupe.errors import (
 from bloomdupe.frontier import Frontier
 from bloomdupe.job import Job
 from bloomdupe.leases import Leases
+from bloomdupe.link_filter import attach_link_filter
 from bloomdupe.serializer import Serializer, url_of
 
 if TYPE_CHECKING:
@@ -137,6 +138,8 @@ class FrontierScheduler(BaseScheduler):
         if settings.max_retry_after:
             self._backoff = Backoff(self._engine, settings.max_retry_after)
             connect(self._backoff.response_downloaded, signals.response_downloaded)
+        if type(self.df) is BloomDupeFilter:
+            attach_link_filter(self._crawler, self._would_drop, self.df)
         self._checkpoint()
         self._tick.set(settings.checkpoint_interval)
         return opening
@@ -280,7 +283,7 @@ class FrontierScheduler(BaseScheduler):
                 self._stats.inc_value("bloomdupe/start_requests_skipped")
                 return False
         seen = frontier.seen
-        if not forced and (key in self._unmarked or seen.contains(key, exact=exact)):
+        if not forced and self._is_seen(seen, key, exact=exact):
             self._ours.log(request, self._spider)
             return False
         if self._push(frontier, request, (key, exact)):
@@ -288,6 +291,19 @@ class FrontierScheduler(BaseScheduler):
             if mark is not None:
                 seen.add(mark)
         return True
+
+    def _is_seen(self, seen: BloomFilter, key: bytes, *, exact: bool) -> bool:
+        return key in self._unmarked or seen.contains(key, exact=exact)
+
+    def _would_drop(self, request: Request) -> bool:
+        """Whether a request would be dropped as a duplicate; for the link filter."""
+        if self._frontier is None or self._ours is None:
+            return False
+        key, exact = self._ours.key_of(request)
+        try:
+            return self._is_seen(self._frontier.seen, key, exact=exact)
+        except StoreError:
+            return False  # it will fail again when the request is scheduled
 
     def _judge_start(
         self, key: bytes, *, forced: bool

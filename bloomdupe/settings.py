@@ -31,6 +31,7 @@ DEFAULTS: dict[str, Any] = {
     "BLOOMDUPE_FEED_CHANGED": "refuse",
     "BLOOMDUPE_MAX_RETRY_AFTER": 300,
     "BLOOMDUPE_ALLOW_NETWORK_FS": False,
+    "BLOOMDUPE_EARLY_DROP": True,
 }
 
 SERIALIZERS = ("msgpack", "pickle")
@@ -63,6 +64,8 @@ class JobSettings:
     """Seconds that a server's Retry-After is obeyed at most; 0: not at all."""
     allow_network_fs: bool
     """Whether the store may lie on a network file system."""
+    early_drop: bool
+    """Drop duplicate links next to the spider already."""
     debug: bool
     """Log every duplicate (Scrapy's ``DUPEFILTER_DEBUG``)."""
 
@@ -89,6 +92,7 @@ class JobSettings:
                 *given("BLOOMDUPE_MAX_RETRY_AFTER"), allow_zero=True
             ),
             allow_network_fs=_flag(*given("BLOOMDUPE_ALLOW_NETWORK_FS")),
+            early_drop=_flag(*given("BLOOMDUPE_EARLY_DROP")),
             debug=settings.getbool("DUPEFILTER_DEBUG"),
         )
 
@@ -136,6 +140,13 @@ def _choice(value: object, name: str, choices: tuple[str, ...]) -> str:
     if value not in choices:
         raise SettingError(f"{name} = {value!r}: expected one of {', '.join(choices)}")
     return str(value)
+
+
+def _flag(value: object, name: str) -> bool:
+    text = str(value).lower()
+    if text not in ("true", "false", "1", "0"):
+        raise SettingError(f"{name} = {value!r}: expected True or False")
+    return text in ("true", "1")
 
 
 def _patterns(value: object, name: str) -> tuple[re.Pattern[str], ...]:

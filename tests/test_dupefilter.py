@@ -462,9 +462,9 @@ def test_a_retry_of_a_start_request_is_no_start_request(tmp_path: Path) -> None:
         )
         if reason == "finished":
             retry = start.replace(meta={**start.meta, "retry_times": 1})
-            filter_._scheduled(retry)
+            filter_.mark_scheduled(retry)
             with pytest.raises(IgnoreRequest):
-                filter_._scheduled(start)
+                filter_.mark_scheduled(start)
         else:
-            filter_._scheduled(start)
+            filter_.mark_scheduled(start)
         filter_.close(reason)

@@ -42,6 +42,8 @@ def test_public_names_are_these() -> None:
         "BloomDupeFilter",
         "BloomFilter",
         "FrontierScheduler",
+        "LinkFilter",
+        "new_links",
     ]
     for name in bloomdupe.__all__:
         assert getattr(bloomdupe, name).__name__ == name
