@@ -59,7 +59,7 @@ def test_snippets_run(
 
 
 def test_there_are_as_many_snippets_as_uses() -> None:
-    assert len(SNIPPETS) == 6
+    assert len(SNIPPETS) == 7
 
 
 @pytest.mark.parametrize("command", [match[1] for match in OUTPUT.findall(TEXT)])
