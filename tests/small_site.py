@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
+JOB = "JOBDIR=job"
+
 PAGES = {
     "/": "".join(f"<a href='/{name}'>x</a>" for name in "abcdef"),
     **{f"/{name}": f"<a href='/{name}1'>x</a><a href='/'>y</a>" for name in "abcdef"},

@@ -12,8 +12,8 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from crawls import JOB, Site
 from page_server import page_server
+from small_site import JOB, Site
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,9 +6,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from crawls import JOB, Site
 from page_server import page_server
-from small_site import PAGES, Site
+from small_site import JOB, PAGES, Site
 
 from bloomdupe import BloomFilter
 from bloomdupe.frontier import Frontier
