@@ -142,13 +142,6 @@ def _choice(value: object, name: str, choices: tuple[str, ...]) -> str:
     return str(value)
 
 
-def _flag(value: object, name: str) -> bool:
-    text = str(value).lower()
-    if text not in ("true", "false", "1", "0"):
-        raise SettingError(f"{name} = {value!r}: expected True or False")
-    return text in ("true", "1")
-
-
 def _patterns(value: object, name: str) -> tuple[re.Pattern[str], ...]:
     """Compile a list of regular expressions.
 
