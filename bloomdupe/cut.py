@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from bloomdupe.format import Batch
     from bloomdupe.frontier import Frontier
     from bloomdupe.leases import Leases
+    from bloomdupe.limits import SlotLimits
     from bloomdupe.line import Entry
     from bloomdupe.outcomes import Outcome
     from bloomdupe.serializer import Serializer
@@ -64,10 +65,12 @@ class Cut:
         frontier: Frontier,
         serializer: Serializer,
         settings: JobSettings,
+        limits: SlotLimits,
     ) -> None:
         self._crawler = crawler
         self._engine = engine
         self._frontier = frontier
+        self._limits = limits
         self._store = frontier.store
         self._accept = settings.feed_changed == "accept"
         self._outcomes = Outcomes(settings.directory)
@@ -187,7 +190,7 @@ class Cut:
                 self._feeds.sync()
         for _ in lines:
             pass  # counted, though there is no feed for it
-        self._frontier.checkpoint(self._whole())
+        self._frontier.checkpoint(self._whole(), self._limits.change())
         self._taken_up = True
         if self._feeds is not None:
             self._feeds.append()

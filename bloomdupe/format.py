@@ -1,7 +1,8 @@
 """Format: what the bytes in a store look like. Only this module knows.
 
 Format 1. ``data.mdb`` has four named databases; three more stand beside them once a
-frontier has been in use. ``sum`` is the first 8 bytes of
+frontier has been in use, and ``page_counts`` once pages per slot were bounded.
+``sum`` is the first 8 bytes of
 murmur3_x64_128 of the rest of the value, seeded with the first four bytes
 (little-endian) of murmur3_x64_128 of the key, so that a value under a wrong
 key is found, too.
@@ -34,6 +35,8 @@ meta      ``crawl``                       sum + JSON: items, totals, delays
                                           (:class:`bloomdupe.cut.Cut`)
 blobs     name                            sum + bytes (see the record
                                           ``crawl``)
+page_-    digest of the slot's name       sum + requests ever taken in u64 (little-
+counts                                    endian; see :mod:`bloomdupe.limits`)
 meta      ``ledger``                      sum + JSON: ``transaction``, the number
                                           of LMDB's transaction that wrote it;
                                           ``totals`` of each database: number of
@@ -56,6 +59,7 @@ words that say what to do.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import defaultdict
 from pathlib import Path
@@ -83,6 +87,7 @@ __all__ = [
     "FRONTIER_FORMAT",
     "MAGIC",
     "OPTIONAL_DATABASES",
+    "PAGE_COUNTS",
     "Batch",
     "JournalEntry",
     "Ledger",
@@ -105,7 +110,8 @@ CHECKSUM_BYTES = 8
 DATABASES = (b"meta", b"pages", b"journal", b"exact")
 FRONTIER_DATABASES = (b"slots", b"queue")
 BLOBS = b"blobs"
-OPTIONAL_DATABASES = (*FRONTIER_DATABASES, BLOBS)
+PAGE_COUNTS = b"page_counts"
+OPTIONAL_DATABASES = (*FRONTIER_DATABASES, BLOBS, PAGE_COUNTS)
 """Made when they are first needed."""
 FRONTIER_FORMAT = 1
 """Of ``slots``, ``queue`` and the payloads in it."""
@@ -115,6 +121,7 @@ _JOURNAL_KEY = Struct(">Q")
 _JOURNAL_HEAD = Struct("<HQ")
 _SLOT_KEY = Struct(">I")
 _SLOT_HEAD = Struct("<Q")
+_COUNT = Struct("<Q")
 _INVERTED = bytes(range(255, -1, -1))
 
 
@@ -195,6 +202,12 @@ def checksum(key: bytes, value: Buffer) -> bytes:
 def blob_sum(name: str, value: bytes) -> str:
     """Return the checksum of a named value, in hexadecimal."""
     return checksum(name.encode(), value).hex()
+
+
+def _name_digest(slot: str) -> bytes:
+    """Stand for the name of a slot, which may be longer than a key."""
+    name = slot.encode(errors="surrogatepass")
+    return hashlib.blake2b(name, digest_size=DIGEST_BYTES).digest()
 
 
 def page_value(layer: int, page: int, bits: memoryview) -> bytes:
@@ -368,6 +381,13 @@ class Batch:
         """Remove what is stored under a name."""
         self._delete(BLOBS, name.encode())
 
+    def put_page_counts(self, counts: dict[str, int]) -> None:
+        """Store how many requests of these slots were ever taken in."""
+        for slot, count in counts.items():
+            key = _name_digest(slot)
+            value = _COUNT.pack(count)
+            self._put(PAGE_COUNTS, key, checksum(key, value) + value)
+
     def clear(self) -> None:
         """Remove all pages, journal entries and exact identities."""
         for name in (b"pages", b"journal", b"exact"):
@@ -423,6 +443,15 @@ class Snapshot:
     def transaction(self) -> int:
         """Number of the transaction that is looked at."""
         return int(self._txn.id())
+
+    def page_count(self, slot: str) -> int:
+        """Return how many requests of a slot were ever taken in."""
+        key = _name_digest(slot)
+        value = self._get(key, PAGE_COUNTS)
+        if value is None:
+            return 0
+        (count,) = _COUNT.unpack(self._checked(key, value, f"count of slot {slot!r}"))
+        return int(count)
 
     def page(self, layer: int, page: int) -> bytes | None:
         """Return the value of a page, or None if it was never stored."""

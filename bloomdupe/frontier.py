@@ -199,6 +199,11 @@ class Frontier:
                 self.due = True
         return entry
 
+    def pending_in(self, slot: str) -> int:
+        """Count the requests that wait in a slot."""
+        line = self._lines.get(slot)
+        return 0 if line is None else line.pending
+
     def lease(self) -> Entry | None:
         """Hand out the next request, or None if none is ready."""
         line = self._turns.next(self._clock())

@@ -29,6 +29,7 @@ from bloomdupe.errors import (
 from bloomdupe.frontier import Frontier
 from bloomdupe.job import Job
 from bloomdupe.leases import Leases
+from bloomdupe.limits import SlotLimits
 from bloomdupe.link_filter import attach_link_filter
 from bloomdupe.serializer import Serializer, url_of
 
@@ -181,12 +182,14 @@ class FrontierScheduler(BaseScheduler):
             ),
             wait=self._engine.wait,
         )
+        self._limits = SlotLimits(self._job.settings, frontier, self._stats)
         self._cut = Cut(
             self._crawler,
             self._engine,
             frontier,
             self._serializer,
             self._job.settings,
+            self._limits,
         )
         self._leases = Leases(frontier, self._engine, self._cut.settled)
         last = seen.notes.get("run")
@@ -269,8 +272,10 @@ class FrontierScheduler(BaseScheduler):
 
     def _accept(self, frontier: Frontier, request: Request, *, start: bool) -> bool:
         if self._ours is None:
-            if not request.dont_filter and self.df.request_seen(request):
-                self.df.log(request, self._spider)
+            # It marks when it is asked, so the limits come first.
+            if not request.dont_filter and (
+                not self._within_limits(request) or self._seen_by_others(request)
+            ):
                 return False
             self._push(frontier, request)
             return True
@@ -285,6 +290,8 @@ class FrontierScheduler(BaseScheduler):
         seen = frontier.seen
         if not forced and self._is_seen(seen, key, exact=exact):
             self._ours.log(request, self._spider)
+            return False
+        if not forced and not self._within_limits(request):
             return False
         if self._push(frontier, request, (key, exact)):
             seen.add(key, exact=exact)
@@ -304,6 +311,18 @@ class FrontierScheduler(BaseScheduler):
             return self._is_seen(self._frontier.seen, key, exact=exact)
         except StoreError:
             return False  # it will fail again when the request is scheduled
+
+    def _seen_by_others(self, request: Request) -> bool:
+        """Ask a filter that is not ours."""
+        if self.df.request_seen(request):
+            self.df.log(request, self._spider)
+            return True
+        return False
+
+    def _within_limits(self, request: Request) -> bool:
+        return not self._limits.on or self._limits.room_for(
+            self._engine.slot_of(request)
+        )
 
     def _judge_start(
         self, key: bytes, *, forced: bool
@@ -341,6 +360,8 @@ class FrontierScheduler(BaseScheduler):
         entry = frontier.push(
             slot, request.priority, payload, start=start, attachment=request
         )
+        if not request.dont_filter:
+            self._limits.took(slot)
         if payload is None:
             if key is not None:
                 self._unmarked.add(key[0])

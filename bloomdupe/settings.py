@@ -32,6 +32,8 @@ DEFAULTS: dict[str, Any] = {
     "BLOOMDUPE_MAX_RETRY_AFTER": 300,
     "BLOOMDUPE_ALLOW_NETWORK_FS": False,
     "BLOOMDUPE_EARLY_DROP": True,
+    "BLOOMDUPE_MAX_PENDING_PER_SLOT": None,
+    "BLOOMDUPE_MAX_PAGES_PER_SLOT": None,
 }
 
 SERIALIZERS = ("msgpack", "pickle")
@@ -66,6 +68,10 @@ class JobSettings:
     """Whether the store may lie on a network file system."""
     early_drop: bool
     """Drop duplicate links next to the spider already."""
+    max_pending_per_slot: int | None
+    """Requests that may wait in a slot; None: any number."""
+    max_pages_per_slot: int | None
+    """Requests taken in per slot over all runs of the job; None: any number."""
     debug: bool
     """Log every duplicate (Scrapy's ``DUPEFILTER_DEBUG``)."""
 
@@ -93,6 +99,8 @@ class JobSettings:
             ),
             allow_network_fs=_flag(*given("BLOOMDUPE_ALLOW_NETWORK_FS")),
             early_drop=_flag(*given("BLOOMDUPE_EARLY_DROP")),
+            max_pending_per_slot=_limit(*given("BLOOMDUPE_MAX_PENDING_PER_SLOT")),
+            max_pages_per_slot=_limit(*given("BLOOMDUPE_MAX_PAGES_PER_SLOT")),
             debug=settings.getbool("DUPEFILTER_DEBUG"),
         )
 
@@ -134,6 +142,19 @@ def _flag(value: object, name: str) -> bool:
     if flag is None:
         raise SettingError(f"{name} = {value!r}: expected True or False")
     return flag
+
+
+def _limit(value: object, name: str) -> int | None:
+    """Read a number of requests; a text comes from ``-s NAME=VALUE``."""
+    if value is None:
+        return None
+    text = str(value).replace("_", "")
+    if isinstance(value, bool) or not (text.isascii() and text.isdigit() and int(text)):
+        raise SettingError(
+            f"{name} = {value!r}: expected a whole number of at least 1, or None for"
+            " no limit"
+        )
+    return int(text)
 
 
 def _choice(value: object, name: str, choices: tuple[str, ...]) -> str:

@@ -1,0 +1,141 @@
+"""Limits per slot: what they drop, that it can be found later, and that they last."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from page_server import page_server
+from scrapy import Spider
+from scrapy.settings import Settings
+from scrapy.utils.test import get_crawler
+
+from bloomdupe import BloomFilter
+from bloomdupe.errors import SettingError, StoreDamagedError
+from bloomdupe.frontier import Frontier
+from bloomdupe.limits import SlotLimits
+from bloomdupe.settings import JobSettings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from harness import Project
+
+PAGES = "BLOOMDUPE_MAX_PAGES_PER_SLOT"
+PENDING = "BLOOMDUPE_MAX_PENDING_PER_SLOT"
+LEAVES = [f"/{number}" for number in range(20)]
+SITE = {
+    "/": "".join(f"<a href='{path}'>x</a>" for path in LEAVES),
+    **dict.fromkeys(LEAVES, "<a href='/'>x</a>"),
+}
+
+
+def stat(log: str, name: str) -> int:
+    found = re.search(rf"'{name}': (\d+)", log)
+    return int(found[1]) if found else 0
+
+
+def crawl(project: Project, base: str, *settings: str) -> str:
+    options = [f"-a=url={base}/"]
+    for setting in settings:
+        options += ["-s", setting]
+    code, log = project.crawl(*options)
+    assert code == 0, log
+    assert "(finished)" in log
+    return log
+
+
+def test_pages_over_the_budget_are_dropped_and_found_when_it_is_larger(
+    project: Project,
+) -> None:
+    with page_server(SITE) as (base, requested):
+        log = crawl(project, base, f"{PAGES}=5")
+        # The start page is no new request of the slot, but one that is asked for.
+        assert len(set(requested) & set(LEAVES)) == 5
+        assert stat(log, "bloomdupe/dropped_page_limit") == 15
+        assert log.count(f"has reached {PAGES} = 5") == 1
+        # The budget is the job's, however often it is run.
+        crawl(project, base, f"{PAGES}=5")
+        assert len(set(requested) & set(LEAVES)) == 5
+        crawl(project, base)
+        assert set(LEAVES) <= set(requested)
+    assert {path: n for path, n in Counter(requested).items() if n > 1}.keys() == {
+        "/",
+        "/robots.txt",
+    }
+
+
+def test_requests_over_the_bound_of_those_that_wait_are_dropped(
+    project: Project,
+) -> None:
+    with page_server(SITE) as (base, requested):
+        log = crawl(project, base, f"{PENDING}=5")
+        assert len(set(requested) & set(LEAVES)) == 5
+        assert stat(log, "bloomdupe/dropped_pending_limit") == 15
+        assert log.count(f"has reached {PENDING} = 5") == 1
+        crawl(project, base, f"{PENDING}=50")
+        assert set(LEAVES) <= set(requested)
+
+
+@pytest.mark.parametrize("name", [PAGES, PENDING])
+@pytest.mark.parametrize("value", [0, -1, 1.5, "many", True, ""])
+def test_what_is_no_limit_is_refused(name: str, value: object) -> None:
+    with pytest.raises(SettingError, match=name):
+        JobSettings.read(Settings({name: value}))
+
+
+def open_limits(path: Path, pages: int) -> tuple[BloomFilter, Frontier, SlotLimits]:
+    settings = JobSettings.read(Settings({"JOBDIR": str(path), PAGES: pages}))
+    seen = BloomFilter.open(path / "bloomdupe", 1000)
+    frontier = Frontier(seen)
+    stats = get_crawler(Spider).stats
+    assert stats is not None
+    return seen, frontier, SlotLimits(settings, frontier, stats)
+
+
+def test_pages_are_counted_in_the_checkpoint_of_their_requests(tmp_path: Path) -> None:
+    name = "long." * 200
+    for taken in (0, 2, 4):
+        seen, frontier, limits = open_limits(tmp_path, 6)
+        for number in range(2):
+            assert limits.room_for(name)
+            assert limits.room_for("other")
+            frontier.push(name, 0, b"%d" % number)
+            limits.took(name)
+        frontier.checkpoint(limits.change())
+        for _ in range(4 - taken):
+            assert limits.room_for(name)
+            limits.took(name)  # and then it is killed
+        assert not limits.room_for(name)
+        seen.close()
+    assert not open_limits(tmp_path, 6)[2].room_for(name)
+
+
+def test_a_missing_count_is_noticed(tmp_path: Path) -> None:
+    seen, frontier, limits = open_limits(tmp_path, 6)
+    for name in "ab":
+        limits.took(name)
+    frontier.checkpoint(limits.change())
+    assert frontier.store is not None
+    frontier.store.commit(Without(b"page_counts"))
+    seen.close()
+    with pytest.raises(StoreDamagedError, match="page_counts"):
+        open_limits(tmp_path, 6)
+
+
+class Without:
+    """Removes one entry of a database."""
+
+    def __init__(self, database: bytes) -> None:
+        self.database = database
+
+    def write(self, batch: object) -> None:
+        database = batch._databases[self.database]  # type: ignore[attr-defined]
+        with batch._txn.cursor(database) as cursor:  # type: ignore[attr-defined]
+            cursor.first()
+            cursor.delete()
+
+    def done(self) -> None:
+        pass
