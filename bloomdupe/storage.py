@@ -483,7 +483,7 @@ def _environment(
         lock=lock,
         # Pages are read at random: reading ahead would fetch what nobody asked for.
         readahead=False,
-        max_dbs=len(DATABASES) + 4,
+        max_dbs=len(DATABASES) + len(OPTIONAL_DATABASES),
         mode=0o600,
         lib_version=0,
     )
