@@ -11,8 +11,9 @@ from scrapy.dupefilters import BaseDupeFilter
 from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.request import referer_str
 
-from bloomdupe.engine_access import stop_crawl
+from bloomdupe.engine_access import fail_crawl, stop_crawl
 from bloomdupe.errors import FilterFullError, StoreError, StoreMismatchError
+from bloomdupe.failures import reason_of
 from bloomdupe.fingerprint import fingerprint_function
 from bloomdupe.job import Job
 from bloomdupe.link_filter import attach_link_filter
@@ -36,6 +37,11 @@ FULL = "filter_full"
 FULL_MESSAGE = (
     "The crawl stops: %(error)s. Set BLOOMDUPE_GROWTH = 'grow' (or 'warn') and run the"
     " same command again: it goes on."
+)
+
+FAILED_MESSAGE = (
+    "The store of the crawl failed, so the crawl stops: %(error)s. Once the cause is"
+    " gone, run the same command again."
 )
 
 
@@ -67,6 +73,7 @@ class BloomDupeFilter(BaseDupeFilter):
         self._shared = False
         self._crawler: Crawler | None = None
         self._full = False
+        self._failed = False
         self._skip_starts = False
         self._log_duplicates = True
 
@@ -181,10 +188,16 @@ class BloomDupeFilter(BaseDupeFilter):
 
     def request_seen(self, request: Request) -> bool:
         """Whether the request may have been seen before; marks it as seen."""
-        seen = not self._mark(request)
-        if not self._shared and monotonic() >= self._due:
-            self._opened.checkpoint()
-            self._due = monotonic() + self._interval
+        if self._shared:
+            return not self._mark(request)
+        try:
+            seen = not self._mark(request)
+            if monotonic() >= self._due:
+                self._opened.checkpoint()
+                self._due = monotonic() + self._interval
+        except StoreError as error:
+            self._stop_failed(error)
+            return False  # Scrapy keeps it for the next run
         return seen
 
     def _mark(self, request: Request) -> bool:
@@ -203,6 +216,15 @@ class BloomDupeFilter(BaseDupeFilter):
         logger.critical(FULL_MESSAGE, {"error": error})
         if self._crawler is not None:
             stop_crawl(self._crawler, FULL)
+
+    def _stop_failed(self, error: StoreError) -> None:
+        """Stop the crawl, once; the last checkpoint stands."""
+        if self._failed:
+            return
+        self._failed = True
+        logger.critical(FAILED_MESSAGE, {"error": error})
+        if self._crawler is not None:
+            fail_crawl(self._crawler, reason_of(error))
 
     @property
     def _opened(self) -> BloomFilter:

@@ -16,7 +16,7 @@ from pydispatch.dispatcher import (  # type: ignore[import-untyped]
     getAllReceivers,
     liveReceivers,
 )
-from scrapy import Request, __version__
+from scrapy import Request, __version__, signals
 from scrapy.core import downloader as downloader_module
 
 from bloomdupe.errors import EngineError
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EngineAccess",
     "Timer",
+    "fail_crawl",
     "listeners",
     "send_signal",
     "spider_middlewares",
@@ -205,6 +206,10 @@ class EngineAccess:
         """Close the spider."""
         stop_crawl(self._crawler, reason)
 
+    def fail(self, reason: str) -> None:
+        """Close the spider, and let the process end with exit status 1."""
+        fail_crawl(self._crawler, reason)
+
 
 def spider_middlewares(crawler: Crawler) -> tuple[Any, ...]:
     """Return the spider middlewares of a running crawl, the engine's side first."""
@@ -233,6 +238,17 @@ def send_signal(crawler: Crawler, signal: object, **arguments: object) -> Deferr
     if send is None:  # before Scrapy 2.14
         return crawler.signals.send_catch_log_deferred(signal, **arguments)
     return _run(send(signal, **arguments))
+
+
+def fail_crawl(crawler: Crawler, reason: str) -> None:
+    """Close the spider of a running crawl, soon; the process ends with status 1.
+
+    ``scrapy crawl`` does so if a crawler has no spider when all is over.
+    """
+    crawler.signals.connect(
+        lambda: setattr(crawler, "spider", None), signals.engine_stopped, weak=False
+    )
+    stop_crawl(crawler, reason)
 
 
 def _jitter(slot: Any) -> float:  # noqa: ANN401 - its class moved between versions

@@ -14,7 +14,7 @@ from bloomdupe.place import DATA, free_space
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["failed"]
+__all__ = ["failed", "reason_of"]
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 PROBE_BYTES = 1 << 20
@@ -35,6 +35,18 @@ def failed(what: str, path: Path, error: Exception, then: str = "") -> StoreErro
             filter(None, [then, "look at the system's log (dmesg) and at the disk"])
         )
     return kind(f"{what}: {error}{free_space(path)}" + (remedy and f"; {remedy}"))
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the reason with which a crawl is closed after an error."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, StoreFullError) or getattr(cause, "errno", None) in FULL:
+            return "frontier_disk_full"
+        if isinstance(cause, StoreIOError) or getattr(cause, "errno", 0) == errno.EIO:
+            return "frontier_io_error"
+        cause = cause.__cause__
+    return "frontier_error"
 
 
 def _make_room() -> str:

@@ -26,6 +26,7 @@ from bloomdupe.errors import (
     StoreMismatchError,
     UnserializableError,
 )
+from bloomdupe.failures import reason_of
 from bloomdupe.frontier import Frontier
 from bloomdupe.job import Job
 from bloomdupe.leases import Leases
@@ -49,10 +50,6 @@ if TYPE_CHECKING:
 __all__ = ["FrontierScheduler"]
 
 logger = logging.getLogger(__name__)
-
-FAILED = "frontier_error"
-"""The reason of a crawl that was closed because its store failed."""
-
 
 SHORTEST_ALARM = 0.001
 """Seconds; a slot that is ready sooner can wait that long."""
@@ -500,7 +497,7 @@ class FrontierScheduler(BaseScheduler):
             {"error": error},
             extra={"spider": self._spider},
         )
-        self._engine.stop(FAILED)
+        self._engine.fail(reason_of(error))
 
 
 def _is_fifo(settings: BaseSettings, prefix: str, durable: bool) -> bool:
