@@ -13,7 +13,7 @@ from bloomdupe.errors import FeedChangedError, FeedError
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["FeedFile"]
+__all__ = ["FeedFile", "check_unchanged"]
 
 TAIL_BYTES = 4096
 """How much of the end of a file is recognized when a crawl goes on."""
@@ -77,16 +77,9 @@ class FeedFile:
         path, base = state["path"], state["base"]
         place = Path(path)
         try:
-            reason = _changes(place, base, state["tail"], piece)
-            if reason and not accept:
-                raise FeedChangedError(
-                    f"the feed {path} {reason} since the last run, which left"
-                    f" {base + len(piece):,} bytes in it. Put it back as it was; or set"
-                    ' BLOOMDUPE_FEED_CHANGED = "accept" to go on at its end as it is'
-                    " now (what has gone from it is not scraped again); or give the"
-                    " new crawl another JOBDIR"
-                )
-            if reason:
+            if not accept:
+                check_unchanged(state, piece)
+            elif _changes(place, base, state["tail"], piece):
                 base = place.stat().st_size if place.exists() else 0
                 length = base + len(piece)
             self = cls(path, base)
@@ -189,6 +182,20 @@ class FeedFile:
         raise FeedChangedError(
             f"the feed {self.path} {what} by somebody else while the crawl was running,"
             f" which had written {self.size:,} bytes to it"
+        )
+
+
+def check_unchanged(state: dict[str, Any], piece: bytes) -> None:
+    """Raise :class:`FeedChangedError` if a file is not as a run has left it."""
+    path, base = state["path"], state["base"]
+    reason = _changes(Path(path), base, state["tail"], piece)
+    if reason:
+        raise FeedChangedError(
+            f"the feed {path} {reason} since the last run, which left"
+            f" {base + len(piece):,} bytes in it. Put it back as it was; or set"
+            ' BLOOMDUPE_FEED_CHANGED = "accept" to go on at its end as it is now (what'
+            " has gone from it is not scraped again); or give the new crawl another"
+            " JOBDIR"
         )
 
 

@@ -10,6 +10,7 @@ from scrapy.utils.python import global_object_name
 
 from bloomdupe.bloom import BloomFilter
 from bloomdupe.errors import SettingError, StoreMismatchError
+from bloomdupe.feedfile import check_unchanged
 from bloomdupe.parameters import Parameters, check_same
 from bloomdupe.settings import JobSettings
 from bloomdupe.storage import Store
@@ -92,6 +93,8 @@ class Job:
         store = Store.open(directory, network=self.settings.allow_network_fs)
         try:
             self._check_header(directory, store.header)
+            if self.settings.feed_changed == "refuse":
+                _check_feeds(store)
         finally:
             store.close()
 
@@ -128,3 +131,18 @@ class Job:
                 " crawl another JOBDIR",
                 name,
             ) from error
+
+
+def _check_feeds(store: Store) -> None:
+    """Refuse to go on with output files that others have changed."""
+    with store.snapshot() as snapshot:
+        crawl = snapshot.record("crawl") or {}
+        filter_ = snapshot.record("filter") or {}
+        finished = filter_.get("notes", {}).get("run") == "finished"
+        for number, state in enumerate(crawl.get("files", [])):
+            name = f"feed{number}"
+            expected = crawl["blobs"].get(name)
+            if expected is not None:
+                check_unchanged(state, snapshot.blob(name, expected))
+            elif not finished:  # or the files are the user's
+                check_unchanged(state, b"")

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def page_server(pages: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:
-    """Serve a few pages; a page ``-> URL`` redirects. Yields URL and paths requested.
+    """Serve a few pages; a page ``-> URL`` redirects, ``!503 Name: value`` fails.
+
+    Yields URL and paths requested.
 
     In the pages ``{base}`` stands for the URL of the server, without last slash.
     """
@@ -25,7 +27,11 @@ def page_server(pages: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:
             requested.append(self.path)
             page = pages.get(self.path)
             redirect = re.fullmatch(r"-> (.*)", page or "")
-            if redirect:
+            refusal = re.fullmatch(r"!(\d+) (.*): (.*)", page or "")
+            if refusal:
+                self.send_response(int(refusal[1]))
+                self.send_header(refusal[2], refusal[3])
+            elif redirect:
                 self.send_response(302)
                 self.send_header("Location", redirect[1])
             else:

@@ -165,7 +165,9 @@ def test_every_item_stands_once_in_both_files_whenever_the_process_dies(
 
 def test_written_at_once_items_would_be_doubled(site: Site) -> None:
     """The control: with Scrapy's own feed exports the same judge sees it."""
-    settings = [JOB, feeds(), 'EXTENSIONS={"spiders.Theirs": 0}']
+    theirs = "scrapy.extensions.feedexport.FeedExporter"
+    extensions = json.dumps({theirs: None, "spiders.Theirs": 0})
+    settings = [JOB, feeds(), f"EXTENSIONS={extensions}"]
     with (site.folder / "spiders.py").open("a") as file:
         file.write(
             "\nfrom scrapy.extensions.feedexport import FeedExporter\n"

@@ -5,6 +5,7 @@ The judge is the log of the server, and a look into the store after each stop.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -12,6 +13,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import outputs
 import pytest
 from harness import DEADLINE, Project, sample_process
 from scrapy import Request
@@ -133,6 +135,9 @@ class Trial:
 
     # The verdict
 
+    def outputs(self) -> dict[str, list[tuple[str, ...]]]:
+        return outputs.read(self.project.folder, self.server.url)
+
     def lost(self) -> Counter[tuple[int, str]]:
         return self.server.site.expected_requests() - self.server.requests()
 
@@ -175,17 +180,45 @@ def crawl_with_stops(
         return trial
 
 
+@pytest.fixture(scope="session")
+def undisturbed(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, list[tuple[str, ...]]]:
+    """Return what a crawl puts out that nothing has happened to."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    trial = crawl_with_stops(folder, 0, kill, 0, *outputs.OPTIONS)
+    return trial.outputs()
+
+
 @pytest.mark.parametrize("seed", range(CRAWLS))
 def test_killed_at_random_times_nothing_is_lost_or_done_again(
-    tmp_path: Path, seed: int
+    tmp_path: Path, seed: int, undisturbed: dict[str, list[tuple[str, ...]]]
 ) -> None:
-    trial = crawl_with_stops(tmp_path, seed, kill, STOPS)
+    trial = crawl_with_stops(tmp_path, seed, kill, STOPS, *outputs.OPTIONS)
+    assert trial.outputs() == undisturbed
     assert not trial.lost()
     assert not trial.unasked()
     assert not trial.done_again()
     print("undone after each kill:", trial.undone, "allowed:", trial.allowed)
     for undone, allowed in zip(trial.undone, trial.allowed, strict=True):
         assert undone <= allowed
+
+
+def test_lines_before_their_requests_are_done_stand_twice(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    undisturbed: dict[str, list[tuple[str, ...]]],
+) -> None:
+    """The control: the same judge sees the items that should not be there."""
+    monkeypatch.setenv("PYTHONPATH", os.path.dirname(__file__))  # noqa: PTH120
+    theirs = "scrapy.extensions.feedexport.FeedExporter"
+    extensions = json.dumps({theirs: None, "lines_at_once.LinesAtOnce": 0})
+    options = [*outputs.OPTIONS, "-s", f"EXTENSIONS={extensions}"]
+    trial = crawl_with_stops(tmp_path, 1, kill, 3, *options)
+    found = trial.outputs()
+    assert found["jsonl"] != undisturbed["jsonl"]
+    assert found["csv"] != undisturbed["csv"]
+    assert found["sqlite"] == undisturbed["sqlite"]
 
 
 def test_marks_before_pushes_lose_pages(
