@@ -93,11 +93,15 @@ _CANNOT = (TypeError, ValueError, OverflowError, RecursionError)
 
 
 def url_of(payload: bytes) -> str:
-    """Return the URL of a stored request, even of one that cannot be restored."""
+    """Return the URL of a stored request, even of one that cannot be restored.
+
+    For a message: of a URL that could break a line, characters are escaped.
+    """
     try:
-        return _long(_unpack(payload)[0])
+        url = str(_long(_unpack(payload)[0]))
     except Exception:  # noqa: BLE001 - whatever is wrong with it
         return f"{len(payload):,} bytes"
+    return url if url.isprintable() else ascii(url)
 
 
 class Serializer:

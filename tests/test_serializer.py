@@ -7,6 +7,7 @@ import uuid
 from enum import Enum
 from typing import Any
 
+import msgpack  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -235,3 +236,8 @@ def test_what_is_in_most_requests_takes_a_byte_each() -> None:
 def test_the_url_of_any_request_can_be_told() -> None:
     payload = SAFE.dump(Request("http://a.example/x", callback=SPIDER.parse_it))
     assert url_of(payload) == "http://a.example/x"
+
+
+def test_a_planted_url_breaks_no_line_of_the_log() -> None:
+    payload = msgpack.packb(["http://a.example/\n2026-01-01 [x] CRITICAL: forged"])
+    assert "\n" not in url_of(payload)

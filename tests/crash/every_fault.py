@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from full_disk import FullDisk
+from hostile_sites import HostileSites
 from io_errors import IOErrors
 from kills import Kills
 from map_full import MapFull
@@ -26,4 +27,5 @@ EVERY_FAULT: tuple[Fault, ...] = (
     FullDisk(),
     MapFull(),
     Owners(),
+    HostileSites(),
 )

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 sys.path.append(str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parents[1]))
 sys.path.append(str(Path(__file__).parents[1] / "crawler"))
 sys.path.append(str(Path(__file__).parents[2]))
 
@@ -58,6 +59,11 @@ class Tally:
     @property
     def trials(self) -> int:
         return self.verdicts.total()
+
+    def wants(self, begun: int) -> bool:
+        """Whether CI's share asks for more cases than ``begun``."""
+        expected = begun * self.trials / self.cases if self.cases else 0
+        return begun < self.fault.cases or expected < self.fault.trials
 
     @property
     def failed(self) -> bool:
@@ -200,14 +206,20 @@ def _not_files(folder: str, names: list[str]) -> list[str]:
 
 
 def plan_share(soak: Soak, seed: int) -> Plan:
-    """CI's share: the control, then as many trials as the class says."""
+    """CI's share: the controls, then as many trials of each class as it says.
+
+    In turn, so that it is known how many trials a case of a class makes before too
+    many are begun.
+    """
     for tally in soak.active:
         yield tally, seed, True
-        fault = tally.fault
-        for number in itertools.count(seed):
-            if tally.trials >= fault.trials and number >= seed + fault.cases:
-                break
-            yield tally, number, False
+    begun = Counter[str]()
+    wanting = soak.active
+    while wanting:
+        for tally in wanting:
+            yield tally, seed + begun[tally.fault.number], False
+            begun[tally.fault.number] += 1
+        wanting = [tally for tally in wanting if tally.wants(begun[tally.fault.number])]
 
 
 def plan_cases(soak: Soak, seed: int, cases: int) -> Plan:

@@ -1,0 +1,302 @@
+"""F16: sites that mean harm, and what somebody may plant in a store."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+from typing import TYPE_CHECKING, Any
+
+from child import in_child
+from harness import Project, wait_for
+from page_server import page_server
+from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
+
+from bloomdupe import BloomFilter, hashing
+from bloomdupe.format import blob_sum
+from bloomdupe.frontier import Frontier
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from bloomdupe.format import Batch
+
+BUDGET = 30
+BOUND = 50
+FORGED = "2026-01-01 00:00:00 [bloomdupe.scheduler] CRITICAL: forged"
+AFTER = "<a href='/after'>x</a>"
+"""A link that must be followed in spite of all."""
+
+
+class HostileSites(Fault):
+    """Real crawls of traps and of crafted links; crafted keys, planted pickles."""
+
+    number = "F16"
+    name = "hostile sites, planted pickles"
+    trials = 8
+
+    def quick(self, folder: Path, seed: int) -> list[Outcome]:  # noqa: ARG002
+        chosen = (crafted_keys, planted_request)
+        return [_played(script, folder) for script in chosen]
+
+    def run(self, folder: Path, seed: int) -> list[Outcome]:  # noqa: ARG002
+        return [_played(script, folder) for script in SCRIPTS]
+
+    def control(self, folder: Path, seed: int) -> list[Outcome]:  # noqa: ARG002
+        """Known keys, and pickles allowed: both must be seen to do harm."""
+        harmed = [
+            _played(crafted_keys, folder / "keys", secret=bytes(16)),
+            _played(planted_request, folder / "pickles", serializer="pickle"),
+        ]
+        return [OK] if OK in harmed else harmed
+
+
+def _played(script: Callable[..., Outcome], folder: Path, **options: Any) -> Outcome:
+    place = folder / script.__name__
+    place.mkdir(parents=True)
+    outcome = in_child(lambda: script(place, **options))
+    if outcome == OK:
+        return OK
+    return Outcome(outcome.verdict, f"{script.__name__}: {outcome.words}")
+
+
+class _Pages(dict[str, str]):
+    """Pages of which some are made when they are asked for."""
+
+    def __init__(
+        self, pages: dict[str, str], made: Callable[[str], str | None]
+    ) -> None:
+        super().__init__(pages)
+        self._made = made
+
+    def get(self, path: str, default: Any = None) -> Any:
+        return self[path] if path in self else self._made(path) or default
+
+
+def _crawl(project: Project, base: str, *settings: str) -> str:
+    """Run a crawl to its end; return its log. Raises if it is not the end."""
+    options = [f"-a=url={base}/"]
+    for setting in settings:
+        options += ["-s", setting]
+    status, log = project.crawl(*options)
+    if status or "(finished)" not in log:
+        raise RuntimeError(f"exit status {status}: {log[-3000:]}")
+    return log
+
+
+def _stat(log: str, name: str) -> int:
+    found = re.search(rf"'{name}': (\d+)", log)
+    return int(found[1]) if found else 0
+
+
+def _all_fetched(requested: list[str], *paths: str) -> Outcome:
+    missing = set(paths) - set(requested)
+    return lost(f"never asked for {sorted(missing)}") if missing else OK
+
+
+def spider_trap(folder: Path) -> Outcome:
+    """A trap without end, with a page budget, killed in the middle."""
+
+    def trap(path: str) -> str | None:
+        number = path.removeprefix("/trap/")
+        if not number.isdigit():
+            return None
+        links = (f"<a href='/trap/{10 * int(number) + i}'>x</a>" for i in range(10))
+        return "".join(links)
+
+    project = Project(folder / "project")
+    budget = f"BLOOMDUPE_MAX_PAGES_PER_SLOT={BUDGET}"
+    pages = _Pages({"/": AFTER + "<a href='/trap/1'>x</a>", "/after": ""}, trap)
+    with page_server(pages) as (base, requested):
+        options = ["-a", f"url={base}/", "-s", budget]
+        options += ["-s", "BLOOMDUPE_CHECKPOINT_INTERVAL=0.02"]
+        process = project.start(*options)
+        wait_for(lambda: len(requested) > BUDGET // 2, process)
+        process.kill()
+        process.communicate()
+        log = _crawl(project, base, budget)
+        log += _crawl(project, base, budget)
+    if not 5 < len({path for path in requested if "/trap/" in path}) <= BUDGET:
+        return silently_wrong(f"{len(set(requested))} pages, the budget is {BUDGET}")
+    if not _stat(log, "bloomdupe/dropped_page_limit"):
+        return silently_wrong("it bit, and the stats do not say so")
+    return _all_fetched(requested, "/after")
+
+
+def one_off_queries(folder: Path) -> Outcome:
+    """Two thousand times as many links as may wait."""
+    count = 100_000
+    links = "".join(f"<a href='/q?session={i}'>x</a>" for i in range(count))
+    project = Project(folder / "project")
+    with page_server({"/": AFTER + links, "/after": ""}) as (base, requested):
+        log = _crawl(project, base, f"BLOOMDUPE_MAX_PENDING_PER_SLOT={BOUND}")
+    # Some are fetched while the others are offered.
+    fetched = sum(path.startswith("/q") for path in requested)
+    dropped = _stat(log, "bloomdupe/dropped_pending_limit")
+    if dropped + fetched != count:
+        return silently_wrong(f"{dropped} dropped, {fetched} fetched, of {count}")
+    if dropped < 0.8 * count:
+        return silently_wrong(f"only {dropped} of {count} dropped")
+    if log.count("has reached BLOOMDUPE_MAX_PENDING_PER_SLOT") != 1:
+        return silently_wrong("not logged once")
+    return _all_fetched(requested, "/after")
+
+
+def long_urls(folder: Path) -> Outcome:
+    """URLs of megabytes, with Scrapy's own limit off."""
+    url = "/long" * 2_000_000  # 10 MB
+    project = Project(folder / "project")
+    pages = {"/": f"<a href='{url}'>x</a><a href='/?{url}'>x</a>" + AFTER, "/after": ""}
+    with page_server(pages) as (base, requested):
+        _crawl(project, base, "URLLENGTH_LIMIT=0", "LOG_LEVEL=INFO")
+    return _all_fetched(requested, "/after")
+
+
+def redirect_loops(folder: Path) -> Outcome:
+    """Redirects in a circle, and without end."""
+
+    def endless(path: str) -> str | None:
+        number = path.removeprefix("/endless/")
+        return f"-> /endless/{int(number) + 1}" if number.isdigit() else None
+
+    links = "<a href='/a'>x</a><a href='/endless/0'>x</a><a href='/self'>x</a>"
+    fixed = {"/": links + AFTER, "/after": "", "/a": "-> /b", "/b": "-> /a"}
+    fixed["/self"] = "-> /self"
+    project = Project(folder / "project")
+    with page_server(_Pages(fixed, endless)) as (base, requested):
+        log = _crawl(project, base)
+    if len(requested) > 100:
+        return silently_wrong(f"{len(requested)} requests")
+    if _stat(log, "bloomdupe/pending") or _stat(log, "bloomdupe/unfinished"):
+        return lost("something is left over at the end")
+    return _all_fetched(requested, "/after", "/a", "/b", "/self", "/endless/0")
+
+
+def control_characters(folder: Path) -> Outcome:
+    """Line breaks, escape sequences and the like in links: a record stays a line."""
+    nasty = [f"x\n{FORGED}", f"x\r{FORGED}", "\x1b[2J\x07", "\x00", "\u2028" + FORGED]
+    nasty += [f"%0A{FORGED}", "&#10;" + FORGED, "&#8232;" + FORGED, "\u202e", "\ufffe"]
+    links = "".join(f"<a href='/p{i}/{text}'>x</a>" for i, text in enumerate(nasty))
+    links += "".join(f"<a href='/q?{text}'>x</a>" for text in nasty)
+    page = AFTER + links
+    project = Project(folder / "project")
+    with page_server({"/": page, "/after": page}) as (base, requested):
+        log = _crawl(
+            project, base, "LOG_LEVEL=DEBUG", "DUPEFILTER_DEBUG=1",
+            "SCHEDULER_DEBUG=1", "BLOOMDUPE_MAX_PENDING_PER_SLOT=15",
+        )  # fmt: skip
+    # As a pager or a log reader would split it.
+    for line in log.splitlines():
+        if line.startswith(FORGED[:20]):
+            return silently_wrong(f"forged: {line}")
+        if "\x1b" in line or "\x07" in line or "\x00" in line:
+            return silently_wrong(f"a control character: {line!r}")
+    return _all_fetched(requested, "/after")
+
+
+def crafted_keys(folder: Path, secret: bytes | None = None) -> Outcome:
+    """Keys that set the bits of three others, for whoever knows the hash's key."""
+    wanted = [f"https://shop.example/{n}".encode() for n in range(3)]
+    with BloomFilter.open(folder / "store", 2000, 1e-2, key=secret) as seen:
+        (layer,) = seen.info().layers
+        hashes = layer.hashes
+
+        def bits(key: bytes) -> list[int]:
+            return hashing.positions(hashing.digest(bytes(16) + key), hashes)
+
+        found: dict[int, bytes] = {}
+        for number in range(100_000):
+            key = b"https://evil.example/%d" % number
+            for bit in bits(key):
+                found.setdefault(bit, key)
+        crafted = {found[bit] for key in wanted for bit in bits(key)}
+        seen.update(crafted)
+        hidden = [key for key in wanted if key in seen]
+    return lost(f"{len(crafted)} keys hide {hidden}") if hidden else OK
+
+
+class _Evil:
+    """Unpickled, it leaves a mark."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> Any:
+        return os.system, (f"touch {self.mark}",)
+
+
+def _begun(folder: Path, project: Project, base: str) -> tuple[Path, Path, bytes]:
+    """Begin a crawl; return the store, a mark that must never be there, a pickle."""
+    process = project.start(
+        "-a", f"url={base}/", "-s", "CLOSESPIDER_PAGECOUNT=1",
+        "-s", "CONCURRENT_REQUESTS=1",
+    )  # fmt: skip
+    process.communicate(timeout=60)
+    (store,) = project.folder.glob("crawls/*/bloomdupe")
+    mark = folder / "mark"
+    return store, mark, b"P" + pickle.dumps(_Evil(mark))
+
+
+def planted_request(folder: Path, serializer: str = "msgpack") -> Outcome:
+    """A pickle in the place of a request."""
+    project = Project(folder / "project")
+    with page_server({"/": AFTER * 2, "/after": ""}) as (base, requested):
+        store, mark, evil = _begun(folder, project, base)
+        with BloomFilter.open(store) as seen:
+            frontier = Frontier(seen)
+            frontier.offer(b"planted", "127.0.0.1", 0, evil)
+            frontier.checkpoint()
+        log = _crawl(project, base, f"BLOOMDUPE_SERIALIZER={serializer}")
+    if mark.exists():
+        return crashed("the planted code has run")
+    if "it is a pickle" not in log or _stat(log, "bloomdupe/unrestorable") != 1:
+        return silently_wrong("nobody speaks of the pickle")
+    return _all_fetched(requested, "/after")
+
+
+class _Plant:
+    """Puts a value in the place of ``spider.state``."""
+
+    def __init__(self, record: dict[str, Any], value: bytes) -> None:
+        self.record = record
+        self.value = value
+
+    def write(self, batch: Batch) -> None:
+        batch.put_blob("state", self.value)
+        sums = {**self.record["blobs"], "state": blob_sum("state", self.value)}
+        batch.put_record("crawl", {**self.record, "blobs": sums})
+
+    def done(self) -> None:
+        pass
+
+
+def planted_state(folder: Path) -> Outcome:
+    """A pickle in the place of the spider's state."""
+    project = Project(folder / "project")
+    with page_server({"/": AFTER, "/after": ""}) as (base, _):
+        store, mark, evil = _begun(folder, project, base)
+        with BloomFilter.open(store) as seen:
+            record = seen.record("crawl")
+            frontier = Frontier(seen)
+            if record is None or frontier.store is None:
+                return crashed("there is no crawl in the store")
+            frontier.store.commit(_Plant(record, evil))
+        status, log = project.crawl("-a", f"url={base}/")
+    if mark.exists():
+        return crashed("the planted code has run")
+    if status == 0 or "pickle" not in log:
+        return silently_wrong(f"exit status {status}, nobody speaks of it: {log}")
+    return OK
+
+
+SCRIPTS = (
+    spider_trap,
+    one_off_queries,
+    long_urls,
+    redirect_loops,
+    control_characters,
+    crafted_keys,
+    planted_request,
+    planted_state,
+)
