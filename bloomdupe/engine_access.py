@@ -18,6 +18,7 @@ from pydispatch.dispatcher import (  # type: ignore[import-untyped]
 )
 from scrapy import Request, __version__, signals
 from scrapy.core import downloader as downloader_module
+from twisted.python.failure import Failure
 
 from bloomdupe.errors import EngineError
 
@@ -76,6 +77,10 @@ class EngineAccess:
             ("engine._slot.nextcall", hasattr(slot, "nextcall")),
             ("engine._start", hasattr(getattr(self._engine, "_start", 0), "__aiter__")),
             ("downloader.active", isinstance(self._downloader.active, set)),
+            (
+                "scraper.enqueue_scrape",
+                hasattr(self._engine.scraper, "enqueue_scrape"),
+            ),
         ):
             if not there:
                 raise EngineError(
@@ -97,6 +102,18 @@ class EngineAccess:
     def skip_start_items(self, count: int) -> None:
         """Drop the first items that Spider.start() yields: an earlier run had them."""
         self._start_items = count
+
+    def watch_failures(self, tell: Callable[[BaseException], None]) -> None:
+        """Have ``tell`` called with what a download raised, before any errback is."""
+        scraper = self._engine.scraper
+        enqueue = scraper.enqueue_scrape
+
+        def watched(result: Any, request: Request) -> Any:  # noqa: ANN401
+            if isinstance(result, Failure) and result.value is not None:
+                tell(result.value)
+            return enqueue(result, request)
+
+        scraper.enqueue_scrape = watched
 
     @property
     def in_progress(self) -> Set[Request]:

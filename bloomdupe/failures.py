@@ -14,7 +14,7 @@ from bloomdupe.place import DATA, free_space
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["failed", "reason_of"]
+__all__ = ["failed", "limit_of_memory", "reason_of"]
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 PROBE_BYTES = 1 << 20
@@ -43,10 +43,20 @@ def reason_of(error: BaseException) -> str:
     while cause is not None:
         if isinstance(cause, StoreFullError) or getattr(cause, "errno", None) in FULL:
             return "frontier_disk_full"
+        if isinstance(cause, MemoryError):
+            return "out_of_memory"
         if isinstance(cause, StoreIOError) or getattr(cause, "errno", 0) == errno.EIO:
             return "frontier_io_error"
         cause = cause.__cause__
     return "frontier_error"
+
+
+def limit_of_memory() -> str:
+    """Say what limits the address space of the process."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return "no limit on address space (ulimit -v)"
+    return f"the limit on address space (ulimit -v) is {limit:,} bytes"
 
 
 def _make_room() -> str:

@@ -26,12 +26,13 @@ from bloomdupe.errors import (
     StoreMismatchError,
     UnserializableError,
 )
-from bloomdupe.failures import reason_of
+from bloomdupe.failures import limit_of_memory, reason_of
 from bloomdupe.frontier import Frontier
 from bloomdupe.job import Job
 from bloomdupe.leases import Leases
 from bloomdupe.limits import SlotLimits
 from bloomdupe.link_filter import attach_link_filter
+from bloomdupe.memory import MemoryWatch
 from bloomdupe.serializer import Serializer, url_of
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class FrontierScheduler(BaseScheduler):
         self._failure: Exception | None = None
         self._tick = Timer(self._on_tick)
         self._alarm = Timer(self._on_alarm)
+        self._memory_watch = MemoryWatch(self._out_of_memory)
         self._longest = 0.0
         self._unrestorable = 0
 
@@ -138,6 +140,8 @@ class FrontierScheduler(BaseScheduler):
             connect(self._backoff.response_downloaded, signals.response_downloaded)
         if type(self.df) is BloomDupeFilter:
             attach_link_filter(self._crawler, self._would_drop, self.df)
+        self._engine.watch_failures(self._on_failed_download)
+        self._memory_watch.begin()
         self._checkpoint()
         self._tick.set(settings.checkpoint_interval)
         return opening
@@ -218,6 +222,7 @@ class FrontierScheduler(BaseScheduler):
         frontier, self._frontier = self._frontier, None
         if frontier is None:
             return None
+        self._memory_watch.end()
         self._tick.cancel()
         self._alarm.cancel()
         self._crawler.signals.disconnect(
@@ -256,7 +261,7 @@ class FrontierScheduler(BaseScheduler):
             self._engine.start_request = None
         try:
             accepted = self._accept(frontier, request, start=start)
-        except StoreError as error:
+        except (StoreError, MemoryError) as error:
             # It could not be looked up, so its parent must never count as done.
             self._fail(error)
             return False
@@ -393,12 +398,12 @@ class FrontierScheduler(BaseScheduler):
         while True:
             try:
                 entry = self._lease(frontier)
-            except StoreError as error:
+                if entry is None:
+                    return None
+                request = self._restore(entry)
+            except (StoreError, MemoryError) as error:
                 self._fail(error)
                 return None
-            if entry is None:
-                return None
-            request = self._restore(entry)
             if request is not None:
                 break
         self._leases.add(request, entry)
@@ -455,9 +460,12 @@ class FrontierScheduler(BaseScheduler):
     def _checkpoint(self) -> None:
         """Settle what is done and make everything durable."""
         frontier = self._opened
-        self._settle(frontier)
-        if self._failure is None and self._cut.changed:
-            self._write(self._cut.commit)
+        try:
+            self._settle(frontier)
+            if self._failure is None and self._cut.changed:
+                self._write(self._cut.commit)
+        except MemoryError as error:
+            self._fail(error)
 
     def _settle(self, frontier: Frontier) -> None:
         for key, exact in self._leases.settle():
@@ -490,14 +498,26 @@ class FrontierScheduler(BaseScheduler):
         if self._failure is not None:
             return
         self._failure = error
+        full = isinstance(error, MemoryError)
         logger.critical(
-            "The store of the crawl failed, so the crawl stops: %(error)s. Once the"
-            " cause is gone, run the same command again: it goes on from the last"
-            " checkpoint.",
-            {"error": error},
+            "%(what)s, so the crawl stops: %(error)s. Once the cause is gone, run the"
+            " same command again: it goes on from the last checkpoint.",
+            {
+                "what": "Memory has run out"
+                if full
+                else "The store of the crawl failed",
+                "error": limit_of_memory() if full else error,
+            },
             extra={"spider": self._spider},
         )
         self._engine.fail(reason_of(error))
+
+    def _on_failed_download(self, error: BaseException) -> None:
+        if isinstance(error, MemoryError):  # an errback would take care of it
+            self._fail(error)
+
+    def _out_of_memory(self) -> None:
+        self._fail(MemoryError())
 
 
 def _is_fifo(settings: BaseSettings, prefix: str, durable: bool) -> bool:

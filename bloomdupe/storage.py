@@ -23,7 +23,7 @@ from bloomdupe.errors import (
     StoreIOError,
     StoreMismatchError,
 )
-from bloomdupe.failures import failed
+from bloomdupe.failures import failed, limit_of_memory
 from bloomdupe.format import (
     DATABASES,
     FORMAT,
@@ -413,10 +413,7 @@ class Store:
         try:
             self._env.set_mapsize(size)
         except (lmdb.Error, MemoryError) as error:
-            raise StoreError(
-                f"cannot map {size:,} bytes for {self.path / DATA}: {error}; is"
-                " there a limit on address space (ulimit -v)?"
-            ) from error
+            raise _unmappable(self.path, size) from error
 
     def copy(self, target: Path) -> None:
         """Write a compacted copy of the last commit to the new store ``target``.
@@ -476,16 +473,27 @@ def _environment(
     path: Path, *, readonly: bool = False, lock: bool = True
 ) -> lmdb.Environment:
     size = (path / DATA).stat().st_size if (path / DATA).exists() else 0
-    return lmdb.open(
-        str(path),
-        map_size=max(MAP_BYTES, 2 * size),
-        readonly=readonly,
-        lock=lock,
-        # Pages are read at random: reading ahead would fetch what nobody asked for.
-        readahead=False,
-        max_dbs=len(DATABASES) + len(OPTIONAL_DATABASES),
-        mode=0o600,
-        lib_version=0,
+    size = max(MAP_BYTES, 2 * size)
+    try:
+        return lmdb.open(
+            str(path),
+            map_size=size,
+            readonly=readonly,
+            lock=lock,
+            # Pages are read at random: reading ahead would fetch what nobody asked for.
+            readahead=False,
+            max_dbs=len(DATABASES) + len(OPTIONAL_DATABASES),
+            mode=0o600,
+            lib_version=0,
+        )
+    except (lmdb.MemoryError, MemoryError) as error:
+        raise _unmappable(path, size) from error
+
+
+def _unmappable(path: Path, size: int) -> StoreError:
+    return StoreError(
+        f"cannot map {size:,} bytes of address space for {path / DATA}:"
+        f" {limit_of_memory()}; raise it"
     )
 
 

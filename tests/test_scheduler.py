@@ -111,6 +111,33 @@ class Hosts(Follow):
                 )
 
 
+class Forgetful(Follow):
+    # There is no memory for the page /c, the first time.
+    name = "forgetful"
+    custom_settings = {"DOWNLOADER_MIDDLEWARES": {"spiders.NoMemory": 1}}
+
+    def parse(self, response):
+        for href in response.css("a::attr(href)").getall():
+            yield response.follow(href, errback=self.failed)
+        if response.url.endswith("/c") and self.settings["FAIL"] != "download":
+            raise {"callback": MemoryError, "other": ValueError}[self.settings["FAIL"]]
+
+    def failed(self, failure):
+        self.logger.info("took care of it")
+
+
+class NoMemory:
+    @classmethod
+    def from_crawler(cls, crawler):
+        self = cls()
+        self.fail = crawler.settings["FAIL"] == "download"
+        return self
+
+    def process_request(self, request, spider=None):
+        if self.fail and request.url.endswith("/c"):
+            raise MemoryError
+
+
 class Renamed(Follow):
     name = "renamed"
     custom_settings = {"CLOSESPIDER_PAGECOUNT": 1, "CONCURRENT_REQUESTS": 1}
@@ -497,6 +524,30 @@ def test_many_hosts_need_more_files_in_scrapys_queue(site: Site) -> None:
         p.kill()
 
 
+@pytest.mark.parametrize("fail", ["callback", "download"])
+def test_out_of_memory_the_crawl_stops_and_the_page_is_owed(
+    site: Site, fail: str
+) -> None:
+    stats = site.crawl("Forgetful", JOB, f"FAIL={fail}")
+    assert stats["finish_reason"] == "out_of_memory"
+    assert "Memory has run out, so the crawl stops: no limit" in stats["log"]
+    first = site.take()
+    assert len(first) < len(PAGES)
+    site.crawl("Forgetful", JOB, "FAIL=other")
+    second = site.take()
+    assert set(first + second) == set(PAGES)
+    assert "/c" in second
+
+
+def test_a_callback_with_another_error_is_done(site: Site) -> None:
+    """The control."""
+    site.crawl("Forgetful", JOB, ONE, "FAIL=other", "CLOSESPIDER_ERRORCOUNT=1")
+    first = site.take()
+    assert "/c" in first
+    site.crawl("Forgetful", JOB, "FAIL=other")
+    assert "/c" not in site.take()
+
+
 def test_when_the_disk_is_full_the_crawl_stops_and_goes_on_later(site: Site) -> None:
     site.crawl("Follow", JOB, ONE, "CLOSESPIDER_PAGECOUNT=2")
     first = site.take()
@@ -513,7 +564,7 @@ def test_when_the_disk_is_full_the_crawl_stops_and_goes_on_later(site: Site) -> 
         "Follow", JOB, ONE, "DOWNLOAD_DELAY=0.1", interval, before=limited
     )
     _, log = process.communicate(timeout=60)
-    assert "Closing spider (frontier_error)" in log, log
+    assert "Closing spider (frontier_disk_full)" in log, log
     assert "the store of the crawl failed" in log.lower()
     assert "run the same command again" in log
     second = site.take()

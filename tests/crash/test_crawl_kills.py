@@ -9,6 +9,7 @@ import json
 import os
 import random
 import signal
+import subprocess
 import time
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -26,7 +27,6 @@ from bloomdupe.serializer import url_of
 from crawler.sample_site import canonical_path
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable
     from pathlib import Path
 
@@ -37,6 +37,7 @@ INTERVAL = 0.1
 IN_FLIGHT = 16
 """Requests that Scrapy has under way at most."""
 CRAWLS = int(os.environ.get("BLOOMDUPE_CRASH_CRAWLS", "8"))
+MEMORY_LIMITS = CRAWLS // 8
 STOPS = 5
 """Of each crawl."""
 ROBOTS = "/robots.txt"
@@ -243,3 +244,27 @@ def test_stopped_by_sigterm_nothing_is_fetched_again(tmp_path: Path) -> None:
     assert not trial.lost()
     surplus = trial.server.requests() - trial.server.site.expected_requests()
     assert {path for _, path in surplus} <= {ROBOTS}
+
+
+def test_out_of_memory_nothing_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control: tests/test_scheduler.py, where another error counts as done."""
+    monkeypatch.setenv("PYTHONPATH", os.path.dirname(__file__))  # noqa: PTH120
+    hungry = ["-s", 'EXTENSIONS={"hungry.Hungry": 1}']
+    with sample_process(tmp_path, pages=300, delay=0.005) as server:
+        trial = Trial(tmp_path, server, 4)
+        for _ in range(MEMORY_LIMITS):
+            more = trial.rng.randint(1 << 20, 12 << 20)
+            monkeypatch.setenv("HUNGRY_BYTES", str(more))
+            with trial.project.start(*trial.options, *hungry) as process:
+                try:
+                    _, log = process.communicate(timeout=5)
+                except subprocess.TimeoutExpired:  # no memory left even to stop
+                    process.kill()
+                    _, log = process.communicate()
+            assert "Memory has run out" in log or "MemoryError" in log
+            print(more, process.returncode, trial.paths().total(), "requests")
+        trial.run(None)
+    assert not trial.lost()
+    assert not trial.unasked()

@@ -1,0 +1,37 @@
+"""Memory: finds out that the process has run out of it.
+
+A kill by the kernel needs no finding out. Under a limit (``ulimit -v``) Python raises
+``MemoryError`` instead, wherever it happens to be. Scrapy logs what a callback, a
+pipeline or a signal handler raises, and goes on: their requests would count as done.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["MemoryWatch"]
+
+
+class MemoryWatch(logging.Handler):
+    """Calls ``tell`` when anything is logged that a ``MemoryError`` has caused."""
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        super().__init__(logging.INFO)
+        self._tell = tell
+
+    def begin(self) -> None:
+        """Watch the log of the whole process."""
+        logging.getLogger().addHandler(self)
+
+    def end(self) -> None:
+        """Stop watching."""
+        logging.getLogger().removeHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Look at a record; called by logging."""
+        if record.exc_info and isinstance(record.exc_info[1], MemoryError):
+            self._tell()
