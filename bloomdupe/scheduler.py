@@ -498,16 +498,13 @@ class FrontierScheduler(BaseScheduler):
         if self._failure is not None:
             return
         self._failure = error
-        full = isinstance(error, MemoryError)
+        what, reason = "The store of the crawl failed", str(error)
+        if isinstance(error, MemoryError):
+            what, reason = "Memory has run out", limit_of_memory()
         logger.critical(
-            "%(what)s, so the crawl stops: %(error)s. Once the cause is gone, run the"
+            "%(what)s, so the crawl stops: %(reason)s. Once the cause is gone, run the"
             " same command again: it goes on from the last checkpoint.",
-            {
-                "what": "Memory has run out"
-                if full
-                else "The store of the crawl failed",
-                "error": limit_of_memory() if full else error,
-            },
+            {"what": what, "reason": reason},
             extra={"spider": self._spider},
         )
         self._engine.fail(reason_of(error))
