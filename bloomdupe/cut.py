@@ -81,6 +81,8 @@ class Cut:
         self._blobs: dict[str, str] = {}
         self._begun = monotonic()
         self._taken_up = False
+        # Of what is settled; left unfinished where it is too much at once.
+        self._lines: Iterator[tuple[int, bytes]] | None = None
 
     def take_up(self, leases: Leases, *, resumed: bool) -> None:
         """Go on where the last checkpoint has left off.
@@ -123,7 +125,8 @@ class Cut:
         self._state.restore(blobs.get(STATE))
         connect = self._crawler.signals.connect
         connect(self._received, signals.response_received)
-        connect(self._scraped, signals.item_scraped)
+        if self._feeds is None:  # which counts them: one call an item is enough
+            connect(self._scraped, signals.item_scraped)
         connect(self._dropped, signals.item_dropped)
         connect(self._dropped, signals.item_error)
         self._tell()
@@ -143,9 +146,7 @@ class Cut:
             outcome.body_bytes += len(response.body)
 
     def _scraped(self, response: Any) -> None:  # noqa: ANN401
-        outcome = self._outcome_of(response)
-        outcome.items += 1
-        outcome.start_items += response is None
+        self._outcome_of(response).add_item(start=response is None)
 
     def _dropped(self, response: Any) -> None:  # noqa: ANN401
         self._outcome_of(response).start_items += response is None
@@ -161,40 +162,49 @@ class Cut:
         """Whether there is anything for the next checkpoint."""
         return (
             not self._taken_up
+            or self.unfinished
             or self._frontier.changed
             or self._outcomes.changed
             or self._state.changed
         )
 
-    def commit(self) -> None:
-        """Make everything durable.
+    @property
+    def unfinished(self) -> bool:
+        """Whether the last commit held only a part, and the next one is due soon."""
+        return self._lines is not None
 
-        Raises :class:`~bloomdupe.errors.BloomDupeError`; the last checkpoint stands
-        then, and the crawl must not go on.
+    def commit(self) -> None:
+        """Make everything durable, or a part of it if it is too much at once.
+
+        The parts before the last count for nothing if there is a crash. Raises
+        :class:`~bloomdupe.errors.BloomDupeError`; the last checkpoint stands then,
+        and the crawl must not go on.
         """
-        if self._store is None:
-            for _ in self._take():
-                pass
-            self._frontier.checkpoint()
-            self._taken_up = True
-            self._tell()
-            return
-        self._ask()
-        lines = self._take()
+        if self._lines is None:
+            self._lines = self._take()
         if self._feeds is not None:
             self._feeds.sync()
-            while self._feeds.gather(lines):
-                # Too much for one transaction; none of it counts before the last.
-                self._store.commit(self._part())
-                self._feeds.append()
-                self._feeds.sync()
-        for _ in lines:
+            if self._feeds.gather(self._lines):
+                self._commit_part(self._feeds)
+                return
+        for _ in self._lines:
             pass  # counted, though there is no feed for it
-        self._frontier.checkpoint(self._whole(), self._limits.change())
+        self._lines = None
+        if self._store is None:
+            self._frontier.checkpoint()
+        else:
+            self._ask()
+            self._frontier.checkpoint(self._whole(), self._limits.change())
         self._taken_up = True
         if self._feeds is not None:
             self._feeds.append()
         self._tell()
+
+    def _commit_part(self, feeds: FeedExporter) -> None:
+        assert self._store is not None  # noqa: S101 - or no feed was taken up
+        record = {**self._record, "files": feeds.record()["files"]}
+        self._store.commit(self._change(record, {}))
+        feeds.append()
 
     def close(self, reason: str) -> None:
         """Write the last checkpoint, and why the run has ended.
@@ -208,6 +218,8 @@ class Cut:
             self.commit()
         else:
             self.commit()
+            while self.unfinished:
+                self.commit()
             self._feeds.sync()
             notes["run"] = reason
             self._frontier.checkpoint(self._whole())
@@ -246,11 +258,6 @@ class Cut:
         if self._feeds is not None:
             self._record |= self._feeds.record()
         return self._change(self._record, {STATE: self._state.pack()})
-
-    def _part(self) -> _Change:
-        assert self._feeds is not None  # noqa: S101 - it has more than fits
-        record = {**self._record, "files": self._feeds.record()["files"]}
-        return self._change(record, {})
 
     def _change(
         self, record: dict[str, Any], state: dict[str, bytes | None]

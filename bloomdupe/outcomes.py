@@ -52,6 +52,12 @@ class Outcome:
         """The lines before those in ``lines``."""
 
 
+    def add_item(self, *, start: bool) -> None:
+        """Count an item; whether it came from ``Spider.start()``."""
+        self.items += 1
+        self.start_items += start
+
+
 class Outcomes:
     """Of requests under way, and of those settled since the last checkpoint.
 

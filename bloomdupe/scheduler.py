@@ -52,6 +52,9 @@ __all__ = ["FrontierScheduler"]
 
 logger = logging.getLogger(__name__)
 
+REST = 0.01
+"""Seconds for the crawl between the parts of a checkpoint that is too much at once."""
+
 SHORTEST_ALARM = 0.001
 """Seconds; a slot that is ready sooner can wait that long."""
 
@@ -452,7 +455,8 @@ class FrontierScheduler(BaseScheduler):
 
     def _on_tick(self) -> None:
         self._checkpoint()
-        self._tick.set(self._job.settings.checkpoint_interval)
+        interval = self._job.settings.checkpoint_interval
+        self._tick.set(REST if self._cut.unfinished else interval)
 
     def _on_alarm(self) -> None:
         self._engine.wake()
