@@ -51,7 +51,6 @@ class Outcome:
         self.spilled: IO[bytes] | None = None
         """The lines before those in ``lines``."""
 
-
     def add_item(self, *, start: bool) -> None:
         """Count an item; whether it came from ``Spider.start()``."""
         self.items += 1
