@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from scrapy.dupefilters import BaseDupeFilter
-    from scrapy.settings import BaseSettings
     from twisted.internet.defer import Deferred
     from typing_extensions import Self
 
@@ -178,12 +177,15 @@ class FrontierScheduler(BaseScheduler):
         A *generation* is a crawl from its start requests until it is finished, in
         however many runs.
         """
+        kind = "DISK" if self._durable else "MEMORY"
+        queue = self._crawler.settings[f"SCHEDULER_{kind}_QUEUE"]
+        start_queue = self._crawler.settings[f"SCHEDULER_START_{kind}_QUEUE"]
+        # Without a queue of their own, start requests are like all others.
+        self._starts_apart = bool(start_queue)
         frontier = Frontier(
             seen,
-            fifo=_is_fifo(self._crawler.settings, "SCHEDULER", self._durable),
-            start_fifo=_is_fifo(
-                self._crawler.settings, "SCHEDULER_START", self._durable
-            ),
+            fifo=_is_fifo(queue),
+            start_fifo=_is_fifo(start_queue or queue),
             wait=self._engine.wait,
         )
         self._limits = SlotLimits(self._job.settings, frontier, self._stats)
@@ -358,7 +360,7 @@ class FrontierScheduler(BaseScheduler):
     ) -> bool:
         """Let a request wait; whether it will be stored, and should be marked."""
         slot = self._engine.slot_of(request)
-        start = bool(request.meta.get("is_start_request"))
+        start = self._starts_apart and bool(request.meta.get("is_start_request"))
         payload: bytes | None = b""
         if self._durable:
             payload = self._dump(request)
@@ -521,9 +523,6 @@ class FrontierScheduler(BaseScheduler):
         self._fail(MemoryError())
 
 
-def _is_fifo(settings: BaseSettings, prefix: str, durable: bool) -> bool:
-    """Whether Scrapy's settings ask for the oldest request first."""
-    name = settings[f"{prefix}_{'DISK' if durable else 'MEMORY'}_QUEUE"]
-    if not name:  # start requests like all others
-        return _is_fifo(settings, "SCHEDULER", durable)
+def _is_fifo(name: str) -> bool:
+    """Whether one of Scrapy's queue classes takes the oldest request first."""
     return "fifo" in load_object(name).__name__.lower() or "fifo" in str(name).lower()

@@ -68,15 +68,6 @@ class Everything(Follow):
         self.crawler.stats.inc_value("failed")
 
 
-class Order(Follow):
-    name = "order"
-
-    def parse(self, response):
-        if response.meta["depth"] == 0 and not response.url.endswith("second"):
-            for number, priority in ((1, 0), (2, 0), (3, 5), (4, -5), (5, 5)):
-                yield response.follow(f"/{number}", priority=priority)
-
-
 class Unstorable(Follow):
     # The callbacks of /a ... /f are not methods of the spider.
     name = "unstorable"
@@ -237,48 +228,6 @@ def test_a_crawl_is_complete_and_its_stats_are_true(
     assert stats["dupefilter/filtered"] == 12
     assert stats["finish_reason"] == "finished"
     assert total(stats, "bloomdupe/pending", "bloomdupe/unfinished") == [0, 0]
-
-
-@pytest.mark.parametrize(
-    ("settings", "order"),
-    [
-        ([], "53214"),
-        (
-            [
-                "SCHEDULER_MEMORY_QUEUE=scrapy.squeues.FifoMemoryQueue",
-                "SCHEDULER_DISK_QUEUE=scrapy.squeues.PickleFifoDiskQueue",
-            ],
-            "35124",
-        ),
-    ],
-    ids=["lifo", "fifo"],
-)
-@WHERE
-def test_the_order_is_scrapys(
-    site: Site, where: list[str], settings: list[str], order: str
-) -> None:
-    expected = ["/", *(f"/{name}" for name in order[:4])]
-    for options in ([*where], ["ADDONS={}", *where]):
-        stats = site.crawl("Order", ONE, *options, *settings)
-        assert stats["finish_reason"] == "finished"
-        taken = site.take()
-        assert taken[:5] == expected
-        assert taken[5] == f"/{order[4]}"
-        where = [f"{setting}2" for setting in where]
-
-
-@WHERE
-def test_start_requests_go_in_their_order_after_others(
-    site: Site, where: list[str]
-) -> None:
-    starts = ("/a", "/b", "/c")
-    results = []
-    for options in ([*where], ["ADDONS={}", *where]):
-        site.crawl("Order", ONE, *options, starts=starts)
-        results.append(site.take())
-        where = [f"{setting}2" for setting in where]
-    ours, scrapys = results
-    assert ours == scrapys
 
 
 @WHERE

@@ -1,0 +1,84 @@
+"""What a scheduler's user can see: of ours, and of Scrapy's own, which is the judge.
+
+Restates what Scrapy's tests of its scheduler and its priority queues check. What has
+tests of its own: start requests on resume, redirects and retries (test_scheduler.py,
+tests/crash), delays and busy slots (test_frontier.py, tests/benchmarks).
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from contract_child import SCENARIOS
+from scrapy import Spider
+from scrapy.core.scheduler import BaseScheduler
+from scrapy.utils.test import get_crawler
+
+from bloomdupe import FrontierScheduler
+
+CHILD = Path(__file__).parent / "contract_child.py"
+SAME = [name for name in SCENARIOS if name != "unstorable"]
+WHERE = pytest.mark.parametrize("where", ["memory", "job", "resumed"])
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """Map ``scenario/where/which`` to what was seen."""
+    command = [sys.executable, str(CHILD), str(tmp_path_factory.mktemp("jobs"))]
+    found: dict[str, dict[str, Any]] = json.loads(subprocess.check_output(command))
+    return found
+
+
+@WHERE
+@pytest.mark.parametrize("scenario", SAME)
+def test_it_is_as_scrapys(
+    results: dict[str, dict[str, Any]], scenario: str, where: str
+) -> None:
+    ours = results[f"{scenario}/{where}/bloomdupe"]
+    assert ours == results[f"{scenario}/{where}/scrapy"]
+    steps, _ = SCENARIOS[scenario]
+    assert ours["empty"] == [0, False]
+    assert ours["full"] == [sum(ours["accepted"]), bool(steps)]
+    assert len(ours["order"]) == sum(ours["accepted"])
+    if where == "resumed":
+        assert ours["left"] == len(ours["order"])
+        assert ours["stats of Contract"]["finish_reason"] == "stopped"
+
+
+@pytest.mark.parametrize("where", ["memory", "job"])
+def test_what_cannot_be_stored_is_done_and_counted_as_by_scrapys(
+    results: dict[str, dict[str, Any]], where: str
+) -> None:
+    ours, scrapys = (
+        results[f"unstorable/{where}/{which}"] for which in ("bloomdupe", "scrapy")
+    )
+    # Scrapy takes what is in memory before what is on disk; we keep the order.
+    assert ours.pop("order") == ["4", "3", "2", "1"]
+    assert sorted(scrapys.pop("order")) == ["1", "2", "3", "4"]
+    assert ours == scrapys
+    stats = ours["stats of Contract"]
+    assert stats.get("scheduler/unserializable", 0) == 2 * (where == "job")
+
+
+def test_what_could_not_be_stored_is_found_again(
+    results: dict[str, dict[str, Any]],
+) -> None:
+    """Where Scrapy loses it: the request that yielded it is owed, too."""
+    assert results["unstorable/resumed/scrapy"]["left"] == 2
+    ours = results["unstorable/resumed/bloomdupe"]
+    assert ours["left"] == 3
+    assert ours["accepted"] == [False, True, False, True], "by its parent, once more"
+
+
+def test_it_is_a_scheduler() -> None:
+    crawler = get_crawler(Spider)
+    crawler.spider = Spider("name")
+    scheduler = FrontierScheduler.from_crawler(crawler)
+    assert isinstance(scheduler, BaseScheduler)
+    assert (len(scheduler), scheduler.has_pending_requests()) == (0, False)
+    assert scheduler.close("never opened") is None
