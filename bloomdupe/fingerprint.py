@@ -27,7 +27,7 @@ __all__ = ["fingerprint_function", "is_scrapys_own"]
 # versions of w3lib differ: upper case, escapes or a user in the host, ports with a
 # leading zero, ";", escapes of what needs none, lower-case escapes, and
 # fields of a query without "=".
-_HOST = r"https?://[a-z0-9_.-]+(?::[1-9][0-9]{0,3})?"
+_HOST = r"https?://[a-z0-9_.-]+(?::(?:[1-5][0-9]{4}|6[0-4][0-9]{3}|[1-9][0-9]{0,3}))?"
 _PATH = r"[A-Za-z0-9._~!$&'()*+,=:@/-]*"
 _PATH_ESCAPE = r"%(?:2[02F]|[89A-F][0-9A-F])"
 _NAME = r"[A-Za-z0-9._~-]+"

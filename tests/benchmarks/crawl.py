@@ -1,0 +1,207 @@
+"""What a whole crawl costs beside stock Scrapy's: user CPU, in the same run.
+
+    python tests/benchmarks/crawl.py [--links N] [--pages N] [--rounds N]
+    python tests/benchmarks/crawl.py --site NAME --sites DIR --tool PATH/TO/site
+
+Crawls a site on loopback whose pages have 50 links each (or ``--links``), or a real
+one (see ../shared/sites). In each round all variants crawl it, in turn; figures are
+medians over the rounds of the user CPU of the crawling process, start included, and of
+its ratio to stock Scrapy without JOBDIR in the same round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import scrapy
+from machine import describe
+from report import Report
+from scrapy import squeues
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+HERE = Path(__file__).parent
+PORT = 8765
+
+
+class Variant(NamedTuple):
+    name: str
+    spider: str = "follow"
+    settings: Mapping[str, Any] = MappingProxyType({})
+    job: bool = False
+    goals: Mapping[str, float] = MappingProxyType({})
+    """The most that it may cost, by what is crawled."""
+
+
+ADDON = {"ADDONS": {"bloomdupe.Addon": 500}}
+SQLITE = {
+    "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleLifoSQLiteQueue",
+    "SCHEDULER_START_DISK_QUEUE": "scrapy.squeues.PickleFifoSQLiteQueue",
+}
+SET = {"SPIDER_MIDDLEWARES": {"crawl_child.SetInMiddleware": 10_000}}
+VARIANTS = [
+    Variant("stock"),
+    Variant("stock, JOBDIR", job=True),
+    Variant("stock, JOBDIR, SQLite queues", settings=SQLITE, job=True),
+    Variant("bloomdupe", settings=ADDON),
+    Variant(
+        "bloomdupe, JOBDIR",
+        settings=ADDON,
+        job=True,
+        goals={"4": 1.05, "50": 0.60, "fpdocs": 1.0, "python3": 1.0},
+    ),
+    Variant(
+        "bloomdupe, JOBDIR, new_links", "helped", ADDON, job=True, goals={"50": 0.51}
+    ),
+    Variant("limit: stock, a set in a middleware", settings=SET),
+    Variant("limit: stock, a set in the spider", "set_in_spider"),
+]
+
+
+def crawl(url: str, variant: Variant) -> dict[str, Any]:
+    """Crawl once, in a fresh process; return what it says."""
+    with tempfile.TemporaryDirectory() as folder:
+        settings = {**variant.settings, **({"JOBDIR": folder} if variant.job else {})}
+        done = subprocess.run(
+            [
+                sys.executable,
+                HERE / "crawl_child.py",
+                variant.spider,
+                url,
+                json.dumps(settings),
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+    result: dict[str, Any] = json.loads(done.stdout)
+    assert result["reason"] == "finished", result
+    return result
+
+
+@contextmanager
+def graph(pages: int, links: int) -> Iterator[str]:
+    command = [sys.executable, HERE / "graph_server.py", str(pages), str(links)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            port = server.stdout.readline().strip()
+            yield f"http://127.0.0.1:{port}/articles/page/0"
+        finally:
+            server.terminate()
+
+
+@contextmanager
+def real(tool: Path, name: str, folder: Path) -> Iterator[str]:
+    """Serve a real site with nginx until it is not needed any more."""
+    subprocess.run([tool, "get", name, folder], check=True, stdout=subprocess.DEVNULL)
+    command = [tool, "serve", name, folder, str(PORT)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            url = server.stdout.readline().split()[0]
+            for _ in range(100):
+                try:
+                    urllib.request.urlopen(url).close()  # noqa: S310 - our own
+                    break
+                except urllib.error.URLError:
+                    time.sleep(0.1)
+            yield url
+        finally:
+            server.terminate()
+
+
+def variants() -> list[Variant]:
+    has_sqlite = hasattr(squeues, "PickleLifoSQLiteQueue")  # Scrapy 2.19
+    return [v for v in VARIANTS if has_sqlite or v.settings is not SQLITE]
+
+
+def measure(url: str, rounds: int) -> dict[str, list[dict[str, Any]]]:
+    results: dict[str, list[dict[str, Any]]] = {v.name: [] for v in variants()}
+    for _ in range(rounds):
+        for variant in variants():
+            results[variant.name].append(crawl(url, variant))
+    return results
+
+
+def rows(
+    report: Report, what: str, results: dict[str, list[dict[str, Any]]]
+) -> Iterator[list[str]]:
+    for variant in variants():
+        found = results[variant.name]
+        ratios = [
+            mine["user"] / stock["user"]
+            for mine, stock in zip(found, results["stock"], strict=True)
+        ]
+        ratio = statistics.median(ratios)
+        goal = variant.goals.get(what)
+        longest = max(one["longest"] or 0 for one in found)
+        yield [
+            variant.name,
+            f"{statistics.median(one['user'] for one in found):.2f} s",
+            f"{statistics.median(one['all'] for one in found):.2f} s",
+            f"{ratio:.3f}" if goal is None else report.bound(what, ratio, goal, ".3f"),
+            f"{min(ratios):.3f}-{max(ratios):.3f}",
+            f"{found[0]['pages']:,}",
+            f"{found[0]['filtered']:,}",
+            f"{longest * 1e3:.0f} ms" if longest else "-",
+        ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--links", type=int, default=50, metavar="N")
+    parser.add_argument("--pages", type=int, default=2000, metavar="N")
+    parser.add_argument("--rounds", type=int, default=5, metavar="N")
+    parser.add_argument("--site", metavar="NAME", help="crawl a real site")
+    parser.add_argument("--sites", type=Path, default=Path("sites"), metavar="DIR")
+    parser.add_argument(
+        "--tool", type=Path, metavar="PATH", help="../shared/sites/site"
+    )
+    options = parser.parse_args()
+    report = Report({**describe(), "Scrapy": scrapy.__version__})
+    if options.site:
+        what, title = options.site, f"A crawl of {options.site}"
+        place = real(options.tool.resolve(), options.site, options.sites.resolve())
+    else:
+        what = str(options.links)
+        title = f"A crawl of {options.pages:,} pages with {options.links} links each"
+        place = graph(options.pages, options.links)
+    with place as url:
+        results = measure(url, options.rounds)
+    report.table(
+        title,
+        f"User CPU of the process, medians of {options.rounds} rounds in which all take"
+        " turns; of stock: median of the ratios, and their range.",
+        [
+            "",
+            "user CPU",
+            "user and system",
+            "of stock",
+            "range",
+            "pages",
+            "filtered",
+            "longest checkpoint",
+        ],
+        list(rows(report, what, results)),
+    )
+    return report.finish(None)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
