@@ -2,9 +2,10 @@
 
 Scrapy hashes a JSON text with the *canonical* URL in it (w3lib's
 ``canonicalize_url``: query sorted, escapes normalised, and so on), which takes 20 to
-30 µs. Of most URLs a regular expression can tell that they are canonical already; then
-only the hash is left to do. All others, and requests with a body or with another method
-than GET, take Scrapy's way. The bytes are the same in every case.
+30 µs. Of most URLs a regular expression can tell that they are canonical but for the
+order of the query; then little more than the hash is left to do. All others, and
+requests with a body or with another method than GET, take Scrapy's way. The bytes are
+the same in every case.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["fingerprint_function", "is_scrapys_own"]
 
-# What canonicalize_url() leaves as it is. Left out, because it is changed or because
-# versions of w3lib differ: upper case, escapes or a user in the host, ports with a
-# leading zero, ";", escapes of what needs none, lower-case escapes, and
+# What canonicalize_url() leaves as it is, but for the order of fields. Left out, as it
+# is changed or as versions of w3lib differ: upper case, escapes or a user in the host,
+# ports with a leading zero, ";", escapes of what needs none, lower-case escapes, and
 # fields of a query without "=".
 _HOST = r"https?://[a-z0-9_.-]+(?::(?:[1-5][0-9]{4}|6[0-4][0-9]{3}|[1-9][0-9]{0,3}))?"
 _PATH = r"[A-Za-z0-9._~!$&'()*+,=:@/-]*"
@@ -81,19 +82,17 @@ def _fast(scrapys: Callable[[Request], bytes]) -> Callable[[Request], bytes]:
 
 
 def _hash(url: str) -> bytes | None:
-    """Return the fingerprint of a GET request; None if the URL may not be canonical.
-
-    "May not" includes dot segments, and queries whose fields are not in order.
-    """
+    """Return the fingerprint of a GET request; None if the URL needs Scrapy's way."""
     found = _canonical(url)
-    if found is None or "/." in url:
+    if found is None or "/." in url:  # it may have dot segments
         return None
     text, path, fields = found.groups()
     if path is None:
         text += "/"
     elif fields is not None:
-        # Sorted by name, then value: "=" must come before what a name can go on with.
+        # By name, then value: "=" must come before what a name can go on with.
         given = fields.replace("=", "\0").split("&")
-        if given != sorted(given):
-            return None
+        ordered = sorted(given)
+        if given != ordered:
+            text = text[: -len(fields)] + "&".join(ordered).replace("\0", "=")
     return sha1(_TEXT % text.encode()).digest()  # noqa: S324 - as Scrapy does

@@ -64,8 +64,8 @@ class SetInMiddleware:
 
     async def process_spider_output(
         self,
-        response: Response,
-        result: AsyncIterator[Any],  # noqa: ARG002
+        response: Response,  # noqa: ARG002
+        result: AsyncIterator[Any],
     ) -> AsyncIterator[Any]:
         async for output in result:
             if isinstance(output, Request):

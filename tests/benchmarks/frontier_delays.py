@@ -12,7 +12,7 @@ import json
 import subprocess
 import sys
 
-from frontier_crawl import ADDONS, SERVER
+from crawl import ADDON, graph
 
 CRAWL = """
 import json, sys
@@ -54,15 +54,11 @@ def main() -> None:
         metavar="CONCURRENT_REQUESTS",
     )
     concurrencies = parser.parse_args().concurrency
-    server = subprocess.Popen(
-        [sys.executable, "-c", SERVER, "1000"], stdout=subprocess.PIPE, text=True
-    )
-    assert server.stdout is not None
-    base = f"http://127.0.0.1:{server.stdout.readline().strip()}/"
     print("1,000 pages on 200 slots, 5 each, a second apart on average: seconds")
-    try:
+    with graph(1000, 4) as start:
+        base = start.removesuffix("0")
         for concurrency in concurrencies:
-            for name, settings in (("Scrapy's", {}), ("bloomdupe", ADDONS)):
+            for name, settings in (("Scrapy's", {}), ("bloomdupe", ADDON)):
                 options = {**settings, "CONCURRENT_REQUESTS": concurrency}
                 done = subprocess.run(
                     [sys.executable, "-c", CRAWL, base, json.dumps(options)],
@@ -71,9 +67,6 @@ def main() -> None:
                     check=True,
                 )
                 print(f"{concurrency:>4} at once  {name:10} {done.stdout.strip()[:6]}")
-    finally:
-        server.terminate()
-        server.wait()
 
 
 if __name__ == "__main__":
