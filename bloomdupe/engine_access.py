@@ -9,6 +9,7 @@ Scrapy 2.13 to 2.19.
 
 from __future__ import annotations
 
+import inspect
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,9 @@ class EngineAccess:
         )
         self.start_request: Request | None = None
         """What Spider.start() yielded last."""
+        self.parent: Request | None = None
+        """Whose callback or errback has yielded the request that is being scheduled;
+        None if nobody's, or nobody knows."""
         self._start_items = 0
         self._held: dict[str, float] = {}
 
@@ -108,12 +112,33 @@ class EngineAccess:
         scraper = self._engine.scraper
         enqueue = scraper.enqueue_scrape
 
-        def watched(result: Any, request: Request) -> Any:  # noqa: ANN401
+        def watched(result: Any, *others: Any) -> Any:  # noqa: ANN401
             if isinstance(result, Failure) and result.value is not None:
                 tell(result.value)
-            return enqueue(result, request)
+            return enqueue(result, *others)
 
         scraper.enqueue_scrape = watched
+
+    def watch_outputs(self) -> None:
+        """Keep ``parent`` true, where Scrapy is as we know it."""
+        scraper = self._engine.scraper
+        name = "_process_spidermw_output_async"
+        if not hasattr(scraper, name):  # before Scrapy 2.14
+            name = "_process_spidermw_output"
+        process = getattr(scraper, name, None)
+        if not inspect.iscoroutinefunction(process):
+            return
+
+        async def watched(output: Any, response: Any) -> None:  # noqa: ANN401
+            # A request is scheduled at once; an item takes its time.
+            if isinstance(output, Request):
+                self.parent = getattr(response, "request", None)
+            try:
+                await process(output, response)
+            finally:
+                self.parent = None
+
+        setattr(scraper, name, watched)
 
     @property
     def in_progress(self) -> Set[Request]:

@@ -25,10 +25,10 @@ class Leases:
     Not by a mark in ``meta``: that is copied into retries and redirects. ``settled``
     is told of each entry that is settled.
 
-    A request that cannot be stored *keeps its parents*: the requests that were in
-    progress when it was scheduled, one of which has yielded it, are not settled
-    before it is, and so on with its own children. After a crash they are fetched
-    again, and yield it again.
+    A request that cannot be stored *keeps its parent*: the request that has yielded
+    it is not settled before it is, and so on with its own children. After a crash
+    the parent is fetched again, and yields it again. If nobody knows which one it is
+    (a middleware, say, has scheduled the request), all that were in progress are kept.
     """
 
     def __init__(
@@ -81,12 +81,17 @@ class Leases:
 
     def keep_parents(self, entry: Entry, key: Key | None) -> None:
         """Let an entry that cannot be stored keep those that may have yielded it."""
+        known = self.entry_of(self._engine.parent)
         in_progress = self._engine.in_progress
-        parents = [
-            parent
-            for request, parent in self._leased.values()
-            if request in in_progress
-        ]
+        parents = (
+            [known]
+            if known is not None
+            else [
+                parent
+                for request, parent in self._leased.values()
+                if request in in_progress
+            ]
+        )
         for parent in parents:
             self._kept[parent] = self._kept.get(parent, 0) + 1
         self._keeping[entry] = (key, parents)

@@ -143,6 +143,7 @@ class FrontierScheduler(BaseScheduler):
         if type(self.df) is BloomDupeFilter:
             attach_link_filter(self._crawler, self._would_drop, self.df)
         self._engine.watch_failures(self._on_failed_download)
+        self._engine.watch_outputs()
         self._memory_watch.begin()
         self._checkpoint()
         self._tick.set(settings.checkpoint_interval)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +12,14 @@ from small_site import JOB, PAGES, Site
 
 from bloomdupe import BloomFilter
 from bloomdupe.frontier import Frontier
+from bloomdupe.serializer import url_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 SPIDERS = """
+import asyncio, functools, os, signal, time
 import scrapy
 from scrapy import Request
 from scrapy.exceptions import CloseSpider
@@ -78,6 +81,33 @@ class Unstorable(Follow):
                 yield response.follow(href, callback=lambda r: self.parse(r))
             else:
                 yield response.follow(href)
+
+
+class OneParent(Follow):
+    # /a and /b are in progress when /a yields what cannot be stored.
+    name = "one_parent"
+    yielded = False
+
+    async def parse(self, response):
+        if response.url.endswith("/a"):
+            while len(self.crawler.engine._slot.inprogress) < 2:
+                await asyncio.sleep(0.01)
+            callback = functools.partial(self.parse_more)
+            yield response.follow("/c", callback=callback)
+            self.yielded = True
+        while not self.yielded:
+            await asyncio.sleep(0.01)
+
+    async def parse_more(self, response):
+        engine, stats = self.crawler.engine, self.crawler.stats
+        while len(engine._slot.inprogress) > 1:
+            await asyncio.sleep(0.01)
+        due = stats.get_value("bloomdupe/checkpoints") + 2
+        while self.settings["KILL"]:
+            await asyncio.sleep(0.01)
+            engine._slot.scheduler.df._opened.notes["time"] = time.time()  # a change
+            if stats.get_value("bloomdupe/checkpoints") >= due:
+                os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Leaves(Follow):
@@ -323,6 +353,22 @@ def test_a_request_that_cannot_be_stored_keeps_its_parent(site: Site) -> None:
     assert stats["scheduler/unserializable"] >= 1
     assert "Unable to serialize request" in stats["log"]
     assert stats["bloomdupe/unfinished"] == 0
+
+
+def test_only_the_parent_of_what_cannot_be_stored_is_kept(site: Site) -> None:
+    options = [JOB, "BLOOMDUPE_CHECKPOINT_INTERVAL=0.05"]
+    starts = ("/a", "/b")
+    process = site.start("OneParent", *options, "KILL=1", starts=starts)
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    assert sorted(site.take()) == ["/a", "/b", "/c"]
+    with BloomFilter.open(site.folder / "job/bloomdupe") as seen:
+        owed = Frontier(seen)
+        assert owed.pending == 1
+        entry = owed.lease()
+        assert entry is not None
+        assert entry.payload is not None
+        assert url_of(entry.payload) == site.base + "/a"
 
 
 def test_a_filter_that_is_full_when_requests_are_settled_stops_the_crawl(
