@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
 from pathlib import Path
@@ -19,13 +20,21 @@ from hypothesis.stateful import (
 )
 
 from bloomdupe import BloomFilter, frontier, line, storage
+from bloomdupe.errors import StoreError
 from bloomdupe.frontier import Frontier
 
 if TYPE_CHECKING:
     from bloomdupe.line import Entry
 
+MEMORY = Path("/dev/shm")  # noqa: S108 - a directory of our own in it
+"""Where syncing takes no time; there is no power cut here."""
+
 SLOTS = st.sampled_from("abcde")
 PRIORITIES = st.integers(-2, 2) | st.sampled_from([-(10**9), -57, 56, 10**30])
+
+
+def no_room(store: storage.Store) -> None:
+    raise StoreError(f"{store.path}: there is no room")
 
 
 class FrontierMachine(RuleBasedStateMachine):
@@ -36,10 +45,11 @@ class FrontierMachine(RuleBasedStateMachine):
     """
 
     durable = True
+    memory = MEMORY if MEMORY.exists() else None
 
     def __init__(self) -> None:
         super().__init__()
-        self.directory = Path(tempfile.mkdtemp())
+        self.directory = Path(tempfile.mkdtemp(dir=self.memory))
         self.path = self.directory / "store"
         self.number = 0
         # Of each request that is pending: (slot, what it is sorted by).
@@ -118,6 +128,26 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.durable)
     @rule()
+    def fill_the_map(self) -> None:
+        """The next checkpoint must make it larger."""
+        store = self.owed.store
+        assert store is not None
+        store._end_reader()  # as every commit does
+        # As small as it can be: LMDB does not cut off what is in use.
+        store._env.set_mapsize(4096)
+
+    @precondition(lambda self: self.durable)
+    @rule()
+    def checkpoint_without_room(self) -> None:
+        """It fails, or needs no room; everything is there for the next one."""
+        self.fill_the_map()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(storage.Store, "_grow_map", no_room)
+            with contextlib.suppress(StoreError):
+                self.checkpoint()
+
+    @precondition(lambda self: self.durable)
+    @rule()
     def crash(self) -> None:
         self.filter.close()  # writes nothing: the frontier makes the checkpoints
         self.open()
@@ -147,13 +177,19 @@ class MemoryMachine(FrontierMachine):
     durable = False
 
 
+LIMITS = (
+    (line, "MIN_BATCH", 1),
+    (line, "MAX_BATCH", 3),
+    (frontier, "MAX_LOADED", 2),
+    (frontier, "MAX_HEAD", 1),
+    (storage, "MAP_BYTES", 1 << 17),
+)
+
+
 @pytest.fixture(autouse=True)
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line, "MIN_BATCH", 1)
-    monkeypatch.setattr(line, "MAX_BATCH", 3)
-    monkeypatch.setattr(frontier, "MAX_LOADED", 2)
-    monkeypatch.setattr(frontier, "MAX_HEAD", 1)
-    monkeypatch.setattr(storage, "MAP_BYTES", 1 << 17)
+    for module, name, value in LIMITS:
+        monkeypatch.setattr(module, name, value)
 
 
 OPTIONS = settings(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from crawl_kills import CrawlKills
 from full_disk import FullDisk
 from hostile_sites import HostileSites
 from io_errors import IOErrors
 from kills import Kills
 from map_full import MapFull
+from models import Models
 from owners import Owners
 from power_cuts import CreationCuts, PowerCuts
 from real_power_cuts import RealPowerCuts
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 EVERY_FAULT: tuple[Fault, ...] = (
     Kills(),
     SystemCalls(),
+    CrawlKills(),
     PowerCuts(),
     RealPowerCuts(),
     CreationCuts(),
@@ -27,5 +30,6 @@ EVERY_FAULT: tuple[Fault, ...] = (
     FullDisk(),
     MapFull(),
     Owners(),
+    Models(),
     HostileSites(),
 )

@@ -1,0 +1,81 @@
+"""F13: the frontier against a model, with crashes and full maps among the rules."""
+
+from __future__ import annotations
+
+import traceback
+from typing import TYPE_CHECKING
+
+import hypothesis
+import test_frontier_model as model
+from hypothesis.stateful import run_state_machine_as_test
+from trial import OK, Fault, Outcome, silently_wrong
+
+from bloomdupe import storage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EXAMPLES = 50
+"""A case; each of 50 steps."""
+
+
+class Models(Fault):
+    """Random work on a frontier, compared with the same on a few dictionaries."""
+
+    number = "F13"
+    name = "model against store: crash, reopen, map full"
+    trials = 1000
+
+    def quick(self, folder: Path, seed: int) -> list[Outcome]:
+        return _examples(folder, seed, 5)
+
+    def run(self, folder: Path, seed: int) -> list[Outcome]:
+        return _examples(folder, seed, EXAMPLES)
+
+    def control(self, folder: Path, seed: int) -> list[Outcome]:
+        """Commits that write nothing."""
+        commit = storage.Store.commit
+
+        def lies(_: storage.Store, *changes: storage.Change) -> None:
+            for change in changes:
+                change.done()
+
+        storage.Store.commit = lies
+        try:
+            return _examples(folder, seed, EXAMPLES, (hypothesis.Phase.generate,))
+        finally:
+            storage.Store.commit = commit
+
+
+def _examples(
+    folder: Path,
+    seed: int,
+    count: int,
+    phases: tuple[hypothesis.Phase, ...] = tuple(hypothesis.Phase),
+) -> list[Outcome]:
+    class Machine(model.FrontierMachine):
+        """A class of its own, for the seed is kept in it."""
+
+        memory = folder
+
+    hypothesis.seed(seed)(Machine)
+    before = [(module, name, getattr(module, name)) for module, name, _ in model.LIMITS]
+    for module, name, value in model.LIMITS:
+        setattr(module, name, value)
+    try:
+        run_state_machine_as_test(
+            Machine,
+            settings=hypothesis.settings(
+                model.OPTIONS,
+                max_examples=count,
+                phases=phases,
+                database=None,
+                print_blob=False,
+            ),
+        )
+    except Exception:  # noqa: BLE001 - whatever the machine or the frontier raises
+        return [silently_wrong(traceback.format_exc()[-2000:])]
+    finally:
+        for module, name, value in before:
+            setattr(module, name, value)
+    return [OK] * count
