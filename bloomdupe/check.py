@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.datafile import DataFile
+import lmdb.verify
+
+from bloomdupe import place
+from bloomdupe.datafile import DataFile, NotLmdbError
+from bloomdupe.errors import StoreLockedError
 from bloomdupe.format import (
     DATABASES,
     LEDGER,
@@ -19,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-__all__ = ["Report", "check"]
+__all__ = ["Report", "check", "verify"]
 
 MAX_PROBLEMS = 100
 
@@ -86,6 +91,50 @@ def check(data: Path, progress: Callable[[int], None] | None = None) -> Report:
     elif report.records.get("store", {}).get("ledger"):
         wrong.append("the ledger is missing")
     return report
+
+
+def verify(
+    path: Path, progress: Callable[[int], None] | None = None
+) -> tuple[dict[str, int], list[str]]:
+    """Read all of a store and change nothing; nobody may use it meanwhile.
+
+    Returns the number of records of each database, and what is wrong. py-lmdb's
+    own verifier is asked, too, which knows LMDB better and takes longer.
+    """
+    data = path / place.DATA
+    place.identify(path)
+    if place.in_use(path):
+        raise StoreLockedError(
+            f"{path} is in use, so it changes: stop its owner, or verify a backup of it"
+        )
+    try:
+        report = check(data, progress)
+    except NotLmdbError as error:
+        return {}, [f"{data} is not an LMDB file of version 0.9: {error}"]
+    problems = report.problems
+    try:
+        problems += [f"LMDB's verifier: {line}" for line in _by_lmdb(data)]
+    except (lmdb.verify.VerifyError, struct.error, RecursionError) as error:
+        problems.append(f"LMDB's verifier: {error}")
+    header = report.records.get("store")
+    marker = place.read_marker(path)
+    if marker is not None and header is not None and marker != header:
+        problems.append(f"{place.MARKER} belongs to another {place.DATA}")
+    _, closed = place.read_mark(path)
+    if report.transaction < closed:
+        problems.append(
+            f"{place.DATA} is of transaction {report.transaction:,}, but had"
+            f" {closed:,} when it was closed"
+        )
+    totals = {
+        name.decode(errors="replace"): n for name, (n, _) in report.totals.items()
+    }
+    return totals, problems
+
+
+def _by_lmdb(data: Path) -> list[str]:
+    problems: list[str] = lmdb.verify.verify(data)  # type: ignore[no-untyped-call]
+    return problems
 
 
 def _compare(report: Report, sealed: dict[str, Any]) -> None:

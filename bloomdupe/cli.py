@@ -7,17 +7,22 @@ import json
 import math
 import re
 import sys
+from dataclasses import asdict
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe import __version__, sizing
 from bloomdupe.bloom import BloomFilter
+from bloomdupe.check import verify
 from bloomdupe.errors import BloomDupeError, SettingError
 from bloomdupe.info import wilson_interval
 from bloomdupe.parameters import DEFAULT_FPP
+from bloomdupe.repair import repair
+from bloomdupe.restore import restore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 __all__ = ["add_verbs", "build_parser", "main", "run"]
 
@@ -128,16 +133,46 @@ def add_verbs(parser: argparse.ArgumentParser, jobdir: str | None = None) -> Non
             " crawl may be running."
         ),
     )
-    for verb in (info, compact, backup):
+    verify = verbs.add_parser(
+        "verify",
+        help="check a store and change nothing",
+        description=(
+            "Read all of a store and say what is wrong. Nothing is changed. No crawl"
+            " may be running. Exit code 1 if anything is wrong."
+        ),
+    )
+    repair = verbs.add_parser(
+        "repair",
+        help="save what can be read in a damaged store",
+        description=(
+            "Make a new store of everything that can be read in a damaged one, and say"
+            " what could not be saved. The damaged one stays as it is; `bloomdupe"
+            " restore NEW STORE --replace` puts the new one in its place."
+        ),
+    )
+    restore = verbs.add_parser(
+        "restore",
+        help="put a backup in the place of a store",
+        description=(
+            "Check a backup and put a copy of it in the place of a store. A store that"
+            " is there is moved aside, if told so, and never deleted."
+        ),
+    )
+    restore.add_argument("backup", help="what `bloomdupe backup` has made")
+    restore.add_argument(
+        "--replace", action="store_true", help="move the store that is there aside"
+    )
+    for verb in (info, compact, backup, verify, repair, restore):
         verb.add_argument(
             "store",
-            nargs="?" if jobdir and verb is not backup else None,
+            nargs="?" if jobdir and verb not in (backup, repair) else None,
             default=jobdir,
             help="a JOBDIR, or the directory of a store"
             + (f" (default: {jobdir})" if jobdir and verb is not backup else ""),
         )
+    repair.add_argument("new", help="directory to create")
     backup.add_argument("target", help="directory to create")
-    for verb in (size, info, compact, backup):
+    for verb in (size, info, compact, backup, verify, repair, restore):
         verb.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -148,16 +183,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Carry out parsed options."""
-    verbs = {"size": _size, "info": _info, "compact": _compact, "backup": _backup}
+    verbs: dict[str, Callable[[argparse.Namespace], int | None]] = {
+        "size": _size,
+        "info": _info,
+        "compact": _compact,
+        "backup": _backup,
+        "verify": _verify,
+        "repair": _repair,
+        "restore": _restore,
+    }
     try:
-        verbs[options.verb](options)
+        return verbs[options.verb](options) or 0
     except SettingError as error:
         print(f"bloomdupe {options.verb}: {error}", file=sys.stderr)
         return 2
     except BloomDupeError as error:
         print(f"bloomdupe {options.verb}: {error}", file=sys.stderr)
         return 1
-    return 0
 
 
 # size
@@ -313,6 +355,83 @@ def _backup(options: argparse.Namespace) -> None:
         )
     else:
         print(f"{options.target}: {keys:,} URLs")
+
+
+def _verify(options: argparse.Namespace) -> int:
+    store = _store_directory(options.store)
+    records, problems = verify(store, _Progress(store).read)
+    if options.json:
+        report = {"store": str(store), "records": records, "problems": problems}
+        print(json.dumps(report, indent=2))
+        return int(bool(problems))
+    rows = [("store", str(store))]
+    rows += [(f"  {name}", f"{count:,} records") for name, count in records.items()]
+    _print_rows(rows)
+    for problem in problems:
+        print(problem)
+    if problems:
+        print(
+            f"Damaged. `bloomdupe restore BACKUP {store} --replace` puts a backup in"
+            f" its place; `bloomdupe repair {store} NEW` saves what can be read."
+        )
+    else:
+        print("Everything is as it was written.")
+    return int(bool(problems))
+
+
+def _repair(options: argparse.Namespace) -> None:
+    store = _store_directory(options.store)
+    new = Path(options.new)
+    repaired = repair(store, new, _Progress(store, times=2).read)
+    if options.json:
+        print(json.dumps(asdict(repaired), indent=2))
+        return
+    for problem in repaired.damaged:
+        print(f"damaged: {problem}")
+    for loss in repaired.lost:
+        print(f"lost: {loss}")
+    if not repaired.lost:
+        print("Nothing is lost.")
+    saved = [f"{count:,} {name}" for name, count in repaired.saved.items() if count]
+    print(f"{new}: {', '.join(saved) or 'nothing'}")
+    print(
+        f"`bloomdupe restore {new} {store} --replace` puts it in the old one's place."
+    )
+
+
+def _restore(options: argparse.Namespace) -> None:
+    backup = _store_directory(options.backup)
+    target = Path(options.store)
+    if target.is_dir() and (
+        (target / "bloomdupe").is_dir() or not (target / "data.mdb").exists()
+    ):
+        target /= "bloomdupe"  # of a JOBDIR
+    aside = restore(backup, target, replace=options.replace)
+    if options.json:
+        moved = None if aside is None else str(aside)
+        print(json.dumps({"store": str(target), "moved_aside": moved}))
+        return
+    print(f"{target}: restored from {backup}")
+    if aside is not None:
+        print(f"What was there is now {aside}")
+
+
+class _Progress:
+    """Says on standard error how far a long verb has come."""
+
+    def __init__(self, store: Path, times: int = 1) -> None:
+        data = store / "data.mdb"
+        self._all = max(1, times * (data.stat().st_size if data.exists() else 0))
+        self._due = monotonic() + 1
+        self._read = 0
+
+    def read(self, size: int) -> None:
+        """Take note of bytes read."""
+        self._read += size
+        if monotonic() >= self._due:
+            self._due += 1
+            share = min(1, self._read / self._all)
+            print(f"{share:.0%} of {self._all / 1e6:,.0f} MB", file=sys.stderr)
 
 
 def _print_rows(rows: Iterable[tuple[str, str]]) -> None:

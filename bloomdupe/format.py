@@ -95,11 +95,13 @@ __all__ = [
     "StoredRequest",
     "StoredSlot",
     "blob_sum",
+    "database_of",
     "describe",
     "page_value",
     "read_record",
     "request_key",
     "request_record",
+    "slot_of",
     "total_of",
 ]
 
@@ -242,6 +244,39 @@ def total_of(
     return total, wrong
 
 
+def database_of(key: bytes, value: bytes) -> bytes | None:
+    """Tell where a record belongs that is found outside of its tree; None: nowhere.
+
+    No two databases have keys and values of the same form, and for what has a sum,
+    that must be right.
+    """
+    size = len(key)
+    if not value:
+        return b"exact" if size == DIGEST_BYTES else None
+    if total_of(b"", [key], [value])[1]:
+        return None
+    if size == _PAGE_KEY.size and len(value) == CHECKSUM_BYTES + PAGE_BYTES:
+        return b"pages"
+    if size == _SLOT_KEY.size:
+        return b"slots"
+    if size == DIGEST_BYTES and len(value) == CHECKSUM_BYTES + _COUNT.size:
+        return PAGE_COUNTS
+    if size == _JOURNAL_KEY.size and key[:2] == bytes(2):
+        return b"journal"  # a request's rank never begins with 0 when inverted
+    if key.isalnum() and value[CHECKSUM_BYTES:].startswith(b"{"):
+        return b"meta"
+    if key.isalnum() and size < _JOURNAL_KEY.size:
+        return BLOBS
+    return b"queue" if size >= _JOURNAL_KEY.size else None
+
+
+def slot_of(key: bytes) -> tuple[int, bytes]:
+    """Return slot and rank of a key in ``queue``."""
+    size = 1 << (key[0] >> 6)
+    number = int.from_bytes(key[:size], "big") & (1 << 8 * size - 2) - 1
+    return number, key[size:].translate(_INVERTED)
+
+
 def describe(database: bytes, key: bytes) -> str:
     """Say what a key stands for, for a message."""
     if database == b"meta":
@@ -317,6 +352,24 @@ class Batch:
         )
         self._txn.put(key, checksum(key, value) + value, db=self._meta)
         return ledger
+
+    def put_again(self, database: bytes, key: bytes, value: bytes) -> None:
+        """Store a record as it was found elsewhere.
+
+        Of a page, all bits that are set in either stay; of anything else, what is
+        there already.
+        """
+        if database == b"exact":
+            self.put_exact([key])
+            return
+        there = self._txn.get(key, db=self._databases[database])
+        if there is not None and database == b"pages":
+            both = int.from_bytes(there[CHECKSUM_BYTES:], "little")
+            both |= int.from_bytes(value[CHECKSUM_BYTES:], "little")
+            bits = both.to_bytes(PAGE_BYTES, "little")
+            value, there = checksum(key, bits) + bits, None
+        if there is None:
+            self._put(database, key, value)
 
     def put_record(self, name: str, record: dict[str, Any]) -> None:
         """Store a named record of numbers and texts."""
@@ -474,6 +527,30 @@ class Snapshot:
                 if len(digests) % DIGEST_BYTES:
                     raise damaged(self._place, f"{what} is damaged")
                 yield JournalEntry(sequence, layer, swept, digests)
+
+    def pages(self) -> Iterator[tuple[int, bytes]]:
+        """Yield layer and value of all pages."""
+        with self._txn.cursor(self._databases[b"pages"]) as cursor:
+            for key, value in cursor:
+                layer, page = _PAGE_KEY.unpack(key)
+                self._checked(bytes(key), memoryview(value), f"page {page}")
+                yield layer, bytes(value)
+
+    def queue(self) -> Iterator[tuple[int, StoredRequest]]:
+        """Yield slot and request of all requests."""
+        with self._txn.cursor(self._databases[b"queue"]) as cursor:
+            for key, value in cursor:
+                slot, rank = slot_of(bytes(key))
+                body = self._checked(bytes(key), memoryview(value), "a request")
+                yield slot, StoredRequest(rank, bytes(body), _sum_of(value))
+
+    def blob_sums(self) -> dict[str, str]:
+        """Return the :func:`blob_sum` of everything that is stored under a name."""
+        with self._txn.cursor(self._databases[BLOBS]) as cursor:
+            return {
+                bytes(key).decode(): bytes(value[:CHECKSUM_BYTES]).hex()
+                for key, value in cursor
+            }
 
     def has_exact(self, identity: bytes) -> bool:
         """Whether the exact identity of a key is stored."""

@@ -21,7 +21,7 @@ inverted.
 
 from __future__ import annotations
 
-__all__ = ["AFTER_ALL", "BEFORE_ALL", "rank_of"]
+__all__ = ["AFTER_ALL", "BEFORE_ALL", "rank_of", "sequence_of"]
 
 BEFORE_ALL = b""
 """Smaller than all ranks."""
@@ -48,6 +48,12 @@ def rank_of(priority: int, sequence: int, *, start: bool, fifo: bool) -> bytes:
         head = _FIRST_HEAD + 2 * (_HIGHEST - priority) + start
         return (head << 48 | order).to_bytes(7, "big")
     return _far(priority) + bytes([start]) + order.to_bytes(6, "big")
+
+
+def sequence_of(rank: bytes) -> int:
+    """Return the sequence in a rank, in whichever order it was written."""
+    order = int.from_bytes(rank[-6:], "big")
+    return min(order, LAST_SEQUENCE - order)
 
 
 def _far(priority: int) -> bytes:

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from bloomdupe.format import Totals
+
 __all__ = ["Change", "Store"]
 
 logger = logging.getLogger(__name__)
@@ -356,6 +358,11 @@ class Store:
     def disk_bytes(self) -> int:
         """Space that the data file takes on disk."""
         return (self.path / DATA).stat().st_blocks * 512
+
+    @property
+    def totals(self) -> Totals:
+        """What the last transaction says is in the store."""
+        return self._ledger.totals
 
     # Writing
 

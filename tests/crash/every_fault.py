@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crawl_kills import CrawlKills
+from damage import Damage
 from full_disk import FullDisk
 from hostile_sites import HostileSites
 from io_errors import IOErrors
@@ -28,6 +29,7 @@ EVERY_FAULT: tuple[Fault, ...] = (
     CreationCuts(),
     IOErrors(),
     FullDisk(),
+    Damage(),
     MapFull(),
     Owners(),
     Models(),

@@ -36,7 +36,7 @@ class Kills(Fault):
         return _crawl(folder, seed, kills=20)
 
     def control(self, folder: Path, seed: int) -> list[Outcome]:
-        return _crawl(folder, seed, kills=2, size=10_000, marks_first=True)
+        return _crawl(folder, seed, kills=6, size=10_000, marks_first=True)
 
 
 def _crawl(

@@ -1,0 +1,232 @@
+"""F9: damage to the data file of a store, of nine kinds.
+
+A crawl is stopped half-way and its store closed; then each trial damages a copy and
+lets a child open it, look at everything and run the crawl to its end. It must refuse
+with an error of ours, or find everything as it was. The judge is what the store held
+after each checkpoint, written down by the process that made it.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from typing import TYPE_CHECKING, NamedTuple
+
+from child import in_child
+from trial import OK, Fault, Outcome, lost, silently_wrong
+from worker import Work, run_to_end, small_limits
+from world import Report, World, judge, look
+
+from bloomdupe import place
+from bloomdupe.check import verify
+from bloomdupe.errors import StoreError
+from bloomdupe.repair import repair
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+PAGE = 4096
+SECTOR = 512
+SIZE = 3_000
+CHECKPOINTS = 12
+BATCH = 60
+TRIALS = 60
+"""Of each kind in CI's share."""
+
+
+class History(NamedTuple):
+    """A store, what it was at each checkpoint, and the report of its maker."""
+
+    path: Path
+    files: list[bytes]
+    held: list[tuple[set[int], list[int]]]
+    reports: list[Report]
+
+
+def make_history(path: Path, world: World) -> History:
+    """Crawl a part of the world and stop in good order."""
+    small_limits()
+    history = History(path, [], [], [])
+    report = Report()
+    for _ in range(CHECKPOINTS):
+        Work(path, world, BATCH, lambda line: report.read([line]), stop_after=1).run()
+        copy = path.with_name("look")
+        shutil.copytree(path, copy)
+        history.files.append((path / place.DATA).read_bytes())
+        history.held.append(look(copy, world))
+        history.reports.append(report.copy())
+        shutil.rmtree(copy)
+    return history
+
+
+# Nine kinds of damage
+
+
+def bit(data: bytearray, _: History, rng: random.Random) -> None:
+    data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+
+
+def byte(data: bytearray, _: History, rng: random.Random) -> None:
+    data[rng.randrange(len(data))] ^= rng.randint(1, 255)
+
+
+def zeroed_sector(data: bytearray, _: History, rng: random.Random) -> None:
+    _overwrite(data, rng, SECTOR, bytes(SECTOR))
+
+
+def random_sector(data: bytearray, _: History, rng: random.Random) -> None:
+    _overwrite(data, rng, SECTOR, rng.randbytes(SECTOR))
+
+
+def zeroed_page(data: bytearray, _: History, rng: random.Random) -> None:
+    _overwrite(data, rng, PAGE, bytes(PAGE))
+
+
+def random_page(data: bytearray, _: History, rng: random.Random) -> None:
+    _overwrite(data, rng, PAGE, rng.randbytes(PAGE))
+
+
+def swapped_pages(data: bytearray, _: History, rng: random.Random) -> None:
+    one, other = rng.sample(range(0, len(data), PAGE), 2)
+    data[one : one + PAGE], data[other : other + PAGE] = (
+        data[other : other + PAGE],
+        data[one : one + PAGE],
+    )
+
+
+def stale_page(data: bytearray, history: History, rng: random.Random) -> None:
+    """Put an older version of a page that is no head in its place."""
+    while True:
+        old = rng.choice(history.files[:-1])
+        at = rng.randrange(2, len(old) // PAGE) * PAGE
+        if old[at : at + PAGE] != data[at : at + PAGE]:
+            data[at : at + PAGE] = old[at : at + PAGE]
+            return
+
+
+def damaged_head(data: bytearray, history: History, rng: random.Random) -> None:
+    """Damage the part of a head that means something, or put an older one there."""
+    at = rng.randrange(2) * PAGE
+    way = rng.choice(["bit", "byte", "zeros", "stale", "stale", "other"])
+    where = at + rng.randrange(152)
+    if way == "bit":
+        data[where] ^= 1 << rng.randrange(8)
+    elif way == "byte":
+        data[where] ^= rng.randint(1, 255)
+    elif way == "zeros":
+        data[at : at + SECTOR] = bytes(SECTOR)
+    elif way == "stale":
+        old = rng.choice(history.files[:-1])
+        data[at : at + PAGE] = old[at : at + PAGE]
+    else:
+        data[at : at + PAGE] = data[PAGE - at : 2 * PAGE - at]
+
+
+def _overwrite(data: bytearray, rng: random.Random, unit: int, new: bytes) -> None:
+    at = rng.randrange(len(data) // unit) * unit
+    data[at : at + unit] = new
+
+
+KINDS: tuple[Callable[[bytearray, History, random.Random], None], ...] = (
+    bit, byte, zeroed_sector, random_sector, zeroed_page, random_page,
+    swapped_pages, stale_page, damaged_head,
+)  # fmt: skip
+
+
+class Damage(Fault):
+    """A store that is damaged between two runs."""
+
+    number = "F9"
+    name = "damaged store, nine kinds"
+    trials = len(KINDS) * TRIALS
+    cases = 6
+
+    def quick(self, folder: Path, seed: int) -> list[Outcome]:
+        return _damaged(folder, seed, 3)
+
+    def run(self, folder: Path, seed: int) -> list[Outcome]:
+        return _damaged(folder, seed, TRIALS // self.cases)
+
+    def control(self, folder: Path, seed: int) -> list[Outcome]:
+        """Without the check."""
+        trusting = place.read_mark
+        place.read_mark = lambda _: (True, 0)
+        try:
+            return _damaged(folder, seed, 3)
+        finally:
+            place.read_mark = trusting
+
+
+def _damaged(folder: Path, seed: int, trials: int) -> list[Outcome]:
+    world = World(seed, SIZE)
+    history = make_history(folder / "made" / "store", world)
+    outcomes = []
+    for kind in KINDS:
+        for number in range(trials):
+            rng = random.Random(f"{seed} {kind.__name__} {number}")
+            path = folder / f"{kind.__name__}-{number}"
+            shutil.copytree(history.path, path)
+            # As it is after a run: nobody has touched it since.
+            with world.open(path):
+                pass
+            killed = rng.random() < 0.5
+            if killed:
+                (path / "clean.json").unlink()
+            data = bytearray((path / place.DATA).read_bytes())
+            before = bytes(data)
+            kind(data, history, rng)
+            (path / place.DATA).write_bytes(data)
+            outcome = OK
+            if data != before:
+                outcome = in_child(
+                    lambda: _opened(path, world, history, killed=killed)  # noqa: B023
+                )
+            if outcome.verdict == "ok":
+                shutil.rmtree(path)
+            where = f"{kind.__name__} {number}, {'killed' if killed else 'closed'}: "
+            outcomes.append(Outcome(outcome.verdict, where + outcome.words))
+    return outcomes
+
+
+def _opened(path: Path, world: World, history: History, *, killed: bool) -> Outcome:
+    """Open a damaged store: refused, or as it was, in full, and to the end."""
+    small_limits()
+    try:
+        seen, pending = look(path, world)
+    except StoreError as error:
+        return _refused(path, world, history, error, closed=not killed)
+    report = history.reports[-1].copy()
+    if (seen, pending) != history.held[-1]:
+        # The last head is gone: the cut before, as if the last commit had never been.
+        # Only a store that was closed knows better.
+        if not (killed and (seen, pending) == history.held[-2]):
+            return silently_wrong("it opens, and holds something else")
+        report = history.reports[-2].copy()
+    if run_to_end(path, world, report):
+        return lost("it opens, and cannot be run to its end")
+    return judge(path, world, report, ended=True)
+
+
+def _refused(
+    path: Path, world: World, history: History, error: StoreError, *, closed: bool
+) -> Outcome:
+    """A refusal names file and remedy; repair says what it cannot save."""
+    words = str(error)
+    if str(path) not in words or "bloomdupe restore" not in words:
+        return lost(f"the refusal does not help: {words}")
+    new = path.with_name(path.name + "-new")
+    repaired = repair(path, new)
+    if verify(new)[1]:
+        return lost("what repair makes does not verify")
+    seen, pending = look(new, world)
+    if strangers := set(pending) - history.held[-1][0]:
+        return silently_wrong(f"repair invents requests: {sorted(strangers)[:9]}")
+    if not repaired.lost and (seen, set(pending)) not in [
+        (seen, set(pending)) for seen, pending in history.held[-1 if closed else -2 :]
+    ]:
+        return silently_wrong("repair loses something, and says nothing")
+    if run_to_end(new, world, Report()):
+        return lost("what repair makes cannot be run to its end")
+    shutil.rmtree(new)
+    return OK
