@@ -240,10 +240,10 @@ def _filter(
         total[2] += int.from_bytes(value[CHECKSUM_BYTES:], "little").bit_count()
     journal = list(snapshot.journal())
     if record is None:
-        record = empty_record(parameters) | {"notes": {"run": "open"}}
+        record = empty_record(parameters) | {"layers": [], "notes": {"run": "open"}}
         repaired.lost.append("the record of the filter: its counts are estimates now")
     known = [LayerState(*state) for state in record["layers"]]
-    count = 1 + max([len(known) - 1, *stored, *(entry.layer for entry in journal)])
+    count = 1 + max([0, len(known) - 1, *stored, *(entry.layer for entry in journal)])
     layers = []
     for number in range(count):
         pages, sums, ones = stored[number]
