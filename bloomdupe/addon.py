@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.extensions import feedexport
 from scrapy.utils.misc import load_object
+from scrapy.utils.python import global_object_name
 
 from bloomdupe.errors import BloomDupeError
 from bloomdupe.feeds import FeedExporter
@@ -60,20 +61,19 @@ class Addon:
 def _replace(settings: BaseSettings, theirs: type, ours: type) -> None:
     """Put an extension in the place of one of Scrapy's, unless that is switched off."""
     given = settings.getdict("EXTENSIONS")
-    orders = [
-        order
-        for extensions in (given, settings.getdict("EXTENSIONS_BASE"))
+    names = {
+        name: order
+        for extensions in (settings.getdict("EXTENSIONS_BASE"), given)
         for name, order in extensions.items()
         if load_object(name) is theirs
-    ]
-    if not orders or orders[0] is None:
-        return
-    kept = {
-        name: order for name, order in given.items() if load_object(name) is not theirs
     }
+    if not names or None in names.values():
+        return
+    *_, order = names.values()
     settings.set(
         "EXTENSIONS",
-        {**kept, theirs: None, ours: orders[0]},
+        # Under the very names that are there: older versions of Scrapy compare these.
+        {**given, **dict.fromkeys(names), global_object_name(ours): order},
         priority=settings.getpriority("EXTENSIONS") or "addon",
     )
 

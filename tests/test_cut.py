@@ -268,6 +268,7 @@ def test_a_server_that_asks_for_time_gets_it_also_from_the_next_run(
         settings = [JOB, "CONCURRENT_REQUESTS=1", "RETRY_ENABLED=1", "RETRY_TIMES=1"]
         process = site.start("Count", *settings)
         while "/a" not in requested:
+            assert process.poll() is None
             time.sleep(0.01)
         told = time.monotonic()
         time.sleep(0.3)
