@@ -9,7 +9,6 @@ Scrapy 2.13 to 2.19.
 
 from __future__ import annotations
 
-import inspect
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -120,13 +119,10 @@ class EngineAccess:
         scraper.enqueue_scrape = watched
 
     def watch_outputs(self) -> None:
-        """Keep ``parent`` true, where Scrapy is as we know it."""
+        """Keep ``parent`` true, with Scrapy 2.14 or later."""
         scraper = self._engine.scraper
-        name = "_process_spidermw_output_async"
-        if not hasattr(scraper, name):  # before Scrapy 2.14
-            name = "_process_spidermw_output"
-        process = getattr(scraper, name, None)
-        if not inspect.iscoroutinefunction(process):
+        process = getattr(scraper, "_process_spidermw_output_async", None)
+        if process is None:
             return
 
         async def watched(output: Any, response: Any) -> None:  # noqa: ANN401
@@ -138,7 +134,7 @@ class EngineAccess:
             finally:
                 self.parent = None
 
-        setattr(scraper, name, watched)
+        scraper._process_spidermw_output_async = watched
 
     @property
     def in_progress(self) -> Set[Request]:

@@ -413,13 +413,23 @@ class Batch:
 
     def put_slots(self, slots: Iterable[tuple[int, int, str]]) -> None:
         """Store slots (see :class:`StoredSlot`); those without requests are removed."""
+        txn, database = self._txn, self._databases[b"slots"]
+        records, sums = self._totals[b"slots"]
+        # As _put() and _delete(), but a crawl of many hosts changes many slots.
         for number, requests, name in slots:
             key = _SLOT_KEY.pack(number)
             if requests:
                 value = _SLOT_HEAD.pack(requests) + name.encode(errors="surrogatepass")
-                self._put(b"slots", key, checksum(key, value) + value)
+                value = checksum(key, value) + value
+                before = txn.replace(key, value, db=database)
+                sums += _sum_of(value)
+                records += before is None
             else:
-                self._delete(b"slots", key)
+                before = txn.pop(key, db=database)
+                records -= before is not None
+            if before is not None:
+                sums -= _sum_of(before)
+        self._totals[b"slots"] = [records, sums]
 
     def count_requests(self, requests: int, sums: int) -> None:
         """Say how many requests are stored now, and what their sums add up to."""

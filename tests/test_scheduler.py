@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from page_server import page_server
+from scrapy.core.scraper import Scraper
 from small_site import JOB, PAGES, Site
 
 from bloomdupe import BloomFilter
@@ -355,6 +356,10 @@ def test_a_request_that_cannot_be_stored_keeps_its_parent(site: Site) -> None:
     assert stats["bloomdupe/unfinished"] == 0
 
 
+@pytest.mark.skipif(
+    not hasattr(Scraper, "_process_spidermw_output_async"),
+    reason="before Scrapy 2.14 nobody knows the parent",
+)
 def test_only_the_parent_of_what_cannot_be_stored_is_kept(site: Site) -> None:
     options = [JOB, "BLOOMDUPE_CHECKPOINT_INTERVAL=0.05"]
     starts = ("/a", "/b")
