@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe import __version__, hashing
-from bloomdupe.errors import SettingError, StoreMismatchError
+from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
 from bloomdupe.sizing import PAGE_BITS, check_capacity, check_fpp, layer_geometry
 
 if TYPE_CHECKING:
@@ -99,9 +99,13 @@ class Parameters:
     def check_disk(self, directory: Path) -> None:
         """Refuse a capacity that the disk cannot hold."""
         place = directory
-        while not place.exists() and place != place.parent:
-            place = place.parent
-        self._check_room(shutil.disk_usage(place).free, f"disk free at {place}")
+        try:
+            while not place.exists() and place != place.parent:
+                place = place.parent
+            free = shutil.disk_usage(place).free
+        except OSError as error:
+            raise StoreError(f"cannot look at the disk of {place}: {error}") from error
+        self._check_room(free, f"disk free at {place}")
 
     def _check_room(self, available: int, where: str) -> None:
         needed = self.geometry(0).bits // 8

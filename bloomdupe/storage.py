@@ -135,7 +135,12 @@ class Store:
 
         An empty directory and nothing at all count as no store.
         """
-        return place.store_exists(path)
+        try:
+            return place.store_exists(path)
+        except StoreError:
+            raise
+        except OSError as error:
+            raise failed(f"cannot look for a store at {path}", path, error) from error
 
     @classmethod
     def create(
@@ -189,8 +194,11 @@ class Store:
         """Release the store. Nothing is written to the data."""
         self._end_reader()
         self._env.close()
-        if self._lock is not None and self._failure is None and self._still_ours():
-            place.write_mark(self.path, self._ledger.transaction)
+        if self._lock is not None and self._failure is None:
+            # Without the mark, the next run looks more closely.
+            with contextlib.suppress(OSError):
+                if self._still_ours():
+                    place.write_mark(self.path, self._ledger.transaction)
         self._unlock()
 
     def _unlock(self) -> None:
@@ -406,7 +414,13 @@ class Store:
                     # What a failed sync has dropped, no later one brings back.
                     self._failure = failure
                 raise failure from error
-        if not self._still_ours():
+        try:
+            ours = self._still_ours()
+        except OSError as error:
+            what = f"cannot look at {self._place}"
+            self._failure = failed(what, self.path, error)
+            raise self._failure from error
+        if not ours:
             self._failure = StoreIOError(
                 f"{self._place} was deleted, replaced or cut short while it was in use,"
                 " so nothing can be written to it any more; put it back, or"

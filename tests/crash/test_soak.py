@@ -1,0 +1,119 @@
+"""The soak counts right, and keeps what fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import soak as module
+from soak import Soak, plan_cases, plan_share, table
+from trial import OK, Fault, Outcome, lost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+class Fake(Fault):
+    number = "F0"
+    name = "a fault of our own"
+    trials = 5
+
+    def __init__(self, run: Callable[[Path], list[Outcome]], *, good: bool) -> None:
+        self._run = run
+        self._good = good
+
+    def run(self, folder: Path, seed: int) -> list[Outcome]:  # noqa: ARG002
+        return self._run(folder)
+
+    def control(self, folder: Path, seed: int) -> list[Outcome]:  # noqa: ARG002
+        return [OK] if self._good else [lost("as it should be")]
+
+
+def run(fault: Fault, keep: Path) -> Soak:
+    soak = Soak([fault], 2, keep)
+    soak.run(plan_share(soak, 7))
+    return soak
+
+
+def test_as_many_trials_as_asked_for(tmp_path: Path) -> None:
+    soak = run(Fake(lambda _: [OK, OK], good=False), tmp_path)
+    (tally,) = soak.tallies
+    assert tally.trials >= 5
+    assert not tally.failed
+    assert tally.row()[2:] == [
+        f"{tally.trials}",
+        "0",
+        "0",
+        "0",
+        tally.row()[6],
+        "caught",
+    ]
+    assert not list(tmp_path.iterdir())
+    assert "a fault of our own" in table(soak.tallies)
+
+
+def test_a_control_that_is_not_caught_fails(tmp_path: Path) -> None:
+    (tally,) = run(Fake(lambda _: [OK, OK], good=True), tmp_path).tallies
+    assert tally.failed
+    assert tally.row()[-1] == "NOT CAUGHT"
+
+
+def test_what_fails_is_kept(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def fails(folder: Path) -> list[Outcome]:
+        (folder / "store").write_text("evidence")
+        return [OK, lost("a page")]
+
+    soak = Soak([Fake(fails, good=False)], 2, tmp_path)
+    soak.run(plan_cases(soak, 7, 1))
+    assert soak.tallies[0].failed
+    assert soak.tallies[0].verdicts == {"ok": 1, "lost": 1}
+    assert (tmp_path / "F0-7" / "store").read_text() == "evidence"
+    log = capfd.readouterr().err
+    assert "lost: a page" in log
+    assert "--only F0 --seed 7 --cases 1" in log
+
+
+def test_a_case_that_dies_has_crashed(tmp_path: Path) -> None:
+    def dies(_: Path) -> list[Outcome]:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return []
+
+    soak = Soak([Fake(dies, good=False)], 2, tmp_path)
+    soak.run(plan_cases(soak, 7, 2))
+    assert soak.tallies[0].verdicts == {"crashed": 2}
+
+
+def test_a_case_that_hangs_has_crashed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hangs(_: Path) -> list[Outcome]:
+        signal.pause()
+        return []
+
+    monkeypatch.setattr(module, "SECONDS_A_CASE", 0.1)
+    soak = Soak([Fake(hangs, good=False)], 2, tmp_path)
+    soak.run(plan_cases(soak, 7, 1))
+    assert soak.tallies[0].verdicts == {"crashed": 1}
+
+
+def test_the_command_prints_json(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.crash.soak", "--cases", "1", "--only", "F12",
+         "--seed", "3", "--json", "--keep", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )  # fmt: skip
+    (row,) = json.loads(done.stdout)
+    assert (row["fault"], row["lost"], row["silently wrong"]) == ("F12", 0, 0)
+    assert "seed 3" in done.stderr
