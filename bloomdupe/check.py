@@ -10,7 +10,7 @@ import lmdb.verify
 
 from bloomdupe import place
 from bloomdupe.datafile import DataFile, NotLmdbError
-from bloomdupe.errors import StoreLockedError
+from bloomdupe.errors import StoreDamagedError, StoreLockedError
 from bloomdupe.format import (
     DATABASES,
     LEDGER,
@@ -117,7 +117,11 @@ def verify(
     except (lmdb.verify.VerifyError, struct.error, RecursionError) as error:
         problems.append(f"LMDB's verifier: {error}")
     header = report.records.get("store")
-    marker = place.read_marker(path)
+    try:
+        marker = place.read_marker(path)
+    except StoreDamagedError as error:
+        marker = None
+        problems.append(str(error))
     if marker is not None and header is not None and marker != header:
         problems.append(f"{place.MARKER} belongs to another {place.DATA}")
     _, closed = place.read_mark(path)

@@ -8,6 +8,8 @@ import resource
 import tempfile
 from typing import TYPE_CHECKING
 
+import lmdb
+
 from bloomdupe.errors import StoreError, StoreFullError, StoreIOError
 from bloomdupe.place import DATA, free_space
 
@@ -24,17 +26,21 @@ def failed(what: str, path: Path, error: Exception, then: str = "") -> StoreErro
     """Return the error that says what failed in the directory ``path``, and why."""
     code = getattr(error, "code", None) or getattr(error, "errno", None)
     kind: type[StoreError] = StoreError
-    remedy = then
+    remedy = ""
     if code in FULL or (code == errno.EIO and _is_full(path)):
         # LMDB reports a write cut short as an input/output error.
-        kind = StoreFullError
-        remedy = "; ".join(filter(None, [then, _make_room()]))
-    elif code == errno.EIO or type(error).__name__ == "PanicError":
-        kind = StoreIOError
-        remedy = "; ".join(
-            filter(None, [then, "look at the system's log (dmesg) and at the disk"])
-        )
-    return kind(f"{what}: {error}{free_space(path)}" + (remedy and f"; {remedy}"))
+        kind, remedy = StoreFullError, _make_room()
+        what = f"{what}: {error}{free_space(path)}"
+    elif code == errno.EIO or isinstance(error, lmdb.PanicError):
+        kind, remedy = StoreIOError, "look at the system's log (dmesg) and at the disk"
+        what = f"{what}: {error}{free_space(path)}"
+    else:
+        what = f"{what}: {error}"
+        if code in (errno.EACCES, errno.EPERM):
+            remedy = "look at its owner and its permissions"
+        elif code == errno.ELOOP:
+            remedy = "a symbolic link is not followed there; move it away"
+    return kind("; ".join(filter(None, [what, then, remedy])))
 
 
 def reason_of(error: BaseException) -> str:
@@ -75,8 +81,9 @@ def _is_full(path: Path) -> bool:
         size = 0
     if limit != resource.RLIM_INFINITY and size + PROBE_BYTES > limit:
         return True
+    there = next(place for place in (path, *path.parents) if place.exists())
     try:
-        with tempfile.TemporaryFile(dir=path) as probe:
+        with tempfile.TemporaryFile(dir=there) as probe:
             os.posix_fallocate(probe.fileno(), 0, PROBE_BYTES)
     except OSError as error:
         return error.errno in FULL

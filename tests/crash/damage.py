@@ -44,12 +44,12 @@ class History(NamedTuple):
     reports: list[Report]
 
 
-def make_history(path: Path, world: World) -> History:
+def make_history(path: Path, world: World, checkpoints: int) -> History:
     """Crawl a part of the world and stop in good order."""
     small_limits()
     history = History(path, [], [], [])
     report = Report()
-    for _ in range(CHECKPOINTS):
+    for _ in range(checkpoints):
         Work(path, world, BATCH, lambda line: report.read([line]), stop_after=1).run()
         copy = path.with_name("look")
         shutil.copytree(path, copy)
@@ -143,7 +143,7 @@ class Damage(Fault):
     cases = 6
 
     def quick(self, folder: Path, seed: int) -> list[Outcome]:
-        return _damaged(folder, seed, 3)
+        return _damaged(folder, seed, 1, 4)
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return _damaged(folder, seed, TRIALS // self.cases)
@@ -153,14 +153,16 @@ class Damage(Fault):
         trusting = place.read_mark
         place.read_mark = lambda _: (True, 0)
         try:
-            return _damaged(folder, seed, 3)
+            return _damaged(folder, seed, 1, 4)
         finally:
             place.read_mark = trusting
 
 
-def _damaged(folder: Path, seed: int, trials: int) -> list[Outcome]:
+def _damaged(
+    folder: Path, seed: int, trials: int, checkpoints: int = CHECKPOINTS
+) -> list[Outcome]:
     world = World(seed, SIZE)
-    history = make_history(folder / "made" / "store", world)
+    history = make_history(folder / "made" / "store", world, checkpoints)
     outcomes = []
     for kind in KINDS:
         for number in range(trials):

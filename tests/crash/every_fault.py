@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from backups import Backups
 from crawl_kills import CrawlKills
 from damage import Damage
+from full_creation import FullCreation
 from full_disk import FullDisk
+from golden import Golden
 from hostile_sites import HostileSites
 from io_errors import IOErrors
 from kills import Kills
@@ -15,6 +18,7 @@ from models import Models
 from owners import Owners
 from power_cuts import CreationCuts, PowerCuts
 from real_power_cuts import RealPowerCuts
+from refusals import Refusals
 from syscalls import SystemCalls
 
 if TYPE_CHECKING:
@@ -27,11 +31,15 @@ EVERY_FAULT: tuple[Fault, ...] = (
     PowerCuts(),
     RealPowerCuts(),
     CreationCuts(),
+    FullCreation(),
     IOErrors(),
     FullDisk(),
     Damage(),
+    Refusals(),
     MapFull(),
     Owners(),
     Models(),
+    Backups(),
+    Golden(),
     HostileSites(),
 )

@@ -40,7 +40,7 @@ class FullDisk(Fault):
         return None if os.geteuid() == 0 else "needs root, to mount a tmpfs"
 
     def quick(self, folder: Path, seed: int) -> list[Outcome]:
-        return [_on_small_disk(folder, seed), _with_limit(folder, seed)]
+        return [_onsmall_disk(folder, seed), _with_limit(folder, seed)]
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return [*self.quick(folder, seed), _real_crawl(folder, seed)]
@@ -50,7 +50,7 @@ class FullDisk(Fault):
 
 
 @contextmanager
-def _small_disk(place: Path, kilobytes: int) -> Iterator[None]:
+def small_disk(place: Path, kilobytes: int) -> Iterator[None]:
     place.mkdir()
     subprocess.run(
         ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "none", str(place)],
@@ -62,7 +62,7 @@ def _small_disk(place: Path, kilobytes: int) -> Iterator[None]:
         subprocess.run(["umount", str(place)], check=True)
 
 
-def _make_room(place: Path) -> None:
+def make_room(place: Path) -> None:
     subprocess.run(["mount", "-o", "remount,size=100m", str(place)], check=True)
 
 
@@ -75,12 +75,12 @@ def _stopped(status: int, errors: str) -> Outcome:
     return OK
 
 
-def _on_small_disk(folder: Path, seed: int) -> Outcome:
+def _onsmall_disk(folder: Path, seed: int) -> Outcome:
     rng = random.Random(seed)
     world = World(seed, WORLD)
     place = folder / "disk"
     report = Report()
-    with _small_disk(place, rng.randint(LEAST, MOST)):
+    with small_disk(place, rng.randint(LEAST, MOST)):
         path = place / "job" / "store"
         done = subprocess.run(
             command(path, world, rng.choice([5, 50])),
@@ -92,7 +92,7 @@ def _on_small_disk(folder: Path, seed: int) -> Outcome:
         outcome = _stopped(done.returncode, done.stderr.decode())
         if outcome != OK:
             return outcome
-        _make_room(place)
+        make_room(place)
         outcome = judge(path, world, report)
         return _goes_on(path, world, report) if outcome == OK else outcome
 
@@ -131,7 +131,7 @@ def _real_crawl(folder: Path, seed: int) -> Outcome:
     place = project.folder / "crawls"
     with (
         sample_process(folder, PAGES) as server,
-        _small_disk(place, rng.randint(90, 200)),
+        small_disk(place, rng.randint(90, 200)),
     ):
         options = ["-a", f"url={server.url}", "-s", "BLOOMDUPE_CHECKPOINT_INTERVAL=0.1"]
         options += ["-s", "BLOOMDUPE_EXPECTED_URLS=1000"]
@@ -140,7 +140,7 @@ def _real_crawl(folder: Path, seed: int) -> Outcome:
             return silently_wrong(f"exit status {status} on a full disk: {log[-2000:]}")
         if "No space left on device" not in log:
             return crashed(f"the log does not say what is wrong: {log[-2000:]}")
-        _make_room(place)
+        make_room(place)
         status, log = project.crawl(*options)
         if status or "(finished)" not in log:
             return crashed(f"with room again, exit status {status}: {log[-2000:]}")
