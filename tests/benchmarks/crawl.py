@@ -44,6 +44,8 @@ class Variant(NamedTuple):
     job: bool = False
     goals: Mapping[str, float] = MappingProxyType({})
     """The most that it may cost, by what is crawled."""
+    on_sites: bool = False
+    """Whether real sites, which take long, are crawled like this."""
 
 
 ADDON = {"ADDONS": {"bloomdupe.Addon": 500}}
@@ -53,8 +55,8 @@ SQLITE = {
 }
 SET = {"SPIDER_MIDDLEWARES": {"crawl_child.SetInMiddleware": 10_000}}
 VARIANTS = [
-    Variant("stock"),
-    Variant("stock, JOBDIR", job=True),
+    Variant("stock", on_sites=True),
+    Variant("stock, JOBDIR", job=True, on_sites=True),
     Variant("stock, JOBDIR, SQLite queues", settings=SQLITE, job=True),
     Variant("bloomdupe", settings=ADDON),
     Variant(
@@ -62,9 +64,15 @@ VARIANTS = [
         settings=ADDON,
         job=True,
         goals={"4": 1.05, "50": 0.60, "fpdocs": 1.0, "python3": 1.0},
+        on_sites=True,
     ),
     Variant(
-        "bloomdupe, JOBDIR, new_links", "helped", ADDON, job=True, goals={"50": 0.51}
+        "bloomdupe, JOBDIR, new_links",
+        "helped",
+        ADDON,
+        job=True,
+        goals={"50": 0.51},
+        on_sites=True,
     ),
     Variant("limit: stock, a set in a middleware", settings=SET),
     Variant("limit: stock, a set in the spider", "set_in_spider"),
@@ -124,23 +132,23 @@ def real(tool: Path, name: str, folder: Path) -> Iterator[str]:
             server.terminate()
 
 
-def variants() -> list[Variant]:
-    has_sqlite = hasattr(squeues, "PickleLifoSQLiteQueue")  # Scrapy 2.19
-    return [v for v in VARIANTS if has_sqlite or v.settings is not SQLITE]
-
-
-def measure(url: str, rounds: int) -> dict[str, list[dict[str, Any]]]:
-    results: dict[str, list[dict[str, Any]]] = {v.name: [] for v in variants()}
+def measure(
+    url: str, variants: list[Variant], rounds: int
+) -> dict[str, list[dict[str, Any]]]:
+    results: dict[str, list[dict[str, Any]]] = {v.name: [] for v in variants}
     for _ in range(rounds):
-        for variant in variants():
+        for variant in variants:
             results[variant.name].append(crawl(url, variant))
     return results
 
 
 def rows(
-    report: Report, what: str, results: dict[str, list[dict[str, Any]]]
+    report: Report,
+    what: str,
+    variants: list[Variant],
+    results: dict[str, list[dict[str, Any]]],
 ) -> Iterator[list[str]]:
-    for variant in variants():
+    for variant in variants:
         found = results[variant.name]
         ratios = [
             mine["user"] / stock["user"]
@@ -175,7 +183,13 @@ def main() -> int:
     )
     options = parser.parse_args()
     report = Report({**describe(), "Scrapy": scrapy.__version__})
+    variants = [
+        variant
+        for variant in VARIANTS
+        if hasattr(squeues, "PickleLifoSQLiteQueue") or variant.settings is not SQLITE
+    ]
     if options.site:
+        variants = [variant for variant in variants if variant.on_sites]
         what, title = options.site, f"A crawl of {options.site}"
         place = real(options.tool.resolve(), options.site, options.sites.resolve())
     else:
@@ -183,7 +197,7 @@ def main() -> int:
         title = f"A crawl of {options.pages:,} pages with {options.links} links each"
         place = graph(options.pages, options.links)
     with place as url:
-        results = measure(url, options.rounds)
+        results = measure(url, variants, options.rounds)
     report.table(
         title,
         f"User CPU of the process, medians of {options.rounds} rounds in which all take"
@@ -198,7 +212,7 @@ def main() -> int:
             "filtered",
             "longest checkpoint",
         ],
-        list(rows(report, what, results)),
+        list(rows(report, what, variants, results)),
     )
     return report.finish(None)
 
