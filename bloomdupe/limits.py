@@ -27,8 +27,8 @@ class SlotLimits:
     What is dropped is not marked as seen: a page that links to it later offers it
     again, and it is taken in if there is room then.
 
-    Requests with ``dont_filter`` are not asked for here: start requests, and retries
-    of what has been taken in.
+    Not for start requests and others with ``dont_filter``, nor for retries and
+    redirects of what has been taken in.
 
     The pages of each slot are kept in the store, if they are bounded.
     """

@@ -328,8 +328,11 @@ class FrontierScheduler(BaseScheduler):
         return False
 
     def _within_limits(self, request: Request) -> bool:
-        return not self._limits.on or self._limits.room_for(
-            self._engine.slot_of(request)
+        """Whether its slot may have another one; what was taken in is followed."""
+        return (
+            not self._limits.on
+            or "redirect_times" in request.meta
+            or self._limits.room_for(self._engine.slot_of(request))
         )
 
     def _judge_start(

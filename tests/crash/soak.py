@@ -276,11 +276,15 @@ def main() -> int:
     begun = time.monotonic()
     print(f"seed {seed}", file=sys.stderr, flush=True)
     if options.share:
-        soak.run(plan_share(soak, seed))
+        plan = plan_share(soak, seed)
     elif options.cases is not None:
-        soak.run(plan_cases(soak, seed, options.cases))
+        plan = plan_cases(soak, seed, options.cases)
     else:
-        soak.run(plan_hours(soak, seed, options.hours))
+        plan = plan_hours(soak, seed, options.hours)
+    try:
+        soak.run(plan)
+    except KeyboardInterrupt:
+        print("interrupted: this is what there is so far", file=sys.stderr)
     if options.json:
         print(json.dumps([tally.as_json() for tally in soak.tallies], indent=1))
     else:

@@ -79,6 +79,20 @@ def test_requests_over_the_bound_of_those_that_wait_are_dropped(
         assert set(LEAVES) <= set(requested)
 
 
+def test_what_was_taken_in_is_followed_where_it_leads(project: Project) -> None:
+    site = {
+        "/": "".join(f"<a href='/r{number}'>x</a>" for number in range(20)),
+        **{f"/r{number}": f"-> /t{number}" for number in range(20)},
+        **{f"/t{number}": "" for number in range(20)},
+    }
+    with page_server(site) as (base, requested):
+        log = crawl(project, base, f"{PAGES}=5", f"{PENDING}=5")
+        taken = {path[2:] for path in requested if path[:2] == "/r"} - {"obots.txt"}
+        assert {path[2:] for path in requested if path.startswith("/t")} == taken
+    assert len(taken) == 5
+    assert stat(log, "bloomdupe/dropped_page_limit") == 15
+
+
 @pytest.mark.parametrize("name", [PAGES, PENDING])
 @pytest.mark.parametrize("value", [0, -1, 1.5, "many", True, ""])
 def test_what_is_no_limit_is_refused(name: str, value: object) -> None:
