@@ -132,7 +132,9 @@ class FrontierScheduler(BaseScheduler):
         try:
             self._check_queue_of_scrapy(seen)
             self._frontier = self._take_up(seen)
+            self._cut.commit()
         except BaseException:
+            self._frontier = None
             seen.close()
             raise
         connect = self._crawler.signals.connect
@@ -145,7 +147,6 @@ class FrontierScheduler(BaseScheduler):
         self._engine.watch_failures(self._on_failed_download)
         self._engine.watch_outputs()
         self._memory_watch.begin()
-        self._checkpoint()
         self._tick.set(settings.checkpoint_interval)
         return opening
 

@@ -46,7 +46,7 @@ class Count(scrapy.Spider):
             yield response.follow(href)
 
     def die(self, count):
-        if count == self.settings.getint("DIE_AT"):
+        if 0 < self.settings.getint("DIE_AT") <= count:
             os.kill(os.getpid(), 9)
 
 
