@@ -91,7 +91,8 @@ def store_exists(path: Path) -> bool:
             f"{path} is not a directory, so it cannot be a bloomdupe store;"
             " move it away or name another place"
         )
-    if os.path.lexists(path / DATA):
+    with contextlib.suppress(FileNotFoundError):
+        (path / DATA).lstat()  # a disk that fails is not a file that is gone
         identify(path)
         return True
     if any(path.iterdir()):
