@@ -19,8 +19,8 @@ __all__ = [
     "DATA",
     "MARKER",
     "OWNER",
-    "Identity",
     "Mark",
+    "MarkFile",
     "check_file_system",
     "free_space",
     "identify",
@@ -32,7 +32,6 @@ __all__ = [
     "read_marker",
     "store_exists",
     "sync_directory",
-    "write_mark",
     "write_marker",
 ]
 
@@ -44,6 +43,7 @@ MARK = "clean.json"
 
 LOCK_BYTES = 8192
 """Size of LMDB's lock file: a head, and 126 readers of 64 bytes."""
+MARK_BYTES = 400
 PATIENCE = 0.05
 """Seconds; somebody who only asks whether there is an owner is done by then."""
 
@@ -56,18 +56,13 @@ NETWORK_FILE_SYSTEMS = frozenset([
 # fmt: on
 
 
-class Identity(NamedTuple):
-    """Which file it is, whatever its name."""
-
-    device: int
-    inode: int
-
-
 class Mark(NamedTuple):
-    """What a sound data file was like when it was closed. It says nothing of others.
+    """What the data file was like after the last transaction.
 
-    Whoever writes to a file changes these numbers, and so does copying it. After a
-    start of the machine what was in memory only is gone, so it counts as another.
+    Whoever writes to a file changes these numbers, and so does copying it. As long as
+    they are the same, the file is as its owner has left it, even if he was killed: what
+    a process has written stays in the kernel. That ends with the power, so a mark is
+    good until the machine is started again; and it needs no sync.
     """
 
     device: int
@@ -106,8 +101,8 @@ def store_exists(path: Path) -> bool:
     return False
 
 
-def identify(path: Path) -> tuple[Identity, int]:
-    """Return which file the data file of a store is, and its size.
+def identify(path: Path) -> os.stat_result:
+    """Return what the data file of a store is like.
 
     Anything but a regular file of ours is refused.
     """
@@ -125,7 +120,7 @@ def identify(path: Path) -> tuple[Identity, int]:
             f"{data} belongs to user {found.st_uid}, this is user {os.geteuid()}: run"
             " as that user, or change its owner"
         )
-    return Identity(found.st_dev, found.st_ino), found.st_size
+    return found
 
 
 def _restore(path: Path) -> str:
@@ -197,12 +192,12 @@ def make_lock_file(path: Path) -> None:
         os.close(fd)
 
 
-# The marker, and the mark of a clean end
+# The marker, and the mark
 
 
 def write_marker(path: Path, header: dict[str, Any]) -> None:
     """Say beside the data whose data it is, so that its loss is seen."""
-    _write(path / MARKER, header, 0o600)
+    _write(path / MARKER, header)
     sync_directory(path)
 
 
@@ -217,14 +212,36 @@ def read_marker(path: Path) -> dict[str, Any] | None:
         ) from error
 
 
-def write_mark(path: Path, transaction: int) -> None:
-    """Note that the data file is sound as it is now. No harm if this is lost."""
-    with contextlib.suppress(OSError):
-        _write(path / MARK, _mark(path, transaction)._asdict(), 0o600)
+class MarkFile:
+    """Where the :class:`Mark` of a store is kept.
+
+    No harm if it cannot be written: the next run looks more closely.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._fd: int | None = None
+        self._boot = _boot()
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        with contextlib.suppress(OSError):
+            self._fd = os.open(path / MARK, flags, 0o600)
+            os.ftruncate(self._fd, MARK_BYTES)
+
+    def write(self, found: os.stat_result, transaction: int) -> None:
+        """Note that the data file, which is like this, is sound."""
+        if self._fd is not None:
+            text = json.dumps(_mark(found, self._boot, transaction)._asdict())
+            with contextlib.suppress(OSError):
+                os.pwrite(self._fd, text.ljust(MARK_BYTES).encode(), 0)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
 
 
 def read_mark(path: Path) -> tuple[bool, int]:
-    """Whether nobody has touched the data file since it was sound; its transaction."""
+    """Whether the data file is as its mark says; and the transaction in the mark."""
     try:
         record = _read(path / MARK)
         mark = None if record is None else Mark(**record)
@@ -232,27 +249,32 @@ def read_mark(path: Path) -> tuple[bool, int]:
         mark = None
     if mark is None or type(mark.transaction) is not int:
         return False, 0
-    return mark == _mark(path, mark.transaction), mark.transaction
+    now = _mark((path / DATA).lstat(), _boot(), mark.transaction)
+    return mark == now, mark.transaction
 
 
-def _mark(path: Path, transaction: int) -> Mark:
-    found = (path / DATA).stat()
+def _mark(found: os.stat_result, boot: str, transaction: int) -> Mark:
     return Mark(
         found.st_dev,
         found.st_ino,
         found.st_size,
         found.st_mtime_ns,
         found.st_ctime_ns,
-        Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip(),
+        boot,
         transaction,
     )
 
 
-def _write(place: Path, record: dict[str, Any], mode: int) -> None:
+def _boot() -> str:
+    """Return what tells one start of the machine from another."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+
+
+def _write(place: Path, record: dict[str, Any]) -> None:
     """Write a small JSON file so that there is the old one or the new one."""
     building = place.with_name(place.name + ".new")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-    fd = os.open(building, flags, mode)
+    fd = os.open(building, flags, 0o600)
     with open(fd, "w", encoding="utf-8") as file:  # noqa: PTH123
         json.dump(record, file, indent=1)
         file.write("\n")

@@ -82,7 +82,7 @@ class Store:
           owner.lock        flock(2) held by the process that writes; its pid
           store.json        the record ``store`` of data.mdb: tells a store whose
                             data is gone from a place where there is none yet
-          clean.json        what data.mdb was like when it was closed
+          clean.json        what data.mdb was like after the last transaction
 
     :mod:`bloomdupe.format` says what is in ``data.mdb``. Unless it is still as
     ``clean.json`` says, it is checked before LMDB gets to see it.
@@ -99,6 +99,8 @@ class Store:
         self._lock: int | None = None
         self._reader: Snapshot | None = None
         self._failure: StoreError | None = None
+        self._mark: place.MarkFile | None = None
+        self._touched = False
         if not (readonly or network):
             place.check_file_system(path)
         if not (path / OWNER).exists():
@@ -107,8 +109,8 @@ class Store:
         if not readonly:
             self._lock = place.lock_owner(path)
         try:
+            self._found = place.identify(path)
             report = self._check()
-            self._identity, self._size = place.identify(path)
             # LMDB's own lock file is in use from the first owner on.
             locked = (path / OWNER).exists()
             if locked:
@@ -120,6 +122,8 @@ class Store:
                 self._ledger = self._read_ledger(report)
                 if not readonly:
                     self._env.reader_check()
+                    self._mark = place.MarkFile(path)
+                    self._mark.write(self._found, self._ledger.transaction)
             except BaseException:
                 self._env.close()
                 raise
@@ -194,11 +198,8 @@ class Store:
         """Release the store. Nothing is written to the data."""
         self._end_reader()
         self._env.close()
-        if self._lock is not None and self._failure is None:
-            # Without the mark, the next run looks more closely.
-            with contextlib.suppress(OSError):
-                if self._still_ours():
-                    place.write_mark(self.path, self._ledger.transaction)
+        if self._mark is not None:
+            self._mark.close()
         self._unlock()
 
     def _unlock(self) -> None:
@@ -304,14 +305,15 @@ class Store:
                     snapshot.expect_entries(name.decode(), records)
         return ledger
 
-    def _still_ours(self) -> bool:
-        """Whether the open file still stands in its place."""
+    def _look(self) -> os.stat_result | None:
+        """Look at the data file; None if the open one is not in its place any more."""
         try:
-            identity, size = place.identify(self.path)
+            found = place.identify(self.path)
         except StoreError:
-            return False
-        grown, self._size = size >= self._size, size
-        return identity == self._identity and grown
+            return None
+        before = self._found
+        same = (found.st_dev, found.st_ino) == (before.st_dev, before.st_ino)
+        return found if same and found.st_size >= before.st_size else None
 
     def make_room_for(self, *names: bytes) -> None:
         """Add optional databases, if they are not there yet."""
@@ -400,6 +402,9 @@ class Store:
         if self._failure is not None:
             raise self._failure
         self._end_reader()  # or pages that it sees could not be used again
+        found = self._look_again()
+        if found.st_mtime_ns != self._found.st_mtime_ns:
+            self._touched = True  # somebody else writes to it
         while True:
             try:
                 with self._env.begin(write=True) as txn:
@@ -414,20 +419,27 @@ class Store:
                     # What a failed sync has dropped, no later one brings back.
                     self._failure = failure
                 raise failure from error
+        self._found = self._look_again()
+        self._ledger = ledger
+        if self._mark is not None and not self._touched:
+            self._mark.write(self._found, ledger.transaction)
+
+    def _look_again(self) -> os.stat_result:
+        """Look at the data file, which must still be ours."""
         try:
-            ours = self._still_ours()
+            found = self._look()
         except OSError as error:
             what = f"cannot look at {self._place}"
             self._failure = failed(what, self.path, error)
             raise self._failure from error
-        if not ours:
+        if found is None:
             self._failure = StoreIOError(
                 f"{self._place} was deleted, replaced or cut short while it was in use,"
                 " so nothing can be written to it any more; put it back, or"
                 f" `bloomdupe restore BACKUP {self.path}`"
             )
             raise self._failure
-        self._ledger = ledger
+        return found
 
     def _grow_map(self) -> None:
         size = 2 * int(self._env.info()["map_size"])
@@ -445,6 +457,8 @@ class Store:
             raise StoreError(f"{target} exists; name a new place for the copy")
         building = target.with_name(target.name + ".creating")
         try:
+            # What an interrupted call left here is an unfinished copy.
+            shutil.rmtree(building, ignore_errors=True)
             building.mkdir(mode=0o700, parents=True)
             self._copy_data(building)
             building.rename(target)
@@ -482,10 +496,12 @@ class Store:
             (building / DATA).replace(self.path / DATA)
             place.sync_directory(self.path)
             shutil.rmtree(building)
-            self._identity, self._size = place.identify(self.path)
+            self._found = place.identify(self.path)
             self._env = _environment(self.path)
             self._databases = self._open_databases()
             self._ledger = self._read_ledger(None)
+            if self._mark is not None:
+                self._mark.write(self._found, self._ledger.transaction)
         except (OSError, lmdb.Error) as error:
             raise failed(f"cannot compact {self.path}", self.path, error) from error
 

@@ -17,7 +17,7 @@ from bloomdupe.errors import StoreDamagedError, StoreError, StoreMismatchError
 from bloomdupe.format import DATABASES, Batch
 from bloomdupe.frontier import Frontier
 from bloomdupe.layer import LayerState
-from bloomdupe.place import write_mark
+from bloomdupe.place import MarkFile
 from bloomdupe.serializer import Serializer
 
 if TYPE_CHECKING:
@@ -282,7 +282,7 @@ def test_a_damaged_request_is_noticed(stored: BloomFilter, tmp_path: Path) -> No
     with pytest.raises(StoreDamagedError, match="damaged"):
         BloomFilter.open(path)
     # As if it were the disk's doing, which changes no time of the file.
-    write_mark(path, 0)
+    MarkFile(path).write((path / "data.mdb").stat(), 0)
     with BloomFilter.open(path) as again:
         owed = Frontier(again)
         with pytest.raises(StoreDamagedError, match="damaged"):

@@ -172,8 +172,8 @@ def _damaged(
             # As it is after a run: nobody has touched it since.
             with world.open(path):
                 pass
-            killed = rng.random() < 0.5
-            if killed:
+            powerless = rng.random() < 0.5
+            if powerless:  # the machine was started since, so the mark is void
                 (path / "clean.json").unlink()
             data = bytearray((path / place.DATA).read_bytes())
             before = bytes(data)
@@ -182,27 +182,29 @@ def _damaged(
             outcome = OK
             if data != before:
                 outcome = in_child(
-                    lambda: _opened(path, world, history, killed=killed)  # noqa: B023
+                    lambda: _opened(path, world, history, not powerless)  # noqa: B023
                 )
             if outcome.verdict == "ok":
                 shutil.rmtree(path)
-            where = f"{kind.__name__} {number}, {'killed' if killed else 'closed'}: "
+            where = (
+                f"{kind.__name__} {number}, {'power cut' if powerless else 'closed'}: "
+            )
             outcomes.append(Outcome(outcome.verdict, where + outcome.words))
     return outcomes
 
 
-def _opened(path: Path, world: World, history: History, *, killed: bool) -> Outcome:
+def _opened(path: Path, world: World, history: History, closed: bool) -> Outcome:
     """Open a damaged store: refused, or as it was, in full, and to the end."""
     small_limits()
     try:
         seen, pending = look(path, world)
     except StoreError as error:
-        return _refused(path, world, history, error, closed=not killed)
+        return _refused(path, world, history, error, closed)
     report = history.reports[-1].copy()
     if (seen, pending) != history.held[-1]:
         # The last head is gone: the cut before, as if the last commit had never been.
-        # Only a store that was closed knows better.
-        if not (killed and (seen, pending) == history.held[-2]):
+        # Only the mark knows better.
+        if closed or (seen, pending) != history.held[-2]:
             return silently_wrong("it opens, and holds something else")
         report = history.reports[-2].copy()
     if run_to_end(path, world, report):
@@ -211,7 +213,7 @@ def _opened(path: Path, world: World, history: History, *, killed: bool) -> Outc
 
 
 def _refused(
-    path: Path, world: World, history: History, error: StoreError, *, closed: bool
+    path: Path, world: World, history: History, error: StoreError, closed: bool
 ) -> Outcome:
     """A refusal names file and remedy; repair says what it cannot save."""
     words = str(error)
