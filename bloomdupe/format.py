@@ -108,6 +108,9 @@ __all__ = [
 MAGIC = "bloomdupe"
 FORMAT = 1
 PAGE_BYTES = PAGE_BITS // 8
+LMDB_PAGE_BYTES = 4096
+MANY = 40
+"""Requests of a slot, in one checkpoint, that are worth some trouble."""
 CHECKSUM_BYTES = 8
 DATABASES = (b"meta", b"pages", b"journal", b"exact")
 FRONTIER_DATABASES = (b"slots", b"queue")
@@ -399,11 +402,18 @@ class Batch:
                 total[0] += 1
                 total[1] += sum(unpack("<QQ", identity))
 
-    def put_requests(self, records: list[tuple[bytes, bytes]]) -> None:
-        """Store what :func:`request_record` made, best in the order of the keys."""
-        # One call in C for all of them.
+    def put_requests(self, slots: Iterable[list[tuple[bytes, bytes]]]) -> None:
+        """Store what :func:`request_record` made, of each slot in the order of keys.
+
+        LMDB fills its pages only where records are appended at their ends; a page in
+        which other records follow it splits into halves, over and over. So where a
+        slot gets many, a page of those that follow is lifted and put back on top.
+        """
         with self._txn.cursor(self._databases[b"queue"]) as cursor:
-            cursor.putmulti(records)
+            for records in slots:
+                lifted = _lift(cursor, records) if len(records) > MANY else []
+                cursor.putmulti(records)  # one call in C for all of them
+                cursor.putmulti(lifted)
 
     def delete_requests(self, keys: list[bytes]) -> None:
         """Remove requests, best in the order of the keys."""
@@ -660,6 +670,24 @@ def _json(record: dict[str, Any]) -> bytes:
 
 def _sum_of(value: Buffer) -> int:
     return int.from_bytes(memoryview(value)[:CHECKSUM_BYTES], "little")
+
+
+def _lift(
+    cursor: lmdb.Cursor, records: list[tuple[bytes, bytes]]
+) -> list[tuple[bytes, bytes]]:
+    """Take out a page of those that will follow new records, and return them."""
+    if not cursor.set_range(records[0][0]) or not cursor.prev():
+        return []  # nothing follows; or nothing precedes, where no page has its end
+    lifted = []
+    size = 0
+    there = cursor.next()
+    while there and size < LMDB_PAGE_BYTES:
+        record = (bytes(cursor.key()), bytes(cursor.value()))
+        lifted.append(record)
+        size += len(record[0]) + len(record[1])
+        cursor.delete()
+        there = bool(cursor.key())  # it stands on the next record now, if there is one
+    return lifted
 
 
 def damaged(place: str, what: str) -> StoreDamagedError:

@@ -301,7 +301,7 @@ class Frontier:
         """Work out the frontier's part of a checkpoint, and change nothing."""
         digest = self._digest
         growth: dict[Line, int] = {}
-        puts = []
+        puts: dict[int, list[tuple[bytes, bytes]]] = {}
         written = []
         for entry in self._fresh:
             line = entry.line
@@ -310,7 +310,7 @@ class Frontier:
             record = request_record(line.number, entry.rank, payload)
             checksum = int.from_bytes(record[1][:CHECKSUM_BYTES], "little")
             digest += checksum
-            puts.append(record)
+            puts.setdefault(line.number, []).append(record)
             written.append((entry, checksum))
             growth[line] = growth.get(line, 0) + 1
         deletes = []
@@ -320,7 +320,7 @@ class Frontier:
             digest -= entry.checksum
             growth[line] = growth.get(line, 0) - 1
         # In the order of the keys: each page of the tree is touched once.
-        puts.sort()
+        puts = {number: sorted(puts[number]) for number in sorted(puts)}
         deletes.sort()
         slots = self._slots
         changed = []
@@ -332,7 +332,7 @@ class Frontier:
         changed.sort()
         state = {
             "format": FRONTIER_FORMAT,
-            "requests": self._stored + len(puts) - len(deletes),
+            "requests": self._stored + len(written) - len(deletes),
             "digest": digest % DIGEST_MODULUS,
             "slots": slots,
             "sequence": self._sequence,
@@ -377,7 +377,8 @@ class _Change(NamedTuple):
     """A frontier's part of a transaction (a :class:`bloomdupe.storage.Change`)."""
 
     frontier: Frontier
-    puts: list[tuple[bytes, bytes]]
+    puts: dict[int, list[tuple[bytes, bytes]]]
+    """Records by number of their slot, all in order."""
     deletes: list[bytes]
     slots: list[tuple[int, int, Line]]
     """Number, requests that will be stored, line."""
@@ -390,7 +391,7 @@ class _Change(NamedTuple):
     def write(self, batch: Batch) -> None:
         """Put it into a transaction."""
         batch.delete_requests(self.deletes)
-        batch.put_requests(self.puts)
+        batch.put_requests(self.puts.values())
         batch.put_slots(
             (number, requests, line.name) for number, requests, line in self.slots
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import platform
+import random
 import resource
 import shutil
 import subprocess
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 OPERATIONS = 30_000
 BETWEEN_CHECKPOINTS = 1_000
 PAYLOAD = b"x" * 150
+WRITTEN = 200_000
 
 
 def cpu() -> float:
@@ -103,27 +105,33 @@ def typical_request(number: int) -> Request:
     )
 
 
-def disk() -> tuple[float, float]:
-    """Return bytes a pending request takes on disk, ours and Scrapy's."""
-    count = 50_000
-    spider = Spider("name")
+def disk(hosts: int) -> float:
+    """Return bytes that a pending request takes on disk, in random order of hosts."""
+    rng = random.Random(1)
+    serializer = Serializer(Spider("name"))
     with place() as folder, BloomFilter.open(f"{folder}/s", 1_000_000) as seen:
-        before = seen._store.disk_bytes() if seen._store else 0
-        owed, serializer = Frontier(seen), Serializer(spider)
-        for number in range(count):
-            owed.push("host", 0, serializer.dump(typical_request(number)))
+        assert seen._store is not None
+        before = seen._store.disk_bytes()
+        owed = Frontier(seen)
+        for number in range(WRITTEN):
+            payload = serializer.dump(typical_request(number))
+            owed.push(f"host-{rng.randrange(hosts)}", 0, payload)
             if owed.due:
                 owed.checkpoint()
         owed.checkpoint()
-        ours = (seen._store.disk_bytes() if seen._store else 0) - before
+        return (seen._store.disk_bytes() - before) / WRITTEN
+
+
+def disk_of_scrapy() -> float:
+    """Return bytes that a pending request takes in a disk queue of Scrapy's."""
+    with place() as folder:
         crawler = get_crawler()
-        crawler.spider = spider
+        crawler.spider = Spider("name")
         queue = PickleLifoDiskQueue.from_crawler(crawler, f"{folder}/queue")
-        for number in range(count):
+        for number in range(WRITTEN):
             queue.push(typical_request(number))
         queue.close()
-        theirs = Path(folder, "queue").stat().st_size
-    return ours / count, theirs / count
+        return Path(folder, "queue").stat().st_size / WRITTEN
 
 
 RESUME = """
@@ -192,11 +200,11 @@ def main() -> None:
     ):
         push, pop, longest = measure(hosts, pending)
         print(f"{hosts:8,} {pending:10,} {push:9.1f} {pop:9.1f} {longest:10.1f}")
-    ours, theirs = disk()
-    print(
-        f"\nBytes on disk a pending request: {ours:.0f}, Scrapy's disk queue"
-        f" {theirs:.0f}: {ours / theirs:.2f} times"
-    )
+    theirs = disk_of_scrapy()
+    print(f"\nBytes on disk a pending request: {theirs:.0f} in Scrapy's disk queue")
+    for hosts in (1, 10, 1_000, 100_000):
+        ours = disk(hosts)
+        print(f"{hosts:8,} hosts: {ours:.0f}, {ours / theirs:.2f} times that")
     sizes = [(1_000_000, 100_000)]
     if huge:
         sizes.append((10_000_000, 100_000))
