@@ -81,8 +81,8 @@ def _is_full(path: Path) -> bool:
         size = 0
     if limit != resource.RLIM_INFINITY and size + PROBE_BYTES > limit:
         return True
-    there = next(place for place in (path, *path.parents) if place.exists())
     try:
+        there = next(place for place in (path, *path.parents) if place.exists())
         with tempfile.TemporaryFile(dir=there) as probe:
             os.posix_fallocate(probe.fileno(), 0, PROBE_BYTES)
     except OSError as error:
