@@ -8,6 +8,15 @@ import pytest
 from shared_data import SHARED, needs
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Use all cores where pytest-xdist is there, unless told otherwise."""
+    option = config.option
+    if getattr(option, "numprocesses", 0) is None and not option.usepdb:
+        option.numprocesses = "auto"
+        option.dist = "worksteal"
+
+
 @pytest.fixture(scope="session")
 def real_urls() -> list[str]:
     """299,355 URLs of government sites, distinct."""

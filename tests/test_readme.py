@@ -86,6 +86,30 @@ def test_the_crawl_prints_what_is_shown(tmp_path: Path) -> None:
         assert line in log
 
 
+def test_the_script_prints_what_is_shown(tmp_path: Path) -> None:
+    script = re.search(r"<!-- script -->\n```sh\n(.*?)```", TEXT, re.DOTALL)
+    shown = re.search(r"<!-- output: script -->\n```text\n(.*?)```", TEXT, re.DOTALL)
+    assert script is not None
+    assert shown is not None
+    shutil.copy(REPOSITORY / "scrapy.cfg", tmp_path)
+    (tmp_path / "crawler").symlink_to(REPOSITORY / "crawler")
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    program = Path(sys.executable).with_name("scrapy")
+    (tmp_path / ".venv" / "bin" / "scrapy").symlink_to(program)
+    done = subprocess.run(
+        ["bash", "-c", script[1]],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for lines in (shown[1], done.stdout):
+        alone, killed = lines.splitlines()
+        assert re.fullmatch("[0-9a-f]{64}  -", alone)
+        assert alone == killed
+    assert done.stderr.count("Killed") == 3
+
+
 def test_every_setting_stands_in_the_table() -> None:
     rows = re.findall(r"^\| `(BLOOMDUPE_\w+)` \| `(.*?)` \|", TEXT, re.MULTILINE)
     assert {name: ast.literal_eval(value) for name, value in rows} == DEFAULTS

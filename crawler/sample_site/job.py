@@ -23,8 +23,6 @@ _LOG_FILE = "sample-site.log"
 # Below the ports that Linux gives to outgoing connections (32768 and up): one of those
 # could hold ours when the job goes on.
 _PORTS = range(20000, 32000)
-_USUAL_PORT = 27182
-"""Taken if it is free, so that two jobs, one after the other, have the same URLs."""
 
 
 class SampleJob:
@@ -76,7 +74,7 @@ class SampleJob:
 
 
 def _open_any() -> socket.socket:
-    for port in (_USUAL_PORT, *random.sample(_PORTS, 100)):
+    for port in random.sample(_PORTS, 100):
         try:
             return open_port(port)
         except OSError:
