@@ -409,11 +409,16 @@ class Batch:
         which other records follow it splits into halves, over and over. So where a
         slot gets many, a page of those that follow is lifted and put back on top.
         """
+        few: list[tuple[bytes, bytes]] = []
         with self._txn.cursor(self._databases[b"queue"]) as cursor:
             for records in slots:
-                lifted = _lift(cursor, records) if len(records) > MANY else []
-                cursor.putmulti(records)  # one call in C for all of them
-                cursor.putmulti(lifted)
+                if len(records) > MANY:
+                    lifted = _lift(cursor, records)
+                    cursor.putmulti(records)
+                    cursor.putmulti(lifted)
+                else:
+                    few += records
+            cursor.putmulti(few)  # one call in C for all of them
 
     def delete_requests(self, keys: list[bytes]) -> None:
         """Remove requests, best in the order of the keys."""
