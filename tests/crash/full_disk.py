@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 WORLD = 1_500
-LEAST, MOST = 100, 900
+LEAST, MOST = 100, 450
 """Kilobytes; the whole crawl takes more."""
 PAGES = 400
 

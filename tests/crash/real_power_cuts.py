@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 import lmdb
 from trial import Fault, Outcome, crashed, scratch
-from worker import fork_worker, run_to_end
+from worker import REFUSED, fork_worker, run_to_end
 from world import Report, World, judge
 
 if TYPE_CHECKING:
@@ -144,7 +144,9 @@ def _crawl(
             store = place / "job" / "store"
             batch = rng.choice(BATCHES)
             pid, reading = fork_worker(store, world, batch, before=before)
-            _listen(place, store, pid, reading, report, rng)
+            status = _listen(place, store, pid, reading, report, rng)
+        if status not in {0, REFUSED, -signal.SIGKILL, -signal.SIGBUS}:
+            return [*outcomes, crashed(f"on a disk that was gone: status {status}")]
         if report.finished:
             break  # before the cut
         with _mounted(disk) as place:
@@ -168,8 +170,8 @@ def _listen(
     reading: int,
     report: Report,
     rng: random.Random,
-) -> None:
-    """Read the report of a worker, and cut the power meanwhile."""
+) -> int:
+    """Read the report of a worker, and cut the power meanwhile; its exit status."""
     data = b""
     deadline = None
     seconds = rng.uniform(0, LONGEST)
@@ -187,8 +189,8 @@ def _listen(
     os.kill(pid, signal.SIGKILL)
     with os.fdopen(reading, "rb") as pipe:
         data += pipe.read()
-    os.waitpid(pid, 0)
     report.read(data.splitlines(keepends=True))
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def _write_back(path: Path, rng: random.Random) -> None:

@@ -13,6 +13,7 @@ import multiprocessing
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -135,7 +136,13 @@ class Case:
 
 
 def _run(method: Any, folder: Path, seed: int, sender: Connection) -> None:
+    # Ended early, it unmounts its disks all the same.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     sender.send(method(folder, seed))
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 class Soak:
@@ -159,6 +166,14 @@ class Soak:
                 self._collect()
         while self._under_way:
             self._collect()
+
+    def stop(self) -> None:
+        """End the cases under way; they do not count."""
+        for case in self._under_way:
+            case.process.terminate()
+        for case in self._under_way:
+            case.process.join()
+            shutil.rmtree(case.folder, ignore_errors=True)
 
     def _collect(self) -> None:
         ready = wait([case.answer for case in self._under_way], timeout=1.0)
@@ -281,9 +296,11 @@ def main() -> int:
         plan = plan_cases(soak, seed, options.cases)
     else:
         plan = plan_hours(soak, seed, options.hours)
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         soak.run(plan)
     except KeyboardInterrupt:
+        soak.stop()
         print("interrupted: this is what there is so far", file=sys.stderr)
     if options.json:
         print(json.dumps([tally.as_json() for tally in soak.tallies], indent=1))

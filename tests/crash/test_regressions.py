@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,8 +22,9 @@ WORLD = World(1, 60)
 
 @pytest.fixture(autouse=True)
 def _strace() -> None:
-    if strace.missing():
-        pytest.skip("needs strace")
+    reason = strace.missing()
+    if reason is not None:
+        (pytest.fail if os.environ.get("BLOOMDUPE_TEST_ALL") else pytest.skip)(reason)
 
 
 def test_a_store_stands_in_its_place_only_when_its_files_do(tmp_path: Path) -> None:
