@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mmh3 import mmh3_x64_128_digest
 
 from bloomdupe.errors import FeedChangedError, FeedError
+from bloomdupe.place import free_space
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -126,8 +127,9 @@ class FeedFile:
             if isinstance(error, FeedError):
                 raise
             raise FeedError(
-                f"cannot write to the feed {self.path}: {error}; what is missing in it"
-                " is kept in the store, and written when the crawl goes on"
+                f"cannot write to the feed {self.path}: {error}"
+                f"{free_space(Path(self.path))}; what is missing in it is kept in the"
+                " store, and written when the crawl goes on"
             ) from error
         self._tail = (self._tail + self.piece)[-TAIL_BYTES:]
         self.piece = b""

@@ -509,7 +509,9 @@ class FrontierScheduler(BaseScheduler):
         if self._failure is not None:
             return
         self._failure = error
-        what, reason = "The store of the crawl failed", str(error)
+        what, reason = "A checkpoint failed", str(error)
+        if isinstance(error, StoreError):
+            what = "The store of the crawl failed"
         if isinstance(error, MemoryError):
             what, reason = "Memory has run out", limit_of_memory()
         logger.critical(

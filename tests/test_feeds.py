@@ -8,7 +8,9 @@ import gzip
 import io
 import json
 import lzma
+import os
 import signal
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -383,3 +385,32 @@ def test_without_a_job_feeds_are_as_in_scrapy(site: Site) -> None:
     assert in_json((site.folder / "items.jsonl").read_text()) == ITEMS
     assert in_csv((site.folder / "items.csv").read_text()) == ITEMS
     assert "Not safe against crashes" not in stats["log"]
+
+
+@pytest.fixture
+def small_disk(site: Site) -> Iterator[Path]:
+    """A file system with 16 kB, for the output only."""
+    place = site.folder / "out"
+    place.mkdir()
+    if os.geteuid():
+        pytest.skip("needs root, to mount a tmpfs")
+    mount = ["mount", "-t", "tmpfs", "-o", "size=16k", "none", str(place)]
+    subprocess.run(mount, check=True)
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_when_the_disk_of_a_feed_is_full_the_crawl_stops_and_goes_on_later(
+    site: Site, small_disk: Path
+) -> None:
+    settings = [JOB, 'FEEDS={"out/items.jsonl": {"format": "jsonlines"}}']
+    # The page with very many items is not among the last.
+    settings.append("SCHEDULER_DISK_QUEUE=scrapy.squeues.PickleFifoDiskQueue")
+    expected = sorted([*ITEMS, *(("c", number) for number in range(3, 2000))])
+    _, log = site.start("Many", *settings).communicate(timeout=60)
+    assert "(frontier_disk_full)" in log
+    assert "cannot write to the feed out/items.jsonl" in log
+    mount = ["mount", "-o", "remount,size=10m", str(small_disk)]
+    subprocess.run(mount, check=True)
+    site.crawl("Many", *settings)
+    assert in_json((small_disk / "items.jsonl").read_text()) == expected
