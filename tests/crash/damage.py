@@ -143,7 +143,7 @@ class Damage(Fault):
     cases = 6
 
     def quick(self, folder: Path, seed: int) -> list[Outcome]:
-        return _damaged(folder, seed, 1, 4)
+        return _damaged(folder, seed, 1, 3, 500)
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return _damaged(folder, seed, TRIALS // self.cases)
@@ -153,15 +153,19 @@ class Damage(Fault):
         trusting = place.read_mark
         place.read_mark = lambda _: (True, 0)
         try:
-            return _damaged(folder, seed, 1, 4)
+            return _damaged(folder, seed, 1, 3, 500)
         finally:
             place.read_mark = trusting
 
 
 def _damaged(
-    folder: Path, seed: int, trials: int, checkpoints: int = CHECKPOINTS
+    folder: Path,
+    seed: int,
+    trials: int,
+    checkpoints: int = CHECKPOINTS,
+    size: int = SIZE,
 ) -> list[Outcome]:
-    world = World(seed, SIZE)
+    world = World(seed, size)
     history = make_history(folder / "made" / "store", world, checkpoints)
     outcomes = []
     for kind in KINDS:
