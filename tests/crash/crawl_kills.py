@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 INTERVAL = 0.1
 """Seconds between checkpoints."""
+LATE = 5
+"""Intervals after which there was a checkpoint, however busy the machine is."""
 IN_FLIGHT = 16
 """Requests that Scrapy has under way at most."""
 ROBOTS = "/robots.txt"
@@ -97,7 +99,7 @@ class StoppedCrawl:
         if stop is None:
             assert "(finished)" in log, log
             return
-        since = arrivals[-1][0] - 2 * INTERVAL
+        since = arrivals[-1][0] - LATE * INTERVAL
         before = max((n for when, n in arrivals if when < since), default=0)
         self.allowed.append(self.paths().total() - before + IN_FLIGHT)
         self.look_into_store()
