@@ -233,18 +233,18 @@ def total_of(
         ]
         halves = b"".join(keys)
         return sum(unpack(f"<{len(halves) // 8}Q", halves[: len(halves) & ~7])), wrong
-    total = 0
-    wrong = []
     as_number = int.from_bytes
     digest = mmh3_x64_128_uintdigest
-    for place, key in enumerate(keys):
-        value = values[place]
-        stored = as_number(value[:CHECKSUM_BYTES], "little")
-        # The same as checksum(), faster.
-        if stored != digest(value[CHECKSUM_BYTES:], digest(key) & _LOW_32) & _LOW_64:
-            wrong.append(place)
-        total += stored
-    return total, wrong
+    stored = [as_number(value[:CHECKSUM_BYTES], "little") for value in values]
+    # The same as checksum(), faster.
+    right = [
+        digest(value[CHECKSUM_BYTES:], digest(key) & _LOW_32) & _LOW_64
+        for key, value in zip(keys, values, strict=True)
+    ]
+    wrong = []
+    if stored != right:
+        wrong = [at for at, sums in enumerate(stored) if sums != right[at]]
+    return sum(stored), wrong
 
 
 def database_of(key: bytes, value: bytes) -> bytes | None:

@@ -291,10 +291,10 @@ class Store:
         with self.snapshot() as snapshot:
             transaction = snapshot.transaction
             ledger = snapshot.ledger()
-            if ledger is None:
-                # From before there was one, or nobody knows yet.
-                totals = {} if report is None else report.totals
-                return Ledger(transaction, totals)
+            if ledger is None:  # from before there was one: count
+                if report is None and not self.readonly:
+                    report = check(self.path / DATA)
+                return Ledger(transaction, report.totals if report else {})
             if ledger.transaction != transaction:
                 raise self.damaged(
                     f"the ledger is of transaction {ledger.transaction:,}, the last one"

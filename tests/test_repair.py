@@ -133,7 +133,8 @@ def test_repair_finds_what_hangs_below_lost_pages(
     data = bytearray(place.read_bytes())
     data[: 2 * PAGE] = bytes(2 * PAGE)
     for at in range(0, len(data), PAGE):
-        if data[at + 10 : at + 12] == b"\1\0":  # a branch
+        branch = (at // PAGE).to_bytes(8, "little") + b"\0\0\1\0"
+        if data[at : at + 12] == branch:
             data[at : at + PAGE] = bytes(PAGE)
     place.write_bytes(data)
     report = json.loads(run(capsys, "repair", job, tmp_path / "new", "--json"))
