@@ -241,7 +241,10 @@ class MarkFile:
 
 
 def read_mark(path: Path) -> tuple[bool, int]:
-    """Whether the data file is as its mark says; and the transaction in the mark."""
+    """Whether the data file is as its mark says; and which transaction it had then.
+
+    0 if it is another file now: one that was compacted begins anew.
+    """
     try:
         record = _read(path / MARK)
         mark = None if record is None else Mark(**record)
@@ -250,7 +253,8 @@ def read_mark(path: Path) -> tuple[bool, int]:
     if mark is None or type(mark.transaction) is not int:
         return False, 0
     now = _mark((path / DATA).lstat(), _boot(), mark.transaction)
-    return mark == now, mark.transaction
+    same = (mark.device, mark.inode) == (now.device, now.inode)
+    return mark == now, mark.transaction if same else 0
 
 
 def _mark(found: os.stat_result, boot: str, transaction: int) -> Mark:

@@ -244,6 +244,14 @@ def locks_deleted(path: Path) -> None:
         (path / name).unlink()
 
 
+def compacted_and_killed(path: Path) -> None:
+    """The compacted file is in place, the mark is still of the one before."""
+    copy = path.with_name("compacted")
+    with BloomFilter.open(path, readonly=True) as seen:
+        seen.backup(copy)
+    data(copy).replace(data(path))
+
+
 def lock_truncated(path: Path) -> None:
     os.truncate(path / "lock.mdb", 10)
 
@@ -259,7 +267,9 @@ REFUSED: tuple[Callable[[Path], None], ...] = (
     of_another_user_in_private,
     unreadable,
 )  # fmt: skip
-HARMLESS = (marker_deleted, mark_garbage, locks_deleted, lock_truncated)
+HARMLESS = (
+    marker_deleted, mark_garbage, locks_deleted, lock_truncated, compacted_and_killed,
+)  # fmt: skip
 
 
 class Refusals(Fault):
