@@ -17,15 +17,25 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
 
+def hrefs(response: Response) -> list[str]:
+    """Return the links of a page, but for ``mailto:`` and the like."""
+    if not isinstance(response, HtmlResponse):
+        return []
+    return [
+        href
+        for href in response.css("a::attr(href)").getall()
+        if href.startswith("http") or ":" not in href.partition("/")[0]
+    ]
+
+
 class Follow(Spider):
     """As in Scrapy's tutorial."""
 
     name = "follow"
 
     def parse(self, response: Response) -> Iterator[Request]:
-        if isinstance(response, HtmlResponse):
-            for href in response.css("a::attr(href)").getall():
-                yield response.follow(href)
+        for href in hrefs(response):
+            yield response.follow(href)
 
 
 class Helped(Spider):
@@ -36,10 +46,8 @@ class Helped(Spider):
     def parse(self, response: Response) -> Iterator[Request]:
         from bloomdupe import new_links  # not part of the others' time
 
-        if isinstance(response, HtmlResponse):
-            hrefs = response.css("a::attr(href)").getall()
-            for url in new_links(self, map(response.urljoin, hrefs)):
-                yield Request(url)
+        for url in new_links(self, map(response.urljoin, hrefs(response))):
+            yield Request(url)
 
 
 class SetInSpider(Spider):
@@ -49,11 +57,10 @@ class SetInSpider(Spider):
 
     def parse(self, response: Response) -> Iterator[Request]:
         seen = self.__dict__.setdefault("seen", set())
-        if isinstance(response, HtmlResponse):
-            for url in map(response.urljoin, response.css("a::attr(href)").getall()):
-                if url not in seen:
-                    seen.add(url)
-                    yield Request(url)
+        for url in map(response.urljoin, hrefs(response)):
+            if url not in seen:
+                seen.add(url)
+                yield Request(url)
 
 
 class SetInMiddleware:
