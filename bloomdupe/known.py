@@ -21,9 +21,7 @@ class KnownUrls:
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._half = max_bytes // 2
-        self._young: set[str] = set()
-        self._old: set[str] = set()
-        self._text = 0
+        self.clear()
 
     def __contains__(self, url: str) -> bool:
         if url in self._young:
@@ -35,6 +33,12 @@ class KnownUrls:
 
     def __len__(self) -> int:
         return len(self._young | self._old)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._young: set[str] = set()
+        self._old: set[str] = set()
+        self._text = 0
 
     def add(self, url: str) -> None:
         """Add a URL that is not in it."""

@@ -83,6 +83,7 @@ class LinkFilter:
         # Whether links may be dropped here, and by new_links(); unknown at first.
         self._on: bool | None = None
         self._helps = False
+        self._helped = False
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -161,8 +162,7 @@ class LinkFilter:
                 return False
             if "depth_reset" in meta or not self._arrives(request):
                 return False
-            # Request(url) must lead to the same URL again, for new_links().
-            if plain and safe_url_string(url) == url:
+            if plain and (not self._helped or safe_url_string(url) == url):
                 self._known.add(url)
         if not self._logged:
             self._log(request)
@@ -174,7 +174,12 @@ class LinkFilter:
             return False
         spider = self._crawler.spider
         assert spider is not None  # noqa: S101 - it has just yielded the request
-        return all(mw.should_follow(request, spider) for mw in self._offsite)
+        any_domain = not getattr(spider, "allowed_domains", None)
+        return all(
+            (any_domain and type(offsite) is OffsiteMiddleware)
+            or offsite.should_follow(request, spider)
+            for offsite in self._offsite
+        )
 
     def _log(self, request: Request) -> None:
         """Log the first duplicate as the scheduler would; it is counted later."""
@@ -201,6 +206,10 @@ class LinkFilter:
             self._look_round()
         if not self._helps:
             return list(links)
+        if not self._helped:
+            # From now on Request(url) must lead to the same URL for every known one.
+            self._helped = True
+            self._known.clear()
         known = self._known
         given = list(links)
         kept = [

@@ -91,7 +91,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
                 folder,
             ],
             check=False,
-            timeout=100,
+            timeout=300,
             env={**os.environ, "PYTHONPATH": str(HERE)},
             capture_output=True,
             text=True,
