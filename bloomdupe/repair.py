@@ -32,7 +32,6 @@ from bloomdupe.hashing import DIGEST_BYTES
 from bloomdupe.layer import LayerState
 from bloomdupe.parameters import Parameters
 from bloomdupe.rank import sequence_of
-from bloomdupe.serializer import url_of
 from bloomdupe.sizing import PAGE_BITS
 from bloomdupe.storage import Store
 
@@ -276,6 +275,9 @@ def _frontier(
     snapshot: Snapshot, record: dict[str, Any] | None, repaired: Repaired
 ) -> tuple[dict[str, Any], list[tuple[int, int, str]]]:
     """Return the record of the frontier, and all slots, those without requests too."""
+    # Here, for it imports Scrapy, which `bloomdupe --help` and the like can do without.
+    from bloomdupe.serializer import url_of
+
     names = {slot.number: slot.name for slot in snapshot.slots()}
     counts = dict.fromkeys(names, 0)
     digest = sequence = 0
