@@ -73,9 +73,13 @@ def check(data: Path, progress: Callable[[int], None] | None = None) -> Report:
                     sound = set(range(len(leaf.keys))) - set(places)
                     for place in sound:
                         name = leaf.keys[place].decode(errors="replace")
-                        report.records[name] = read_record(leaf.values[place])
+                        record = read_record(leaf.values[place])
+                        if record is None:
+                            wrong.append(f"record {name!r} is not one")
+                            continue
+                        report.records[name] = record
                         if name == LEDGER:
-                            sealed = report.records[name]
+                            sealed = record
                             total[0] -= 1
                             total[1] -= int.from_bytes(leaf.values[place][:8], "little")
             total[1] %= 1 << 64

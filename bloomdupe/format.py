@@ -295,10 +295,13 @@ def describe(database: bytes, key: bytes) -> str:
     return f"{kind or database.decode(errors='replace')} {key.hex()}"
 
 
-def read_record(value: bytes) -> dict[str, Any]:
-    """Return what a record of ``meta`` says, whose sum is right."""
-    record: dict[str, Any] = json.loads(value[CHECKSUM_BYTES:])
-    return record
+def read_record(value: bytes) -> dict[str, Any] | None:
+    """Return what a value of ``meta`` says; None if it is of another database."""
+    try:
+        record = json.loads(value[CHECKSUM_BYTES:])
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) else None
 
 
 class Batch:

@@ -127,8 +127,9 @@ def repair(
     with DataFile(data, salvage=True, progress=progress) as file:
         meta: dict[str, dict[str, Any]] = {}
         for database, key, value in _found(file, []):
-            if database == b"meta":
-                meta.setdefault(key.decode(), read_record(value))
+            record = read_record(value) if database == b"meta" else None
+            if record is not None:
+                meta.setdefault(key.decode(), record)
     repaired = Repaired()
     header = meta.pop("store", None) or _marked(source, repaired)
     parameters = Parameters.from_header(header, source)

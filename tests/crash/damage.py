@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from child import in_child
@@ -23,7 +24,6 @@ from bloomdupe.errors import StoreError
 from bloomdupe.repair import repair
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 PAGE = 4096
@@ -61,6 +61,8 @@ def make_history(path: Path, world: World, checkpoints: int) -> History:
 
 
 # Nine kinds of damage
+
+Kind = Callable[[bytearray, History, random.Random], None]
 
 
 def bit(data: bytearray, _: History, rng: random.Random) -> None:
@@ -128,7 +130,7 @@ def _overwrite(data: bytearray, rng: random.Random, unit: int, new: bytes) -> No
     data[at : at + unit] = new
 
 
-KINDS: tuple[Callable[[bytearray, History, random.Random], None], ...] = (
+KINDS: tuple[Kind, ...] = (
     bit, byte, zeroed_sector, random_sector, zeroed_page, random_page,
     swapped_pages, stale_page, damaged_head,
 )  # fmt: skip
@@ -153,7 +155,8 @@ class Damage(Fault):
         trusting = place.read_mark
         place.read_mark = lambda _: (True, 0)
         try:
-            return _damaged(folder, seed, 1, 3, 500)
+            kinds = (zeroed_page, random_page, stale_page)
+            return _damaged(folder, seed, 5, 3, 500, kinds)
         finally:
             place.read_mark = trusting
 
@@ -164,11 +167,12 @@ def _damaged(
     trials: int,
     checkpoints: int = CHECKPOINTS,
     size: int = SIZE,
+    kinds: tuple[Kind, ...] = KINDS,
 ) -> list[Outcome]:
     world = World(seed, size)
     history = make_history(folder / "made" / "store", world, checkpoints)
     outcomes = []
-    for kind in KINDS:
+    for kind in kinds:
         for number in range(trials):
             rng = random.Random(f"{seed} {kind.__name__} {number}")
             path = folder / f"{kind.__name__}-{number}"
