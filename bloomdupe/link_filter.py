@@ -319,7 +319,8 @@ def new_links(spider: Spider, links: Iterable[AnyLink]) -> list[AnyLink]:
 
     For absolute URLs, or Scrapy's ``Link`` objects, of which the spider is about to
     make plain requests, ``Request(url)``, with a callback and the like as it pleases,
-    but no ``dont_filter``, no other method and no body::
+    but no ``dont_filter``, no other method and no body (nor a ``process_request`` of a
+    rule that adds them)::
 
         for url in new_links(self, urls):
             yield Request(url)

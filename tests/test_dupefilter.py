@@ -410,6 +410,7 @@ def test_a_foreign_store_is_refused_and_left_alone(crawl: Crawl, kind: str) -> N
         ("BLOOMDUPE_FPP=0", "BLOOMDUPE_FPP = '0': expected a probability"),
         ("BLOOMDUPE_FPP=1", "BLOOMDUPE_FPP = '1'"),
         ("BLOOMDUPE_FPP=abc", "BLOOMDUPE_FPP = 'abc'"),
+        ("BLOOMDUPE_EARLY_DROP=maybe", "BLOOMDUPE_EARLY_DROP = 'maybe': expected True"),
         ("BLOOMDUPE_GROWTH=often", "BLOOMDUPE_GROWTH = 'often': expected one of grow"),
         ("BLOOMDUPE_CONFIRM=2", "BLOOMDUPE_CONFIRM = '2': expected a share"),
         ("BLOOMDUPE_EXACT_URLS=(", "BLOOMDUPE_EXACT_URLS: '(' is not a regular"),
