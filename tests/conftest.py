@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+import os
 
 import pytest
 from shared_data import SHARED, needs
@@ -12,6 +13,8 @@ from shared_data import SHARED, needs
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Use all cores where pytest-xdist is there, unless told otherwise."""
     option = config.option
+    if "PYTEST_XDIST_WORKER" in os.environ:  # is one of them itself
+        return
     if getattr(option, "numprocesses", 0) is None and not option.usepdb:
         option.numprocesses = "auto"
         option.dist = "worksteal"
