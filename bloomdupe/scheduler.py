@@ -132,7 +132,7 @@ class FrontierScheduler(BaseScheduler):
         try:
             self._check_queue_of_scrapy(seen)
             self._frontier = self._take_up(seen)
-            self._cut.commit()
+            self._timed(self._cut.commit)
         except BaseException:
             self._frontier = None
             seen.close()
@@ -489,12 +489,14 @@ class FrontierScheduler(BaseScheduler):
                 self._fail(error)
 
     def _write(self, commit: Callable[[], None]) -> None:
-        begun = perf_counter()
         try:
-            commit()
-        except BloomDupeError as error:
+            self._timed(commit)
+        except (BloomDupeError, MemoryError) as error:
             self._fail(error)
-            return
+
+    def _timed(self, commit: Callable[[], None]) -> None:
+        begun = perf_counter()
+        commit()
         self._longest = max(self._longest, perf_counter() - begun)
         if self._durable:
             self._stats.inc_value("bloomdupe/checkpoints")
