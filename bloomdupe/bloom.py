@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from bitarray import bitarray
     from typing_extensions import Self
 
+    from bloomdupe.batch import Batch
     from bloomdupe.contents import Checkpoint
-    from bloomdupe.format import Batch
     from bloomdupe.layer import Layer
     from bloomdupe.storage import Change
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.exact import ExactKeys
-from bloomdupe.format import Batch, JournalEntry
+from bloomdupe.format import JournalEntry
 from bloomdupe.layer import Layer, LayerState, Sweep
 
 if TYPE_CHECKING:
+    from bloomdupe.batch import Batch
     from bloomdupe.parameters import Parameters
     from bloomdupe.sizing import Geometry
     from bloomdupe.storage import Store

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
+    from bloomdupe.batch import Batch
     from bloomdupe.engine_access import EngineAccess
-    from bloomdupe.format import Batch
     from bloomdupe.frontier import Frontier
     from bloomdupe.leases import Leases
     from bloomdupe.limits import SlotLimits

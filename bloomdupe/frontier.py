@@ -20,8 +20,8 @@ from bloomdupe.turns import Turns
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from bloomdupe.batch import Batch
     from bloomdupe.bloom import BloomFilter
-    from bloomdupe.format import Batch
     from bloomdupe.storage import Change, Store
 
 __all__ = ["Frontier"]

@@ -10,7 +10,7 @@ from bloomdupe.format import PAGE_COUNTS
 if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
 
-    from bloomdupe.format import Batch
+    from bloomdupe.batch import Batch
     from bloomdupe.frontier import Frontier
     from bloomdupe.settings import JobSettings
 

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from bloomdupe.format import Batch, Snapshot
+    from bloomdupe.batch import Batch
+    from bloomdupe.snapshot import Snapshot
 
 __all__ = ["Repaired", "repair"]
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import lmdb
 
 from bloomdupe import place
+from bloomdupe.batch import Batch
 from bloomdupe.check import Report, check
 from bloomdupe.datafile import NotLmdbError
 from bloomdupe.errors import (
@@ -30,12 +31,11 @@ from bloomdupe.format import (
     FRONTIER_FORMAT,
     MAGIC,
     OPTIONAL_DATABASES,
-    Batch,
     Ledger,
-    Snapshot,
     damaged,
 )
 from bloomdupe.place import DATA, OWNER
+from bloomdupe.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator

@@ -13,8 +13,9 @@ import pytest
 from scrapy import FormRequest, Request, Spider
 
 from bloomdupe import BloomFilter, frontier
+from bloomdupe.batch import Batch
 from bloomdupe.errors import StoreDamagedError, StoreError, StoreMismatchError
-from bloomdupe.format import DATABASES, Batch
+from bloomdupe.format import DATABASES
 from bloomdupe.frontier import Frontier
 from bloomdupe.layer import LayerState
 from bloomdupe.place import MarkFile

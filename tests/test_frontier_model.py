@@ -19,8 +19,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from bloomdupe import BloomFilter, frontier, line, storage
-from bloomdupe import format as bytes_on_disk
+from bloomdupe import BloomFilter, batch, frontier, line, storage
 from bloomdupe.errors import StoreError
 from bloomdupe.frontier import Frontier
 
@@ -183,8 +182,8 @@ LIMITS = (
     (line, "MAX_BATCH", 3),
     (frontier, "MAX_LOADED", 2),
     (frontier, "MAX_HEAD", 1),
-    (bytes_on_disk, "MANY", 1),
-    (bytes_on_disk, "LMDB_PAGE_BYTES", 50),
+    (batch, "MANY", 1),
+    (batch, "LMDB_PAGE_BYTES", 50),
     (storage, "MAP_BYTES", 1 << 17),
 )
 

@@ -12,13 +12,14 @@ import lmdb
 import pytest
 
 from bloomdupe import BloomFilter, layer, storage
+from bloomdupe.batch import Batch
 from bloomdupe.errors import (
     StoreDamagedError,
     StoreError,
     StoreLockedError,
     StoreMismatchError,
 )
-from bloomdupe.format import DATABASES, Batch, page_value
+from bloomdupe.format import DATABASES, page_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable

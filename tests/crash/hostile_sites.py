@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from bloomdupe.format import Batch
+    from bloomdupe.batch import Batch
 
 BUDGET = 30
 BOUND = 50

@@ -16,8 +16,9 @@ from child import in_child
 from trial import OK, Fault, Outcome, lost, silently_wrong
 
 from bloomdupe import BloomFilter, place
+from bloomdupe.batch import Batch
 from bloomdupe.errors import BloomDupeError
-from bloomdupe.format import DATABASES, Batch
+from bloomdupe.format import DATABASES
 from bloomdupe.frontier import Frontier
 
 if TYPE_CHECKING:
