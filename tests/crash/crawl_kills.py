@@ -66,6 +66,8 @@ class StoppedCrawl:
         self.server = server
         self.options = ["-a", f"url={server.url}", *options]
         self.options += ["-s", f"BLOOMDUPE_CHECKPOINT_INTERVAL={INTERVAL}"]
+        self.finished = False
+        """Whether it had come to its end before it was stopped."""
         self.before: Counter[str] = Counter()
         self.undone: list[int] = []
         """After each stop: requests of that run for pages not done for good."""
@@ -117,6 +119,7 @@ class StoppedCrawl:
         if store.exists():
             with BloomFilter.open(store) as seen:
                 Frontier(seen).verify()
+                self.finished = seen.notes.get("run") == "finished"
                 owed = urls_in(seen)
                 base = self.server.url.rstrip("/")
                 done = {
@@ -173,8 +176,10 @@ def crawl_with_stops(
     with sample_process(folder, pages=300, delay=0.005) as server:
         crawl = StoppedCrawl(folder, server, seed, *options)
         for _ in range(stops):
-            crawl.run(stop)
-        crawl.run(None)
+            if not crawl.finished:  # or the next run would be another crawl
+                crawl.run(stop)
+        if not crawl.finished:
+            crawl.run(None)
         return crawl
 
 
