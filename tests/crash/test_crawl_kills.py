@@ -111,7 +111,8 @@ def test_out_of_memory_nothing_is_lost(
                 except subprocess.TimeoutExpired:  # no memory left even to stop
                     process.kill()
                     _, log = process.communicate()
-            assert "Memory has run out" in log or "MemoryError" in log
+            if process.returncode >= 0:  # there was enough left to say so
+                assert "Memory has run out" in log or "MemoryError" in log
             print(more, process.returncode, trial.paths().total(), "requests")
         trial.run(None)
     assert not trial.lost()
