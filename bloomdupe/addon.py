@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scrapy.extensions import feedexport
+from scrapy.extensions.httpcache import FilesystemCacheStorage
 from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 
-from bloomdupe.errors import BloomDupeError
-from bloomdupe.feeds import FeedExporter
-from bloomdupe.job import Job
-from bloomdupe.link_filter import ORDER, LinkFilter
+from bloomdupe.crawl.admission import EARLIEST, Admission, find_job
+from bloomdupe.crawl.http_cache import WholeCache
+from bloomdupe.crawl.other_memories import OtherMemories
+from bloomdupe.feeds.exporter import FeedExporter
+from bloomdupe.feeds.media import WholeFiles
+from bloomdupe.links.link_filter import ORDER, LinkFilter
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -27,9 +30,13 @@ class Addon:
     Sets ``DUPEFILTER_CLASS`` and ``SCHEDULER``, unless the project, the spider or
     the command line set them themselves; puts the link filter next to the spider,
     unless it is in ``SPIDER_MIDDLEWARES`` already, and our feed exporter in the place
-    of Scrapy's. Settings that cannot be used, and a JOBDIR that belongs to another
-    crawl, are refused here, before the crawl begins: later, Scrapy would overwrite
-    ``spider.state`` in it while it stops.
+    of Scrapy's, and lets its media pipelines and its HTTP cache write whole files.
+    ``%(spider)s`` in ``JOBDIR`` becomes the name of the spider.
+
+    Settings that cannot be used are refused here, and a JOBDIR that belongs to another
+    crawl by :class:`~bloomdupe.crawl.admission.Admission`. Commands of Scrapy that
+    only try something out, such as ``scrapy check`` and ``scrapy shell``, leave the
+    job alone.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -46,16 +53,11 @@ class Addon:
         settings.set("SCHEDULER", "bloomdupe.FrontierScheduler", "addon")
         _replace(settings, feedexport.FeedExporter, FeedExporter)
         _add_link_filter(settings)
-        spider = self._crawler.spider
-        if spider is None:
-            return
-        try:
-            Job.of(spider, settings).check_store()
-        except BloomDupeError:
-            # Without this, `scrapy crawl` exits with 0 before Scrapy 2.19: it takes
-            # a crawler that has its spider for one that started.
-            self._crawler.spider = None
-            raise
+        _add_extension(settings, Admission, EARLIEST)
+        _add_extension(settings, OtherMemories, 0)
+        _add_extension(settings, WholeFiles, 0)
+        _replace_cache(settings)
+        find_job(self._crawler, settings)
 
 
 def _replace(settings: BaseSettings, theirs: type, ours: type) -> None:
@@ -78,9 +80,26 @@ def _replace(settings: BaseSettings, theirs: type, ours: type) -> None:
     )
 
 
+def _replace_cache(settings: BaseSettings) -> None:
+    """Let Scrapy's cache in files say which answers are whole; others stay."""
+    name = "HTTPCACHE_STORAGE"
+    used = settings.getbool("HTTPCACHE_ENABLED")
+    if used and load_object(settings[name]) is FilesystemCacheStorage:
+        priority = settings.getpriority(name) or "addon"
+        settings.set(name, global_object_name(WholeCache), priority)
+
+
 def _add_link_filter(settings: BaseSettings) -> None:
     name = "SPIDER_MIDDLEWARES"
     middlewares = settings.getdict(name)
     if LinkFilter not in map(load_object, middlewares):
         middlewares["bloomdupe.LinkFilter"] = ORDER
         settings.set(name, middlewares, settings.getpriority(name) or 0)
+
+
+def _add_extension(settings: BaseSettings, extension: type, order: int) -> None:
+    name = "EXTENSIONS"
+    extensions = settings.getdict(name)
+    if extension not in map(load_object, extensions):
+        extensions[global_object_name(extension)] = order
+        settings.set(name, extensions, settings.getpriority(name) or 0)

@@ -10,18 +10,22 @@ __all__ = [
     "BloomDupeError",
     "CheckpointRefusedError",
     "EngineError",
+    "ExtraMissingError",
     "FeedChangedError",
     "FeedError",
     "FilterFullError",
     "IncompatibleFilterError",
     "KeyTypeError",
+    "RequestTimeError",
     "SettingError",
+    "StoreAccessError",
     "StoreDamagedError",
     "StoreError",
     "StoreFullError",
     "StoreIOError",
     "StoreLockedError",
     "StoreMismatchError",
+    "StoreUnreachableError",
     "UnserializableError",
 ]
 
@@ -32,6 +36,10 @@ class BloomDupeError(Exception):
 
 class SettingError(BloomDupeError, ValueError):
     """A setting or parameter has a value that cannot be used."""
+
+
+class ExtraMissingError(BloomDupeError, ImportError):
+    """A package is not installed that only some people need."""
 
 
 class KeyTypeError(BloomDupeError, TypeError):
@@ -68,6 +76,18 @@ class StoreLockedError(StoreError):
     """Another process owns the store."""
 
 
+class StoreUnreachableError(StoreError):
+    """The server that keeps the store does not answer, or not as it should.
+
+    What was under way has happened wholly or not at all. The same object works again
+    as soon as the server does.
+    """
+
+
+class StoreAccessError(StoreError):
+    """The server that keeps the store refuses us: password, user or permission."""
+
+
 class StoreMismatchError(StoreError, ValueError):
     """The store was made with other parameters, or for another job.
 
@@ -85,6 +105,10 @@ class StoreDamagedError(StoreError):
 
 class UnserializableError(BloomDupeError, ValueError):
     """A request cannot be stored, or a stored one cannot be restored."""
+
+
+class RequestTimeError(BloomDupeError, ValueError):
+    """A request asks for a point in time that is none."""
 
 
 class EngineError(BloomDupeError, RuntimeError):

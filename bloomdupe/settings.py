@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import math
 import os
 import re
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import SettingError
-from bloomdupe.parameters import check_confirm, check_growth
-from bloomdupe.sizing import check_capacity, check_fpp
+from bloomdupe.filter.parameters import check_confirm, check_growth
+from bloomdupe.filter.sizing import check_capacity, check_fpp
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-__all__ = ["DEFAULTS", "JobSettings"]
+__all__ = ["DEFAULTS", "FAILURE_REASONS", "JobSettings", "check_reasons"]
 
 DEFAULTS: dict[str, Any] = {
     "BLOOMDUPE_EXPECTED_URLS": 10_000_000,
@@ -29,16 +31,43 @@ DEFAULTS: dict[str, Any] = {
     "BLOOMDUPE_SERIALIZER": "msgpack",
     "BLOOMDUPE_START_REQUESTS": "resume",
     "BLOOMDUPE_FEED_CHANGED": "refuse",
+    "BLOOMDUPE_COOKIES": True,
     "BLOOMDUPE_MAX_RETRY_AFTER": 300,
     "BLOOMDUPE_ALLOW_NETWORK_FS": False,
     "BLOOMDUPE_EARLY_DROP": True,
+    "BLOOMDUPE_DIRECT_OUTPUT": True,
     "BLOOMDUPE_MAX_PENDING_PER_SLOT": None,
     "BLOOMDUPE_MAX_PAGES_PER_SLOT": None,
+    "BLOOMDUPE_MAX_FAILURES": 10_000,
+    "BLOOMDUPE_RETRY_FAILED": False,
+    "BLOOMDUPE_PROGRESS_INTERVAL": 60,
+    "BLOOMDUPE_METRICS_PORT": None,
+    "BLOOMDUPE_METRICS_HOST": "127.0.0.1",
+    "BLOOMDUPE_WAIT": None,
+    "BLOOMDUPE_RETRY_BACKOFF": None,
+    "BLOOMDUPE_REVISIT": [],
+    "BLOOMDUPE_REVISIT_BOUNDS": (3_600, 30 * 86_400),
+    "BLOOMDUPE_REVISIT_ITEMS": "changed",
 }
 
 SERIALIZERS = ("msgpack", "pickle")
-START_POLICIES = ("resume", "always", "once")
+START_POLICIES = ("resume", "again", "always")
+PORTS = 1 << 16
 FEED_POLICIES = ("refuse", "accept")
+ITEM_POLICIES = ("changed", "always")
+ADAPTIVE = "adaptive"
+FAILURE_REASONS = (
+    "status",
+    "timeout",
+    "dns",
+    "connection",
+    "download",
+    "callback",
+    "errback",
+    "pipeline",
+)
+"""Why a request gives up: an HTTP status that the spider does not want, a download that
+went wrong in one of four ways, an exception in the project's own code."""
 
 
 @dataclass(frozen=True)
@@ -57,21 +86,49 @@ class JobSettings:
     serializer: str
     """How requests are stored: ``msgpack``, or ``pickle`` where that cannot."""
     start_requests: str
-    """Which are scheduled again: ``resume`` (in an unfinished crawl, those that were
-    not yet; after a finished one, all), ``always`` (all), ``once`` (never again)."""
+    """Which are scheduled: ``resume`` (those that were not yet), ``again`` (the same in
+    an unfinished crawl; when it is finished, a new round begins with all of them),
+    ``always`` (all, in every run)."""
     feed_changed: str
     """What becomes of a feed that others have changed between two runs: ``refuse`` to
     start, or ``accept`` it as it is."""
+    cookies: bool
+    """Whether cookies are part of the checkpoints; if not, none are kept."""
     max_retry_after: float
     """Seconds that a server's Retry-After is obeyed at most; 0: not at all."""
     allow_network_fs: bool
     """Whether the store may lie on a network file system."""
     early_drop: bool
     """Drop duplicate links next to the spider already."""
+    direct_output: bool
+    """Hand on what callbacks yield without starting tasks for nothing."""
     max_pending_per_slot: int | None
     """Requests that may wait in a slot; None: any number."""
     max_pages_per_slot: int | None
     """Requests taken in per slot over all runs of the job; None: any number."""
+    max_failures: int
+    """Requests in the ledger of failures; 0: there is none."""
+    retry_failed: tuple[str, ...] | None
+    """Failed requests that the run takes up again, by reason or HTTP status; () are
+    all, None none."""
+    progress_interval: float
+    """Seconds between lines in the log that say how the crawl stands; 0: none."""
+    metrics_port: int | None
+    """Where Prometheus is answered; 0: any free port, None: nowhere."""
+    metrics_host: str
+    """The address to listen on."""
+    wait: float | None
+    """Seconds that a crawl sleeps at most until the next request is due; None: any."""
+    retry_backoff: tuple[float, float, float] | None
+    """Seconds that the first retry waits at most, by what that grows with each, and
+    seconds at most; None: retries do not wait."""
+    revisit: tuple[tuple[re.Pattern[str], float | str], ...]
+    """Which pages come again: after so many seconds, or ``adaptive``."""
+    revisit_bounds: tuple[float, float]
+    """Seconds between two adaptive visits to a page, at least and at most."""
+    revisit_items: str
+    """Which items of pages that come again count: ``changed`` (those of pages that
+    have changed) or ``always``."""
     debug: bool
     """Log every duplicate (Scrapy's ``DUPEFILTER_DEBUG``)."""
 
@@ -94,13 +151,27 @@ class JobSettings:
             serializer=_choice(*given("BLOOMDUPE_SERIALIZER"), SERIALIZERS),
             start_requests=_choice(*given("BLOOMDUPE_START_REQUESTS"), START_POLICIES),
             feed_changed=_choice(*given("BLOOMDUPE_FEED_CHANGED"), FEED_POLICIES),
+            cookies=_flag(*given("BLOOMDUPE_COOKIES")),
             max_retry_after=_seconds(
                 *given("BLOOMDUPE_MAX_RETRY_AFTER"), allow_zero=True
             ),
             allow_network_fs=_flag(*given("BLOOMDUPE_ALLOW_NETWORK_FS")),
             early_drop=_flag(*given("BLOOMDUPE_EARLY_DROP")),
+            direct_output=_flag(*given("BLOOMDUPE_DIRECT_OUTPUT")),
             max_pending_per_slot=_limit(*given("BLOOMDUPE_MAX_PENDING_PER_SLOT")),
             max_pages_per_slot=_limit(*given("BLOOMDUPE_MAX_PAGES_PER_SLOT")),
+            max_failures=_number(*given("BLOOMDUPE_MAX_FAILURES")),
+            retry_failed=check_reasons(*given("BLOOMDUPE_RETRY_FAILED")),
+            progress_interval=_seconds(
+                *given("BLOOMDUPE_PROGRESS_INTERVAL"), allow_zero=True
+            ),
+            metrics_port=_port(*given("BLOOMDUPE_METRICS_PORT")),
+            metrics_host=_host(*given("BLOOMDUPE_METRICS_HOST")),
+            wait=_wait(*given("BLOOMDUPE_WAIT")),
+            retry_backoff=_backoff(*given("BLOOMDUPE_RETRY_BACKOFF")),
+            revisit=_revisit(*given("BLOOMDUPE_REVISIT")),
+            revisit_bounds=_bounds(*given("BLOOMDUPE_REVISIT_BOUNDS")),
+            revisit_items=_choice(*given("BLOOMDUPE_REVISIT_ITEMS"), ITEM_POLICIES),
             debug=settings.getbool("DUPEFILTER_DEBUG"),
         )
 
@@ -137,6 +208,70 @@ def _seconds(value: object, name: str, *, allow_zero: bool = False) -> float:
     return seconds
 
 
+def _wait(value: object, name: str) -> float | None:
+    return None if value is None else _seconds(value, name, allow_zero=True)
+
+
+def _revisit(
+    value: object, name: str
+) -> tuple[tuple[re.Pattern[str], float | str], ...]:
+    """Read a list of pairs; a text is one in JSON."""
+    pairs = value
+    if isinstance(value, str):
+        try:
+            pairs = json.loads(value)
+        except ValueError:
+            pairs = None
+    if not isinstance(pairs, (list, tuple)):
+        raise SettingError(
+            f"{name} = {value!r}: expected a list of pairs, such as"
+            ' [(r"/news/", "adaptive"), (r".*", 86400)]'
+        )
+    rules = []
+    for pair in pairs:
+        if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+            raise SettingError(
+                f"{name}: {pair!r} is no pair of a regular expression and seconds, or"
+                f" {ADAPTIVE!r}"
+            )
+        (pattern,) = _patterns([pair[0]], name)
+        rule = pair[1] if pair[1] == ADAPTIVE else _seconds(pair[1], name)
+        rules.append((pattern, rule))
+    return tuple(rules)
+
+
+def _bounds(value: object, name: str) -> tuple[float, float]:
+    """Read two numbers of seconds; a text is ``3600,86400``."""
+    parts = value.strip("[()]").split(",") if isinstance(value, str) else value
+    try:
+        least, most = (float(part) for part in parts)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        least = most = math.nan
+    if not 0 < least <= most < math.inf:
+        raise SettingError(
+            f"{name} = {value!r}: expected two positive numbers of seconds, the"
+            " smaller one first, such as (3600, 2592000)"
+        )
+    return least, most
+
+
+def _backoff(value: object, name: str) -> tuple[float, float, float] | None:
+    """Read base, factor and limit; a text is ``1,2,300``."""
+    if value is None:
+        return None
+    parts = value.strip("[()]").split(",") if isinstance(value, str) else value
+    try:
+        base, factor, limit = (float(part) for part in parts)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        base = factor = limit = math.nan
+    if not (0 < base <= limit < math.inf and 1 <= factor < math.inf):
+        raise SettingError(
+            f"{name} = {value!r}: expected three numbers, such as (1, 2, 300): seconds"
+            " that the first retry waits, a factor of at least 1, seconds at most"
+        )
+    return base, factor, limit
+
+
 def _flag(value: object, name: str) -> bool:
     flag = {"true": True, "1": True, "false": False, "0": False}.get(str(value).lower())
     if flag is None:
@@ -155,6 +290,64 @@ def _limit(value: object, name: str) -> int | None:
             " no limit"
         )
     return int(text)
+
+
+def _number(value: object, name: str) -> int:
+    text = str(value).replace("_", "")
+    if isinstance(value, bool) or not (text.isascii() and text.isdigit()):
+        raise SettingError(
+            f"{name} = {value!r}: expected a whole number, or 0 for none"
+        )
+    return int(text)
+
+
+def _port(value: object, name: str) -> int | None:
+    if value is None or str(value) in ("", "None"):
+        return None
+    text = str(value)
+    if isinstance(value, bool) or not (text.isdigit() and int(text) < PORTS):
+        raise SettingError(
+            f"{name} = {value!r}: expected a port from 0 (any that is free) to 65535,"
+            " or None"
+        )
+    if find_spec("prometheus_client") is None:
+        raise SettingError(
+            f"{name} needs the package prometheus_client, which is not installed:"
+            " pip install 'bloomdupe[metrics]'"
+        )
+    return int(text)
+
+
+def _host(value: object, name: str) -> str:
+    try:
+        ipaddress.ip_address(str(value))
+    except ValueError as error:
+        raise SettingError(
+            f"{name} = {value!r}: expected an IP address to listen on: 127.0.0.1 is for"
+            " this machine only, 0.0.0.0 for all"
+        ) from error
+    return str(value)
+
+
+def check_reasons(value: object, name: str) -> tuple[str, ...] | None:
+    """Read True, False, or reasons: a list, or a text with commas.
+
+    Returns () for all reasons, None for none; raises :class:`SettingError`.
+    """
+    words = value if isinstance(value, (list, tuple, set)) else str(value).split(",")
+    reasons = tuple(str(word).strip().lower() for word in words)
+    if reasons in {("true",), ("1",)}:
+        return ()
+    if reasons in {("false",), ("0",), ("",), ("none",), ()}:
+        return None
+    for reason in reasons:
+        status = reason.isascii() and reason.isdigit() and len(reason) == 3
+        if not (status or reason in FAILURE_REASONS):
+            raise SettingError(
+                f"{name} = {value!r}: expected True, False, HTTP statuses such as 503,"
+                f" or reasons, of {', '.join(FAILURE_REASONS)}"
+            )
+    return reasons
 
 
 def _choice(value: object, name: str, choices: tuple[str, ...]) -> str:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Options"]
 
-_KNOWN = ("url", "hosts", "allow", "deny", "max_pages")
+_KNOWN = ("url", "hosts", "allow", "deny", "max_pages", "retry_failed", "revisit")
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
 
 
@@ -32,6 +33,10 @@ class Options:
     start_urls: tuple[str, ...]
     scope: Scope
     max_pages: int | None
+    revisit: float | str | None
+    """Seconds after which each page comes again, or ``adaptive``; None: never."""
+    retry_failed: str | None = None
+    """Checked by the plugin, whose setting it is."""
 
     @classmethod
     def parse(cls, arguments: Mapping[str, str]) -> Options:
@@ -55,6 +60,8 @@ class Options:
                 deny=_regex("deny", arguments),
             ),
             max_pages=_max_pages(arguments),
+            revisit=_revisit(arguments),
+            retry_failed=arguments.get("retry_failed"),
         )
         # Last, for it takes time: a typing error above should not wait for it.
         for url in start_urls:
@@ -164,3 +171,16 @@ def _max_pages(arguments: Mapping[str, str]) -> int | None:
             "least 1, or leave it out to crawl everything"
         )
     return int(text)
+
+
+def _revisit(arguments: Mapping[str, str]) -> float | str | None:
+    text = arguments.get("revisit")
+    if text is None or text == "adaptive":
+        return text
+    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smhdw])", text)
+    if found is None or float(found[1]) == 0:
+        raise _error(
+            f"-a revisit={text} is no time: give a number and its unit, such as 90s, "
+            "30m, 12h, 1d or 2w, or -a revisit=adaptive"
+        )
+    return float(found[1]) * _UNITS[found[2]]

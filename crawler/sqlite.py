@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy.exceptions import NotConfigured
+from w3lib.url import canonicalize_url
 
 from bloomdupe.signals import checkpoint
 from crawler.items import Page
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["SqlitePipeline"]
 
 _NAMES = ", ".join(field.name for field in fields(Page))
-_MARKS = ", ".join("?" for _ in fields(Page))
-_CREATE = f"CREATE TABLE IF NOT EXISTS pages ({_NAMES}, PRIMARY KEY (url))"
-_REPLACE = f"REPLACE INTO pages ({_NAMES}) VALUES ({_MARKS})"  # noqa: S608 - our names
+_MARKS = ", ".join("?" for _ in ("page", *fields(Page)))
+_CREATE = f"CREATE TABLE IF NOT EXISTS pages (page PRIMARY KEY, {_NAMES})"
+_REPLACE = f"REPLACE INTO pages (page, {_NAMES}) VALUES ({_MARKS})"  # noqa: S608 - our names
 
 
 class SqlitePipeline:
@@ -32,7 +33,8 @@ class SqlitePipeline:
 
     Rows are durable before the checkpoint counts their requests as done: none is
     lost. Those that a crash has left without a checkpoint come again, and replace
-    themselves by their primary key: none is there twice.
+    themselves by their primary key, the URL in its canonical form: none is there
+    twice.
     """
 
     def __init__(self, file: Path) -> None:
@@ -52,7 +54,8 @@ class SqlitePipeline:
     def process_item(self, item: object, _spider: object = None) -> object:
         """Collect a page."""
         if isinstance(item, Page):
-            self._rows.append(astuple(item))
+            # After a crash another spelling of a URL may be the first that is found.
+            self._rows.append((canonicalize_url(item.url), *astuple(item)))
         return item
 
     def flush(self) -> None:

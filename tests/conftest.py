@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import lzma
 import os
+import sys
 
 import pytest
-from shared_data import SHARED, needs
+from shared_data import REPOSITORY, SHARED, needs
+
+# Last, so that an installed bloomdupe is the one that is tested; crawler is never
+# installed.
+sys.path += [str(REPOSITORY / "tests" / "idioms"), str(REPOSITORY)]
+
+LEAVE_OUT_SLOW = "BLOOMDUPE_LEAVE_OUT_SLOW"
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -15,9 +22,23 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     option = config.option
     if "PYTEST_XDIST_WORKER" in os.environ:  # is one of them itself
         return
+    everything = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    if everything and not os.environ.get("BLOOMDUPE_TEST_ALL"):
+        os.environ[LEAVE_OUT_SLOW] = "1"  # for those that it starts
     if getattr(option, "numprocesses", 0) is None and not option.usepdb:
         option.numprocesses = "auto"
         option.dist = "worksteal"
+
+
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Leave out what is slow, if everything is run but not all of it."""
+    if LEAVE_OUT_SLOW not in os.environ:
+        return
+    slow = {item for item in items if item.get_closest_marker("slow")}
+    config.hook.pytest_deselected(items=list(slow))
+    items[:] = [item for item in items if item not in slow]
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import re
 import threading
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,37 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
+class Server(http.server.ThreadingHTTPServer):
+    """Keeps up with crawlers that open many connections at once, and with their end."""
+
+    # With 5, the default, Linux drops what comes while five wait on a busy machine:
+    # after a second or more the crawler sees a failed download, and retries.
+    request_queue_size = 1024
+
+    def handle_error(self, *args: object) -> None:
+        """Say nothing: crawlers are killed in the middle of a response."""
+
+
 @contextmanager
-def page_server(pages: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:
+def running(server: Server) -> Iterator[str]:
+    """Let a server answer; yields its URL, without last slash."""
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@contextmanager
+def page_server(
+    pages: Mapping[str, str], times: list[float] | None = None
+) -> Iterator[tuple[str, list[str]]]:
     """Serve a few pages; a page ``-> URL`` redirects, ``!503 Name: value`` fails.
 
-    Yields URL and paths requested.
+    Yields URL and paths requested. ``times`` gets the Unix time of each request.
 
     In the pages ``{base}`` stands for the URL of the server, without last slash.
     """
@@ -24,6 +51,8 @@ def page_server(pages: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            if times is not None:
+                times.append(time.time())
             requested.append(self.path)
             page = pages.get(self.path)
             redirect = re.fullmatch(r"-> (.*)", page or "")
@@ -45,16 +74,5 @@ def page_server(pages: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:
         def log_message(self, *args: object) -> None:
             pass
 
-    class Server(http.server.ThreadingHTTPServer):
-        def handle_error(self, *args: object) -> None:
-            pass  # crawlers are killed in the middle of a response
-
-    server = Server(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}", requested
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with running(Server(("127.0.0.1", 0), Handler)) as url:
+        yield url, requested

@@ -74,7 +74,10 @@ class Site:
     ) -> dict[str, Any]:
         """Run a crawl to its end; return its stats and, as ``log``, its log."""
         process = self.start(spider, *settings, starts=starts, before=before)
-        _, log = process.communicate(timeout=60)
+        try:
+            _, log = process.communicate(timeout=60)
+        finally:
+            process.kill()
         assert process.returncode == 0, log
         stats: dict[str, Any] = json.loads((self.folder / "stats.json").read_text())
         return {**stats, "log": log}

@@ -24,7 +24,7 @@ __all__ = ["Command"]
 
 logger = logging.getLogger(__name__)
 
-_GOOD_REASONS = ("finished", "shutdown", "max_pages", "closespider_")
+_GOOD_REASONS = ("finished", "waiting", "shutdown", "max_pages", "closespider_")
 
 
 class Command(crawl.Command):

@@ -37,7 +37,10 @@ class SiteSpider(Spider):
     ``-a url=URL`` where to start (several: separated by blanks); without it, at the
     sample site. ``-a hosts=A,B`` more hosts to follow. ``-a allow=REGEX``,
     ``-a deny=REGEX`` searched for in the absolute URL of each link.
-    ``-a max_pages=N`` pages at most, over all runs of the job.
+    ``-a max_pages=N`` pages at most, over all runs of the job. ``-a retry_failed=WHAT``
+    takes up again what has failed (``BLOOMDUPE_RETRY_FAILED``). ``-a revisit=1d``
+    visits every page again each day, for ever; ``-a revisit=adaptive`` sooner if it
+    changes.
 
     ``state``, which Scrapy keeps in the job, holds ``pages`` (items yielded),
     ``failed`` (URLs given up without an answer), ``reached`` (whether any page was
@@ -71,7 +74,14 @@ class SiteSpider(Spider):
             job.set_job_settings(crawler.settings, job.SAMPLE_JOB)
             sample = SampleJob.claim(job.job_folder(crawler.settings))
             options = options.starting_at(sample.url)
+        if options.retry_failed is not None:
+            crawler.settings.set(
+                "BLOOMDUPE_RETRY_FAILED", options.retry_failed, "cmdline"
+            )
         set_speed(crawler.settings, options.scope.hosts)
+        if options.revisit is not None:
+            rules = [(".*", options.revisit)]
+            crawler.settings.set("BLOOMDUPE_REVISIT", rules, priority="spider")
         spider = super().from_crawler(crawler, options, sample)
         connect = crawler.signals.connect
         connect(spider._on_opened, signals.spider_opened)
@@ -87,10 +97,8 @@ class SiteSpider(Spider):
 
     def parse(self, response: Response, **_: object) -> Iterator[Page | Request]:
         """Yield the page, then a request for each of its links that is in scope."""
-        assert response.request is not None  # noqa: S101 - the engine sets it
         if self._is_full():
-            self._put_back(response.request)
-            raise CloseSpider("max_pages")
+            raise CloseSpider("max_pages")  # nothing is yielded, so the page is owed
         self._count(response)
         yield _page(response)
         # Error pages are often the same for any URL: their relative links never end.
@@ -98,8 +106,6 @@ class SiteSpider(Spider):
             for url in new_links(self, extract_links(response)):
                 if self.scope.covers(url):
                     yield Request(url, errback=self.fail)
-        if self._is_full():
-            raise CloseSpider("max_pages")
 
     def fail(self, failure: Failure) -> None:
         """Note a request that got no answer, or was dropped on its way (robots.txt)."""
@@ -166,17 +172,6 @@ class SiteSpider(Spider):
         return (
             self.max_pages is not None and self.state.get("pages", 0) >= self.max_pages
         )
-
-    def _put_back(self, request: Request) -> None:
-        """Queue a request again whose answer came after the last page wanted.
-
-        So it is not lost to a job that is later continued with a larger max_pages.
-        Straight to the engine: the middlewares have counted its depth already.
-        """
-        meta = {k: v for k, v in request.meta.items() if k != "is_start_request"}
-        engine = self.crawler.engine
-        assert engine is not None  # noqa: S101 - it runs
-        engine.crawl(request.replace(dont_filter=True, meta=meta))
 
     def _count(self, response: Response) -> None:
         self.state["pages"] = self.state.get("pages", 0) + 1

@@ -28,7 +28,7 @@ from report import Report
 from scrapy import Request, Spider
 from scrapy.crawler import CrawlerProcess
 
-from bloomdupe.cut import Cut
+from bloomdupe.crawl.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +50,7 @@ class Burst(Spider):
 
 def watch(times: list[tuple[float, float, float]]) -> None:
     """Note wall time, CPU time and CPU time without gc of each commit, in ms."""
-    commit = Cut.commit
+    commit = Checkpoint.commit
     collecting = [0.0, 0.0]
 
     def collect(phase: str, _: object) -> None:
@@ -59,14 +59,14 @@ def watch(times: list[tuple[float, float, float]]) -> None:
             collecting[0] += collecting[1]
             collecting[1] = 0.0
 
-    def timed(cut: Cut) -> None:
+    def timed(cut: Checkpoint) -> None:
         wall, cpu, before = perf_counter(), process_time(), collecting[0]
         commit(cut)
         wall, cpu = perf_counter() - wall, process_time() - cpu
         times.append((1e3 * wall, 1e3 * cpu, 1e3 * (cpu - collecting[0] + before)))
 
     gc.callbacks.append(collect)
-    Cut.commit = timed  # type: ignore[method-assign]
+    Checkpoint.commit = timed  # type: ignore[method-assign, assignment]
 
 
 def child(url: str, folder: str, links: str, hosts: str) -> None:

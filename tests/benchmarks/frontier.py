@@ -27,8 +27,8 @@ from scrapy.squeues import PickleLifoDiskQueue
 from scrapy.utils.test import get_crawler
 
 from bloomdupe import BloomFilter
-from bloomdupe.frontier import Frontier
-from bloomdupe.serializer import Serializer
+from bloomdupe.crawl.serializer import Serializer
+from bloomdupe.frontier.frontier import Frontier
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,8 +81,8 @@ def measure(hosts: int, pending: int) -> tuple[float, float, float]:
             owed.push(f"host-{number % hosts}.example", 0, PAYLOAD)
         push = cpu() - begun
         # Heads that the pushes left in memory must not flatter the pops.
-        for line in list(owed._lines.values()):
-            owed._loaded -= line.relieve(0)
+        for queue in list(owed._queues.values()):
+            owed._loaded -= queue.relieve(0)
         begun = cpu()
         longest = 0.0
         for number in range(OPERATIONS):
@@ -127,7 +127,9 @@ def disk_of_scrapy() -> float:
     with place() as folder:
         crawler = get_crawler()
         crawler.spider = Spider("name")
-        queue = PickleLifoDiskQueue.from_crawler(crawler, f"{folder}/queue")
+        queue = PickleLifoDiskQueue.from_crawler(  # type: ignore[attr-defined]
+            crawler, f"{folder}/queue"
+        )
         for number in range(WRITTEN):
             queue.push(typical_request(number))
         queue.close()
@@ -139,7 +141,7 @@ import sys, time
 sys.path.insert(0, {here!r})
 from frontier import memory
 from bloomdupe import BloomFilter
-from bloomdupe.frontier import Frontier
+from bloomdupe.frontier.frontier import Frontier
 import scrapy
 empty = memory()
 begun = time.perf_counter()
@@ -160,7 +162,8 @@ def resume(pending: int, hosts: int) -> tuple[float, float, float]:
             owed = Frontier(seen)
             for number in range(pending):
                 name = b"%020d" % number
-                owed.offer(name, f"host-{number % hosts}.example", 0, PAYLOAD)
+                if seen.add(name):
+                    owed.push(f"host-{number % hosts}.example", 0, PAYLOAD)
                 if owed.due:
                     owed.checkpoint()
             owed.checkpoint()

@@ -34,6 +34,7 @@ class Page(Resource):
 
 if __name__ == "__main__":
     loop: Any = reactor
-    port = loop.listenTCP(0, Site(Page()), interface="127.0.0.1")
+    site: Any = Site(Page())  # type: ignore[no-untyped-call]
+    port = loop.listenTCP(0, site, interface="127.0.0.1")
     print(port.getHost().port, flush=True)
     loop.run()

@@ -10,7 +10,7 @@ from machine import Clock, chunks, urls
 from rivals import add, ask
 
 from bloomdupe import BloomFilter
-from bloomdupe.sizing import optimal_bits_per_key
+from bloomdupe.filter.sizing import optimal_bits_per_key
 
 if TYPE_CHECKING:
     from report import Report

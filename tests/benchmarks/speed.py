@@ -13,7 +13,7 @@ from machine import Clock, available_memory, chunks, urls
 from rivals import Contestant, add, ask, contestants
 
 from bloomdupe import BloomFilter
-from bloomdupe.sizing import PAGE_BITS
+from bloomdupe.filter.sizing import PAGE_BITS
 
 if TYPE_CHECKING:
     import random

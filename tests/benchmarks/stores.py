@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from machine import chunks, device_written, resident, sync_times, urls, written
 
 from bloomdupe import BloomFilter
-from bloomdupe.sizing import optimal_bits_per_key
+from bloomdupe.filter.sizing import optimal_bits_per_key
 
 if TYPE_CHECKING:
     from pathlib import Path

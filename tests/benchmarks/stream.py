@@ -23,8 +23,8 @@ from machine import describe, resident
 from report import Report
 from scrapy import Request
 
-from bloomdupe.known import KnownUrls
-from bloomdupe.link_filter import LinkFilter
+from bloomdupe.links.known_urls import KnownUrls
+from bloomdupe.links.link_filter import LinkFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -77,7 +77,7 @@ def ours(known: KnownUrls | None) -> Callable[[list[Request]], list[bool]]:
 def batches(
     tool: Path, urls: int, noise: float
 ) -> Iterator[tuple[list[int], list[str]]]:
-    command = [sys.executable, tool, str(urls), "--stream", str(MEAN), "--ids"]
+    command = [sys.executable, str(tool), str(urls), "--stream", str(MEAN), "--ids"]
     command += ["--noise", str(noise)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -12,13 +12,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from child import in_child
+from crawl_kills import last_transaction
+from harness import DEADLINE
 from trial import Fault, Outcome, lost
 from worker import fork_worker, run_to_end
 from world import Report, World, judge
 
-from bloomdupe import BloomFilter, place
-from bloomdupe.check import verify
-from bloomdupe.restore import restore
+from bloomdupe import BloomFilter
+from bloomdupe.rescue.restore import restore
+from bloomdupe.store import files
+from bloomdupe.store.check import verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -56,12 +59,21 @@ def hot(source: Path, target: Path) -> None:
 def plain(source: Path, target: Path) -> None:
     target.mkdir()
     with (
-        (source / place.DATA).open("rb") as old,
-        (target / place.DATA).open("wb") as new,
+        (source / files.DATA).open("rb") as old,
+        (target / files.DATA).open("wb") as new,
     ):
         new.write(old.read(8192))
-        time.sleep(0.3)  # meanwhile there have been many checkpoints
+        wait_for_commits(source, 50)
         shutil.copyfileobj(old, new)
+
+
+def wait_for_commits(source: Path, count: int) -> None:
+    """Wait until a store has been written to so many times more."""
+    goal = last_transaction(source) + count
+    deadline = time.monotonic() + DEADLINE
+    while last_transaction(source) < goal:
+        assert time.monotonic() < deadline, "nobody writes to the store"
+        time.sleep(0.01)
 
 
 class Load:
@@ -109,8 +121,9 @@ def _backed_up(
     copy: Callable[[Path, Path], None],
 ) -> list[Outcome]:
     rng = random.Random(seed)
-    world = World(seed, size)
-    path = folder / "store"
+    # A backup is of the store alone; an output file that has grown since is refused.
+    world = World(seed, size, feeds=False)
+    path = folder / "job" / "store"
     made = []
     with _load(path, world) as load:
         for number in range(backups):
@@ -119,9 +132,8 @@ def _backed_up(
             acknowledged = load.until_now().acknowledged
             copy(path, target)
             made.append((target, acknowledged))
-        # What a backup holds was begun before it was made, so before now.
-        time.sleep(0.05)
-        started = load.until_now().started
+    # What a backup holds was begun before it was made; by now all of it has been read.
+    started = load.report.started
     outcomes = []
     for target, acknowledged in made:
         report = Report(set(started), set(acknowledged))

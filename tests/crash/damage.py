@@ -18,10 +18,10 @@ from trial import OK, Fault, Outcome, lost, silently_wrong
 from worker import Work, run_to_end, small_limits
 from world import Report, World, judge, look
 
-from bloomdupe import place
-from bloomdupe.check import verify
 from bloomdupe.errors import StoreError
-from bloomdupe.repair import repair
+from bloomdupe.rescue.repair import repair
+from bloomdupe.store import files
+from bloomdupe.store.check import verify
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +40,7 @@ class History(NamedTuple):
 
     path: Path
     files: list[bytes]
-    held: list[tuple[set[int], list[int]]]
+    held: list[tuple[set[int], list[int], int]]
     reports: list[Report]
 
 
@@ -53,7 +53,7 @@ def make_history(path: Path, world: World, checkpoints: int) -> History:
         Work(path, world, BATCH, lambda line: report.read([line]), stop_after=1).run()
         copy = path.with_name("look")
         shutil.copytree(path, copy)
-        history.files.append((path / place.DATA).read_bytes())
+        history.files.append((path / files.DATA).read_bytes())
         history.held.append(look(copy, world))
         history.reports.append(report.copy())
         shutil.rmtree(copy)
@@ -152,13 +152,13 @@ class Damage(Fault):
 
     def control(self, folder: Path, seed: int) -> list[Outcome]:
         """Without the check."""
-        trusting = place.read_mark
-        place.read_mark = lambda _: (True, 0)
+        trusting = files.read_mark
+        files.read_mark = lambda path: (True, 0)  # noqa: ARG005
         try:
             kinds = (zeroed_page, random_page, stale_page)
             return _damaged(folder, seed, 5, 3, 500, kinds)
         finally:
-            place.read_mark = trusting
+            files.read_mark = trusting
 
 
 def _damaged(
@@ -169,7 +169,7 @@ def _damaged(
     size: int = SIZE,
     kinds: tuple[Kind, ...] = KINDS,
 ) -> list[Outcome]:
-    world = World(seed, size)
+    world = World(seed, size, feeds=False)  # the store is what is damaged
     history = make_history(folder / "made" / "store", world, checkpoints)
     outcomes = []
     for kind in kinds:
@@ -183,10 +183,10 @@ def _damaged(
             powerless = rng.random() < 0.5
             if powerless:  # the machine was started since, so the mark is void
                 (path / "clean.json").unlink()
-            data = bytearray((path / place.DATA).read_bytes())
+            data = bytearray((path / files.DATA).read_bytes())
             before = bytes(data)
             kind(data, history, rng)
-            (path / place.DATA).write_bytes(data)
+            (path / files.DATA).write_bytes(data)
             outcome = OK
             if data != before:
                 outcome = in_child(
@@ -205,14 +205,14 @@ def _opened(path: Path, world: World, history: History, closed: bool) -> Outcome
     """Open a damaged store: refused, or as it was, in full, and to the end."""
     small_limits()
     try:
-        seen, pending = look(path, world)
+        found = look(path, world)
     except StoreError as error:
         return _refused(path, world, history, error, closed)
     report = history.reports[-1].copy()
-    if (seen, pending) != history.held[-1]:
+    if found != history.held[-1]:
         # The last head is gone: the cut before, as if the last commit had never been.
         # Only the mark knows better.
-        if closed or (seen, pending) != history.held[-2]:
+        if closed or found != history.held[-2]:
             return silently_wrong("it opens, and holds something else")
         report = history.reports[-2].copy()
     if run_to_end(path, world, report):
@@ -231,11 +231,12 @@ def _refused(
     repaired = repair(path, new)
     if verify(new)[1]:
         return lost("what repair makes does not verify")
-    seen, pending = look(new, world)
+    seen, pending, _ = look(new, world)
     if strangers := set(pending) - history.held[-1][0]:
         return silently_wrong(f"repair invents requests: {sorted(strangers)[:9]}")
     if not repaired.lost and (seen, set(pending)) not in [
-        (seen, set(pending)) for seen, pending in history.held[-1 if closed else -2 :]
+        (seen, set(pending))
+        for seen, pending, _ in history.held[-1 if closed else -2 :]
     ]:
         return silently_wrong("repair loses something, and says nothing")
     if run_to_end(new, world, Report()):

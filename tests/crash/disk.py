@@ -10,14 +10,15 @@ changes of one directory reach the disk in their order.
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Iterator
-    from pathlib import Path
 
     from strace import Call
 
@@ -110,9 +111,14 @@ class Disk:
         if handle is not None and (call.name in {"fsync", "fdatasync"} or handle.dsync):
             handle.what.sync()
 
+    def _path(self, text: str) -> str:
+        """Return a path, from the root if it does not say otherwise."""
+        path = bytes.fromhex(text.replace("\\x", "")).decode()
+        return os.path.normpath(Path(self.root, path))
+
     def _place(self, text: str) -> tuple[Directory, str] | None:
         """Return directory and name of a quoted path, if it is below the root."""
-        path = bytes.fromhex(text.replace("\\x", "")).decode()
+        path = self._path(text)
         prefix = f"{self.root}/"
         if not path.startswith(prefix):
             return None
@@ -132,9 +138,11 @@ class Disk:
         (text,) = re.findall(r'"(.*?)"', arguments)
         place = self._place(text)
         if place is None:
-            path = bytes.fromhex(text.replace("\\x", "")).decode()
-            if path == str(self.root):
+            if self._path(text) == str(self.root):
                 self.handles[result] = Handle(self.top, dsync=False)
+            return False
+        if "O_TMPFILE" in arguments:  # has no name, and goes with its process
+            self.handles.pop(result, None)
             return False
         directory, name = place
         found = directory.names.get(name)

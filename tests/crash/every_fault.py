@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from backups import Backups
 from crawl_kills import CrawlKills
 from damage import Damage
+from ends import Ends
 from full_creation import FullCreation
 from full_disk import FullDisk
 from golden import Golden
@@ -15,10 +16,12 @@ from io_errors import IOErrors
 from kills import Kills
 from map_full import MapFull
 from models import Models
+from other_parts import OtherParts
 from owners import Owners
 from power_cuts import CreationCuts, PowerCuts
 from real_power_cuts import RealPowerCuts
 from refusals import Refusals
+from stop_points import RaisingPoints, StopPoints
 from syscalls import SystemCalls
 
 if TYPE_CHECKING:
@@ -42,4 +45,8 @@ EVERY_FAULT: tuple[Fault, ...] = (
     Backups(),
     Golden(),
     HostileSites(),
+    StopPoints(),
+    RaisingPoints(),
+    OtherParts(),
+    Ends(),
 )

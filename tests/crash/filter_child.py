@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from bloomdupe import BloomFilter, bloom, layer
+from bloomdupe import BloomFilter
+from bloomdupe.filter import bloom, layer
 
 path, first, batch = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 too_early = "--too-early" in sys.argv

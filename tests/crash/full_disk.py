@@ -11,11 +11,11 @@ import random
 import resource
 import subprocess
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from harness import DEADLINE, Project, sample_process
+from harness import Project, sample_process
 from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
-from worker import REFUSED, command, run_to_end
+from worker import REFUSED, fork_worker, run_to_end
 from world import Report, World, judge
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class FullDisk(Fault):
         return [*self.quick(folder, seed), _real_crawl(folder, seed)]
 
     def control(self, folder: Path, seed: int) -> list[Outcome]:
-        return [_with_limit(folder, seed, "--deaf")]
+        return [_with_limit(folder, seed, deaf=True)]
 
 
 @contextmanager
@@ -66,8 +66,16 @@ def make_room(place: Path) -> None:
     subprocess.run(["mount", "-o", "remount,size=100m", str(place)], check=True)
 
 
-def _stopped(status: int, errors: str) -> Outcome:
-    """Whether the first run ended as it should."""
+def _stopped(
+    folder: Path, path: Path, world: World, batch: int, report: Report, **options: Any
+) -> Outcome:
+    """Whether the first run ends as it should."""
+    place = folder / "errors"
+    pid, reading = fork_worker(path, world, batch, errors=place, **options)
+    with os.fdopen(reading, "rb") as pipe:
+        report.read(pipe)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    errors = place.read_text()
     if status == 0:
         return silently_wrong("nobody noticed")
     if status != REFUSED or len(errors.splitlines()) != 1:
@@ -82,14 +90,7 @@ def _onsmall_disk(folder: Path, seed: int) -> Outcome:
     report = Report()
     with small_disk(place, rng.randint(LEAST, MOST)):
         path = place / "job" / "store"
-        done = subprocess.run(
-            command(path, world, rng.choice([5, 50])),
-            capture_output=True,
-            timeout=DEADLINE,
-            check=False,
-        )
-        report.read(done.stdout.splitlines(keepends=True))
-        outcome = _stopped(done.returncode, done.stderr.decode())
+        outcome = _stopped(folder, path, world, rng.choice([5, 50]), report)
         if outcome != OK:
             return outcome
         make_room(place)
@@ -104,21 +105,19 @@ def _goes_on(path: Path, world: World, report: Report) -> Outcome:
     return judge(path, world, report, ended=True)
 
 
-def _with_limit(folder: Path, seed: int, *options: str) -> Outcome:
+def _with_limit(folder: Path, seed: int, **options: Any) -> Outcome:
     rng = random.Random(seed)
-    world = World(seed, WORLD)
-    path = folder / "limited" / "store"
+    # The store meets the limit, or the output file does before it.
+    world = World(seed, WORLD, feeds=rng.random() < 0.5 and not options)
+    path = folder / "limited" / "job" / "store"
+    path.parents[1].mkdir()
     limit = rng.randint(LEAST, MOST) << 10
     report = Report()
-    done = subprocess.run(
-        command(path, world, rng.choice([5, 50]), *options),
-        capture_output=True,
-        timeout=DEADLINE,
-        check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
-    )
-    report.read(done.stdout.splitlines(keepends=True))
-    outcome = _stopped(done.returncode, done.stderr.decode())
+    outcome = _stopped(
+        folder, path, world, rng.choice([5, 50]), report,
+        before=lambda _: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+        **options,
+    )  # fmt: skip
     if outcome != OK and not options:
         return outcome
     outcome = judge(path, world, report)

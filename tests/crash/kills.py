@@ -1,4 +1,4 @@
-"""F1: ``kill -9`` of a bare frontier, at random times."""
+"""F1: ``kill -9`` of a frontier with a feed, without Scrapy's engine, at random."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import random
 import select
 import signal
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from trial import Fault, Outcome, crashed
+from trial import OK, Fault, Outcome, crashed
 from worker import fork_worker, run_to_end
 from world import Report, World, judge
 
@@ -26,7 +26,7 @@ class Kills(Fault):
     """A crawl that is killed again and again, then runs to its end."""
 
     number = "F1"
-    name = "`kill -9` of a bare frontier"
+    name = "`kill -9` of a frontier with a feed"
     trials = 200
 
     def quick(self, folder: Path, seed: int) -> list[Outcome]:
@@ -36,7 +36,18 @@ class Kills(Fault):
         return _crawl(folder, seed, kills=20)
 
     def control(self, folder: Path, seed: int) -> list[Outcome]:
-        return _crawl(folder, seed, kills=6, size=10_000, marks_first=True)
+        """Marks before their requests; items before their requests are done."""
+        for name in ("marks_first", "lines_first"):
+            (folder / name).mkdir()
+        marks = _crawl(
+            folder / "marks_first", seed, kills=6, size=10_000, marks_first=True
+        )
+        lines = _crawl(
+            folder / "lines_first", seed, kills=6, size=10_000, lines_first=True
+        )
+        if any(set(outcomes) <= {OK} for outcomes in (marks, lines)):
+            return [OK]
+        return marks + lines
 
 
 def _crawl(
@@ -44,17 +55,16 @@ def _crawl(
     seed: int,
     kills: int,
     size: int = SIZE,
-    *,
-    marks_first: bool = False,
+    **options: Any,
 ) -> list[Outcome]:
     rng = random.Random(seed)
     world = World(seed, size)
-    path = folder / "store"
+    path = folder / "job" / "store"
     report = Report()
     outcomes = []
     for _ in range(kills):
         batch = rng.choice(BATCHES)
-        pid, reading = fork_worker(path, world, batch, marks_first=marks_first)
+        pid, reading = fork_worker(path, world, batch, **options)
         listen(pid, reading, rng.uniform(0, LONGEST), report)
         if report.finished:
             break  # before it could be killed

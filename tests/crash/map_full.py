@@ -12,8 +12,9 @@ from trial import Fault, Outcome, crashed
 from worker import fork_worker, run_to_end
 from world import Report, World, judge
 
-from bloomdupe import storage
 from bloomdupe.errors import StoreError
+from bloomdupe.store import environment
+from bloomdupe.store import store as store_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,21 +35,27 @@ class MapFull(Fault):
     trials = 100
 
     def quick(self, folder: Path, seed: int) -> list[Outcome]:
-        return [_crawl(folder / "store", seed)[0]]
+        return [_crawl(folder, seed)[0]]
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return [
-            _crawl(folder / str(number), STORES * seed + number)[0]
+            _crawl(make(folder / str(number)), STORES * seed + number)[0]
             for number in range(STORES)
         ]
 
     def control(self, folder: Path, seed: int) -> list[Outcome]:
-        return [_crawl(folder / "store", seed, grows=False, deaf=True)[0]]
+        return [_crawl(folder, seed, grows=False, deaf=True)[0]]
+
+
+def make(place: Path) -> Path:
+    place.mkdir()
+    return place
 
 
 def _crawl(
-    path: Path, seed: int, *, grows: bool = True, **options: Any
+    place: Path, seed: int, *, grows: bool = True, **options: Any
 ) -> tuple[Outcome, Report]:
+    path = place / "job" / "store"
     rng = random.Random(seed)
     world = World(seed, 1000)
     report = Report()
@@ -72,10 +79,10 @@ def _tiny_map(
     size: int, grows: bool, report: Callable[[bytes], object]
 ) -> None:  # fmt: skip
     """Begin with a small map, and report where it was full; perhaps never grow."""
-    storage.MAP_BYTES = size
-    grow = storage.Store._grow_map
+    environment.MAP_BYTES = size
+    grow = store_module.Store._grow_map
 
-    def watched(store: storage.Store) -> None:
+    def watched(store: store_module.Store) -> None:
         trace = sys.exc_info()[2]
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
@@ -85,4 +92,4 @@ def _tiny_map(
             raise StoreError("the map is full")
         grow(store)
 
-    storage.Store._grow_map = watched
+    store_module.Store._grow_map = watched  # type: ignore[method-assign,assignment]

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bloomdupe import FrontierScheduler
 
 if TYPE_CHECKING:
-    from scrapy import Request
+    from scrapy import Request, Spider
 
-    from bloomdupe.frontier import Frontier
+    from bloomdupe.crawl.leases import Key, Lease
 
 
 class MarksFirst(FrontierScheduler):
     """Commits each mark at once, as Scrapy's own scheduler does."""
 
-    def _push(
-        self,
-        frontier: Frontier,
-        request: Request,
-        key: tuple[bytes, bool] | None = None,
-    ) -> bool:
-        if key is not None:
-            frontier.seen.add(key[0])
-        store = frontier._store
+    def open(self, spider: Spider) -> Any:
+        opened = super().open(spider)
+        push = self._acceptance.push
+        seen = self._opened.frontier.seen
+        store = self._opened.frontier.store
         assert store is not None
-        store.commit(frontier.seen.change())
-        return super()._push(frontier, request, key)
+
+        def marking(
+            request: Request, parent: Lease | None, key: bytes, keys: list[Key]
+        ) -> bool:
+            for each, exact in keys:
+                seen.add(each, exact=exact)
+            store.commit(seen.prepare())
+            return push(request, parent, key, keys)
+
+        self._acceptance.push = marking  # type: ignore[method-assign]
+        return opened

@@ -5,12 +5,12 @@ from __future__ import annotations
 import traceback
 from typing import TYPE_CHECKING
 
+import frontier_model as model
 import hypothesis
-import test_frontier_model as model
 from hypothesis.stateful import run_state_machine_as_test
 from trial import OK, Fault, Outcome, silently_wrong
 
-from bloomdupe import storage
+from bloomdupe.store import store as store_module
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,17 +34,17 @@ class Models(Fault):
 
     def control(self, folder: Path, seed: int) -> list[Outcome]:
         """Commits that write nothing."""
-        commit = storage.Store.commit
+        commit = store_module.Store.commit
 
-        def lies(_: storage.Store, *changes: storage.Change) -> None:
+        def lies(_: store_module.Store, *changes: store_module.Change) -> None:
             for change in changes:
                 change.done()
 
-        storage.Store.commit = lies
+        store_module.Store.commit = lies  # type: ignore[method-assign,assignment]
         try:
             return _examples(folder, seed, EXAMPLES, (hypothesis.Phase.generate,))
         finally:
-            storage.Store.commit = commit
+            store_module.Store.commit = commit  # type: ignore[method-assign]
 
 
 def _examples(

@@ -6,21 +6,21 @@ import faulthandler
 import os
 import shutil
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from child import in_child
 from trial import OK, Fault, Outcome, crashed, silently_wrong
 from worker import REFUSED, Work, fork_worker, run_to_end, small_limits
 from world import Report, World, judge
 
-from bloomdupe import place
 from bloomdupe.errors import StoreError, StoreLockedError
+from bloomdupe.store import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from bloomdupe.line import Entry
+    from bloomdupe.crawl.leases import Lease
 
 SIZE = 2_000
 BATCH = 10
@@ -43,7 +43,7 @@ class Owners(Fault):
         def unlocked(path: Path, world: World) -> Outcome:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # they complain, of course
             faulthandler.disable()
-            place.lock_owner = lambda path: os.open(path / "none", os.O_CREAT)
+            files.lock_owner = lambda path: os.open(path / "none", os.O_CREAT)
             return second_process(path, world)
 
         return [_played(unlocked, folder / "unlocked", World(seed, SIZE))]
@@ -52,9 +52,9 @@ class Owners(Fault):
 def _played(
     script: Callable[[Path, World], Outcome], folder: Path, world: World
 ) -> Outcome:
-    folder.mkdir()
+    (folder / "one").mkdir(parents=True)
     small_limits()
-    outcome = in_child(lambda: script(folder / "store", world))
+    outcome = in_child(lambda: script(folder / "one" / "job" / "store", world))
     return Outcome(outcome.verdict, f"{script.__name__}: {outcome.words}")
 
 
@@ -122,7 +122,8 @@ def same_process(path: Path, world: World) -> Outcome:
 def two_at_once(path: Path, world: World) -> Outcome:
     """Both find no store and create it, or one of them does not."""
     for attempt in range(5):
-        place = path.with_name(f"{path.name}-{attempt}")
+        (path.parents[1] / f"{attempt}").mkdir()
+        place = path.parents[1] / f"{attempt}" / "job" / "store"
         owners = [Owner(place, world) for _ in range(2)]
         ended = [owner.wait() for owner in owners]
         if not set(ended) <= {0, REFUSED}:
@@ -140,13 +141,13 @@ def two_at_once(path: Path, world: World) -> Outcome:
 class _Forking(Work):
     """Forks in the middle; the child must not be able to do harm."""
 
-    def __init__(self, *args: object, child: Callable[[Work], bool]) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]
+    def __init__(self, *args: Any, child: Callable[[Work], bool]) -> None:
+        super().__init__(*args)
         self.child = child
         self.handled = 0
 
-    def handle(self, number: int, entry: Entry) -> None:
-        super().handle(number, entry)
+    def handle(self, number: int, lease: Lease) -> None:
+        super().handle(number, lease)
         self.handled += 1
         if self.handled == SIZE // 2:
             pid = os.fork()
@@ -171,7 +172,7 @@ def forked_child_commits(path: Path, world: World) -> Outcome:
         work.settled.append(0)
         work.owed.seen.add(b"changed")
         try:
-            work.owed.checkpoint()
+            work.job.checkpoint.commit()
         except StoreError:
             return True
         return False
@@ -190,12 +191,18 @@ def forked_child_closes(path: Path, world: World) -> Outcome:
     return _forking(path, world, child)
 
 
+def copied(path: Path) -> Path:
+    """Copy a job and its output, and return the store in the copy."""
+    place = path.parents[1]
+    shutil.copytree(place, place.with_name("copy"))
+    return place.with_name("copy") / path.relative_to(place)
+
+
 def copied_while_it_runs(path: Path, world: World) -> Outcome:
     """A plain copy is refused, or as good as any."""
     owner = Owner(path, world)
     before = owner.report.copy()
-    copy = path.with_name("copy")
-    shutil.copytree(path, copy)
+    copy = copied(path)
     status = owner.wait()
     before.started = owner.report.started
     outcome = judge(copy, world, before)
@@ -208,8 +215,7 @@ def copied_job(path: Path, world: World) -> Outcome:
     """Both go on by themselves."""
     owner = Owner(path, world)
     owner.kill()
-    copy = path.with_name("copy")
-    shutil.copytree(path, copy)
+    copy = copied(path)
     for job in (path, copy):
         report = owner.report.copy()
         outcome = _at_its_end(run_to_end(job, world, report), job, world, report)

@@ -23,9 +23,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import lmdb
 from trial import Fault, Outcome, crashed, scratch
-from worker import REFUSED, fork_worker, run_to_end
+from worker import REFUSED, fork_worker, run_to_end, without_sync
 from world import Report, World, judge
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ def _on_lost_disk(_: Callable[[bytes], object]) -> None:
 
 def _without_sync(report: Callable[[bytes], object]) -> None:
     _on_lost_disk(report)
-    lmdb.open = functools.partial(lmdb.open, sync=False)
+    without_sync()
 
 
 def _crawl(
@@ -138,7 +137,7 @@ def _crawl(
     world = World(seed, SIZE)
     disk = _format(folder, list(SYSTEMS)[seed % 2])
     report = Report()
-    outcomes = []
+    outcomes: list[Outcome] = []
     for _ in range(cuts):
         with _mounted(disk) as place:
             store = place / "job" / "store"

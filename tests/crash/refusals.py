@@ -15,11 +15,12 @@ import lmdb
 from child import in_child
 from trial import OK, Fault, Outcome, lost, silently_wrong
 
-from bloomdupe import BloomFilter, place
-from bloomdupe.batch import Batch
+from bloomdupe import BloomFilter
 from bloomdupe.errors import BloomDupeError
-from bloomdupe.format import DATABASES
-from bloomdupe.frontier import Frontier
+from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.store import files
+from bloomdupe.store.batch import Batch
+from bloomdupe.store.format import DATABASES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -292,8 +293,8 @@ class Refusals(Fault):
         del seed
 
         def careless(path: Path) -> Outcome:
-            place.read_mark = lambda _: (True, 0)
-            place.read_marker = lambda _: None
+            files.read_mark = lambda path: (True, 0)  # noqa: ARG005
+            files.read_marker = lambda path: None  # noqa: ARG005
             return _opened(path, refuse=True)
 
         changes = (replaced_by_another_store, replaced_by_a_younger_self)
@@ -326,13 +327,13 @@ def _tried(
 
 
 def _contents(folder: Path) -> dict[str, bytes]:
-    """Everything but the name of the last owner."""
+    """Everything but the name of the last owner, and of LMDB's readers."""
     uid = os.geteuid()
     os.seteuid(0)
     found = {
         str(file): file.read_bytes() if file.is_file() else b""
         for file in folder.rglob("*")
-        if file.name != "owner.lock"
+        if file.name not in {"owner.lock", "lock.mdb"}
     }
     os.seteuid(uid)
     return found

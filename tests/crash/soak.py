@@ -12,6 +12,7 @@ import json
 import multiprocessing
 import os
 import random
+import resource
 import shutil
 import signal
 import sys
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.append(str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1]))
-sys.path.append(str(Path(__file__).parents[1] / "crawler"))
+sys.path.append(str(Path(__file__).parents[1] / "idioms"))
 sys.path.append(str(Path(__file__).parents[2]))
 
 from every_fault import EVERY_FAULT
@@ -55,6 +56,9 @@ class Tally:
     control: bool | None = None
     """Whether the control was caught; None: it has not run."""
     seconds: float = 0.0
+    """By the clock, of all cases."""
+    cpu_seconds: float = 0.0
+    """Of their processes, in user mode; of what they have waited for."""
     cases: int = 0
 
     @property
@@ -91,6 +95,7 @@ class Tally:
             **{verdict: self.verdicts[verdict] for verdict in VERDICTS},
             "control_caught": self.control,
             "seconds": round(self.seconds, 1),
+            "cpu_seconds": round(self.cpu_seconds, 1),
         }
 
 
@@ -127,7 +132,8 @@ class Case:
             self.process.kill()
         outcomes: list[Outcome] = []
         try:
-            outcomes = self.answer.recv()
+            outcomes, seconds = self.answer.recv()
+            self.tally.cpu_seconds += seconds
         except EOFError:
             self.process.join()
             outcomes = [crashed(f"the case ended with {self.process.exitcode}")]
@@ -138,7 +144,9 @@ class Case:
 def _run(method: Any, folder: Path, seed: int, sender: Connection) -> None:
     # Ended early, it unmounts its disks all the same.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    sender.send(method(folder, seed))
+    outcomes = method(folder, seed)
+    used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    sender.send((outcomes, sum(usage.ru_utime for usage in used)))
 
 
 def _interrupt(*_: object) -> None:

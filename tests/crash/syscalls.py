@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import strace
 from trial import Fault, Outcome, crashed
@@ -17,7 +17,7 @@ from world import Report, World, judge
 if TYPE_CHECKING:
     from pathlib import Path
 
-SIZE = 120
+SIZE = 60
 BATCH = 9
 PARTS = 10
 """Cases that share the points of one crawl, each to try every tenth."""
@@ -41,11 +41,11 @@ class SystemCalls(Fault):
         return _crawls(folder, seed)
 
     def control(self, folder: Path, seed: int) -> list[Outcome]:
-        return _crawls(folder, 2 * seed, "--marks-first", few=3)
+        return _crawls(folder, 2 * seed, few=3, marks_first=True)
 
 
 def _crawls(
-    folder: Path, seed: int, *options: str, few: int | None = None
+    folder: Path, seed: int, *, few: int | None = None, **options: Any
 ) -> list[Outcome]:
     """Try every tenth point, or a ``few`` of all."""
     world = World(seed // PARTS // 2, SIZE)
@@ -53,9 +53,8 @@ def _crawls(
     before = Report()
     if seed % 2:
         prepare(begun, world, before)
-    path = folder / "dry"
-    start_from(begun, path)
-    dry = strace.run(folder / "log", path, world, BATCH, *options)
+    path = start_from(begun, folder / "dry")
+    dry = strace.run(folder / "log", path, world, BATCH, **options)
     if dry.status:
         return [crashed(f"undisturbed, it ended with {dry.status}: {dry.errors}")]
     points = dry.calls[seed // 2 % PARTS :: PARTS]
@@ -63,33 +62,39 @@ def _crawls(
         points = dry.calls[:: -(-len(dry.calls) // few)]
     outcomes = []
     for call in points:
-        path = folder / f"{call.name}-{call.nth}"
-        start_from(begun, path)
+        place = folder / f"{call.name}-{call.nth}"
+        path = start_from(begun, place)
         report = before.copy()
         run = strace.run(
-            folder / "log", path, world, BATCH, *options,
-            strace_options=strace.inject(call, "signal=SIGKILL"),
+            folder / "log", path, world, BATCH,
+            strace_options=strace.inject(call, "signal=SIGKILL"), **options,
         )  # fmt: skip
         report.read(run.report.splitlines(keepends=True))
         if report.finished:
             continue  # that call did not come
         outcomes.append(judge_both(path, world, report, f"{call.name} {call.nth}"))
         if outcomes[-1].verdict == "ok":
-            shutil.rmtree(path)
+            shutil.rmtree(place)
     return outcomes
 
 
-def prepare(path: Path, world: World, report: Report) -> None:
-    """Make a store in the middle of a crawl, killed there."""
+def prepare(place: Path, world: World, report: Report) -> None:
+    """Make a job in the middle of a crawl, killed there."""
+    place.mkdir()
+    path = place / "job" / "store"
     pid, reading = fork_worker(path, world, BATCH, stop_after=world.size // BATCH // 3)
     with os.fdopen(reading, "rb") as pipe:
         report.read(pipe)
     os.waitpid(pid, 0)
 
 
-def start_from(begun: Path, path: Path) -> None:
+def start_from(begun: Path, place: Path) -> Path:
+    """Make a place for a job, or copy one that has begun; return its store."""
     if begun.exists():
-        shutil.copytree(begun, path)
+        shutil.copytree(begun, place)
+    else:
+        place.mkdir()
+    return place / "job" / "store"
 
 
 def judge_both(path: Path, world: World, report: Report, where: str) -> Outcome:

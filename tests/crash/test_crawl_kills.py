@@ -22,8 +22,10 @@ from harness import sample_process
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 CRAWLS = int(os.environ.get("BLOOMDUPE_CRASH_CRAWLS", "3"))
-"""Of five kills each; the soak has more, see README."""
+"""Of five kills each; the soak has more, see README.md here."""
 MEMORY_LIMITS = max(1, CRAWLS // 8)
 STOPS = 5
 """Of each crawl."""
@@ -44,6 +46,7 @@ def test_killed_at_random_times_nothing_is_lost_or_done_again(
     tmp_path: Path, seed: int, undisturbed: dict[str, list[tuple[str, ...]]]
 ) -> None:
     trial = crawl_with_stops(tmp_path, seed, kill, STOPS, *outputs.OPTIONS)
+    assert trial.stops
     assert trial.outputs() == undisturbed
     assert not trial.lost()
     assert not trial.unasked()
@@ -82,6 +85,7 @@ def test_marks_before_pushes_lose_pages(
 
 def test_stopped_by_two_interrupts_nothing_is_lost(tmp_path: Path) -> None:
     trial = crawl_with_stops(tmp_path, 2, interrupt_twice, 3)
+    assert trial.stops
     assert not trial.lost()
     assert not trial.unasked()
     assert not trial.done_again()
@@ -89,6 +93,7 @@ def test_stopped_by_two_interrupts_nothing_is_lost(tmp_path: Path) -> None:
 
 def test_stopped_by_sigterm_nothing_is_fetched_again(tmp_path: Path) -> None:
     trial = crawl_with_stops(tmp_path, 3, terminate, 3)
+    assert trial.stops
     assert not trial.lost()
     surplus = trial.server.requests() - trial.server.site.expected_requests()
     assert {path for _, path in surplus} <= {ROBOTS}
@@ -97,7 +102,7 @@ def test_stopped_by_sigterm_nothing_is_fetched_again(tmp_path: Path) -> None:
 def test_out_of_memory_nothing_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The control: tests/test_scheduler.py, where another error counts as done."""
+    """The control: crawl/test_scheduler.py, where another error counts as done."""
     monkeypatch.setenv("PYTHONPATH", os.path.dirname(__file__))  # noqa: PTH120
     hungry = ["-s", 'EXTENSIONS={"hungry.Hungry": 1}']
     with sample_process(tmp_path, pages=300, delay=0.005) as server:

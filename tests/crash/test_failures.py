@@ -19,6 +19,8 @@ from harness import DEADLINE, SampleProcess, sample_process
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 SPIDER = """
 import scrapy
 from scrapy.linkextractors import LinkExtractor

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from trial import Fault
 
+pytestmark = pytest.mark.slow
+
 every_fault = pytest.mark.parametrize(
     "fault",
     # Real crawls have their own tests: test_crawl_kills.py.

@@ -17,6 +17,8 @@ import pytest
 
 from bloomdupe import BloomFilter
 
+pytestmark = pytest.mark.slow
+
 CHILD = Path(__file__).parent / "filter_child.py"
 KILLS = 60
 

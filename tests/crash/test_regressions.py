@@ -9,13 +9,15 @@ import pytest
 import strace
 from disk import STRACE_OPTIONS, TRACE, Directory, Disk
 from io_errors import CALLS
-from syscalls import judge_both
+from syscalls import judge_both, start_from
 from trial import OK
 from worker import REFUSED
 from world import Report, World
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from strace import Call
 
 WORLD = World(1, 60)
 
@@ -27,18 +29,24 @@ def _strace() -> None:
         (pytest.fail if os.environ.get("BLOOMDUPE_TEST_ALL") else pytest.skip)(reason)
 
 
-def test_a_store_stands_in_its_place_only_when_its_files_do(tmp_path: Path) -> None:
-    """Found by F6: the names in it were not durable when its own name was."""
-    crawl = tmp_path / "crawl"
+def traced(folder: Path) -> tuple[Disk, list[Call]]:
+    """Crawl, and return its disk as it was before, and what was called."""
+    crawl = folder / "crawl"
     crawl.mkdir()
     run = strace.run(
-        tmp_path / "log", crawl / "job" / "store", WORLD, 9,
+        folder / "log", crawl / "job" / "store", WORLD, 9,
         trace=TRACE, strace_options=STRACE_OPTIONS,
     )  # fmt: skip
     assert run.status == 0, run.errors
     disk = Disk(crawl)
+    return disk, run.calls
+
+
+def test_a_store_stands_in_its_place_only_when_its_files_do(tmp_path: Path) -> None:
+    """Found by F6: the names in it were not durable when its own name was."""
+    disk, calls = traced(tmp_path)
     durable: list[set[str]] = []
-    for _ in disk.replay(run.calls):
+    for _ in disk.replay(calls):
         job = disk.top.safe.get("job")
         store = job.safe.get("store") if isinstance(job, Directory) else None
         if isinstance(store, Directory):
@@ -49,10 +57,20 @@ def test_a_store_stands_in_its_place_only_when_its_files_do(tmp_path: Path) -> N
     assert all({"data.mdb", "store.json"} <= names for names in durable)
 
 
+def test_the_folder_of_an_output_file_is_durable_with_it(tmp_path: Path) -> None:
+    """Found by F4: the name of a folder that the feed had made was not synced."""
+    disk, calls = traced(tmp_path)
+    for _ in disk.replay(calls):
+        pass
+    folder = disk.top.safe.get("out")
+    assert isinstance(folder, Directory)
+    assert "items.jsonl" in folder.safe
+
+
 @pytest.mark.parametrize("which", [0.0, 0.5, 0.8])
 def test_a_data_file_that_cannot_be_looked_at(tmp_path: Path, which: float) -> None:
     """Found by F5: a traceback, and after a commit the crawl would have gone on."""
-    path = tmp_path / "dry"
+    path = start_from(tmp_path / "none", tmp_path / "dry")
     dry = strace.run(tmp_path / "log", path, WORLD, 9, trace=CALLS)
     looks = [
         call
@@ -60,7 +78,8 @@ def test_a_data_file_that_cannot_be_looked_at(tmp_path: Path, which: float) -> N
         if call.name == "newfstatat" and f"{path}/data.mdb" in call.arguments
     ]
     call = looks[int(which * len(looks))]
-    path = tmp_path / "err"  # as long a name, so that the calls are the same
+    # As long a name, so that the calls are the same.
+    path = start_from(tmp_path / "none", tmp_path / "err")
     run = strace.run(
         tmp_path / "log", path, WORLD, 9,
         trace=CALLS, strace_options=strace.inject(call, "error=EIO"),

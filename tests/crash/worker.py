@@ -1,16 +1,16 @@
-"""The process under test: a crawl of a :class:`world.World`, without Scrapy.
+"""The process under test: a crawl of a :class:`world.World`, without an engine.
 
-As a program it reports on standard output; an error of ours ends it with exit
-status 3 and one line.
+It goes the way of production from the scheduler down: requests are marked and pushed,
+leased, and settled with what they have brought about; their items pass the feed
+exporter; one checkpoint makes all of it durable. It is forked, and reports on its
+standard output; an error of ours ends it with exit status 3 and one line.
 """
 
 from __future__ import annotations
 
-import argparse
 import functools
 import os
 import random
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,15 +20,20 @@ import lmdb
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bloomdupe.line import Entry
+    from world import Report, World
+
+    from bloomdupe.crawl.leases import Lease
 
 sys.path.append(str(Path(__file__).parent))  # beside pytest, too
 
-from world import Report, World
+from job import Job, get_ready, working_in
+from scrapy import Request
 
-from bloomdupe import frontier, layer, line
+from bloomdupe.crawl import outcomes
 from bloomdupe.errors import BloomDupeError
-from bloomdupe.frontier import Frontier
+from bloomdupe.feeds import exporter
+from bloomdupe.filter import layer
+from bloomdupe.frontier import frontier, slot_queue
 
 REFUSED = 3
 """The exit status of a clear error."""
@@ -38,18 +43,33 @@ def small_limits() -> None:
     """Let every limit be crossed within a tenth of a second."""
     layer.MIN_BACKLOG = 500
     layer.MIN_SWEEP = 1
-    line.MIN_BATCH = 2
-    line.MAX_BATCH = 8
+    slot_queue.MIN_BATCH = 2
+    slot_queue.MAX_BATCH = 8
     frontier.MAX_LOADED = 50
     frontier.MAX_HEAD = 8
+    exporter.MOST_BYTES = 10_000
+    outcomes.MOST_BYTES = 15_000
+
+
+def without_sync(_: object = None) -> None:
+    """Let LMDB sync nothing, for a control."""
+    lmdb.open = functools.partial(  # type: ignore[assignment]
+        lmdb.open, sync=False
+    )
+
+
+def without_sync_of_feeds(_: object = None) -> None:
+    """Let no output file be synced, for a control; LMDB syncs by itself."""
+    os.fdatasync = lambda fd: None  # noqa: ARG005
 
 
 class Work:
     """A crawl of a world to its end, with a checkpoint after each ``batch`` requests.
 
-    Without a word it stops after ``stop_after`` checkpoints. Two ways to be wrong,
+    Without a word it stops after ``stop_after`` checkpoints. Three ways to be wrong,
     for the controls: ``marks_first`` makes every mark durable before its request, as
-    Scrapy does; ``deaf`` takes a failed checkpoint for a good one, and dies.
+    Scrapy does; ``lines_first`` writes every item at once, as Scrapy does; ``deaf``
+    takes a failed checkpoint for a good one, and dies.
     """
 
     def __init__(
@@ -61,6 +81,7 @@ class Work:
         *,
         stop_after: int | None = None,
         marks_first: bool = False,
+        lines_first: bool = False,
         deaf: bool = False,
     ) -> None:
         self.path = path
@@ -69,14 +90,16 @@ class Work:
         self.report = report
         self.stop_after = stop_after
         self.marks_first = marks_first
+        self.lines_first = lines_first
         self.deaf = deaf
         self.settled: list[int] = []
 
     def run(self) -> None:
-        with self.world.open(self.path) as seen:
-            self.owed = Frontier(seen)
+        with working_in(self.path), Job(self.path, self.world) as job:
+            self.job = job
+            self.owed = job.frontier
             # The same for the same store, another one for the next run.
-            self.rng = random.Random(len(seen))
+            self.rng = random.Random(len(self.owed.seen))
             self.offer(0)
             self.report(b"begun\n")
             if self.crawl():
@@ -85,53 +108,67 @@ class Work:
     def crawl(self) -> bool:
         """Work off what is owed; False if it was to stop before."""
         owed = self.owed
-        under_way: list[tuple[int, Entry]] = []
+        under_way: list[tuple[int, Lease]] = []
         checkpoints = 0
         while True:
             while len(under_way) < 16 and (entry := owed.lease()):
                 number = int((entry.payload or b"").partition(b" ")[0])
                 self.report(b"s %d\n" % number)
-                under_way.append((number, entry))
+                request = Request(f"http://world/{number}")
+                under_way.append((number, self.job.leases.add(request, entry)))
             if under_way:
                 self.handle(*under_way.pop(self.rng.randrange(len(under_way))))
-            if len(self.settled) >= self.batch or owed.due or not under_way:
+            due = owed.due or self.job.checkpoint.unfinished
+            if len(self.settled) >= self.batch or due or not under_way:
                 self.checkpoint()
                 checkpoints += 1
                 if checkpoints == self.stop_after:
                     return False
                 if not (owed.pending or owed.leased):
+                    self.job.checkpoint.commit_everything(finished=True)
+                    self.acknowledge()
                     return True
 
-    def handle(self, number: int, entry: Entry) -> None:
+    def handle(self, number: int, lease: Lease) -> None:
         for link in self.world.links(number):
             self.offer(link)
-        self.owed.settle(entry)
+        for item in self.world.items(number):
+            self.job.scraped(item, lease)
+            if self.lines_first:
+                self.world.append(item)
+        lease.ended(whole=True)
+        self.job.count()
         self.settled.append(number)
 
     def offer(self, number: int) -> None:
         slot, priority = self.world.slot(number), self.world.priority(number)
         payload = self.world.payload(number)
         fingerprint = self.world.fingerprint(number)
-        if not self.marks_first:
-            self.owed.offer(fingerprint, slot, priority, payload)
-        elif self.owed.seen.add(fingerprint):
-            store = self.owed._store
+        if not self.owed.seen.add(fingerprint):
+            return
+        if self.marks_first:
+            store = self.owed.store
             assert store is not None
-            store.commit(self.owed.seen.change())
-            self.owed.push(slot, priority, payload)
+            store.commit(self.owed.seen.prepare())
+        self.owed.push(slot, priority, payload)
 
     def checkpoint(self) -> None:
         failed = False
         try:
-            self.owed.checkpoint()
+            self.job.checkpoint.commit()
         except BloomDupeError:
             if not self.deaf:
                 raise
             failed = True
-        self.report(b"a %b\n" % b" ".join(b"%d" % n for n in self.settled))
-        self.settled.clear()
+        self.acknowledge()
         if failed:
             os._exit(REFUSED)
+
+    def acknowledge(self) -> None:
+        """Report what is done for good, if the last commit held all of it."""
+        if not self.job.checkpoint.unfinished:
+            self.report(b"a %b\n" % b" ".join(b"%d" % n for n in self.settled))
+            self.settled.clear()
 
 
 def fork_worker(
@@ -140,12 +177,15 @@ def fork_worker(
     batch: int,
     *,
     before: Callable[[Callable[[bytes], object]], None] | None = None,
+    errors: Path | None = None,
     **options: Any,
 ) -> tuple[int, int]:
     """Start it in a child; return its pid and the reading end of its report.
 
-    ``before`` is called there first, with the function that reports.
+    ``before`` is called there first, with the function that reports. What it says of
+    ``errors`` goes to that file.
     """
+    get_ready(world)
     reading, writing = os.pipe()
     pid = os.fork()
     if pid:
@@ -154,17 +194,23 @@ def fork_worker(
     status = 1
 
     def report(line: bytes) -> None:
-        os.write(writing, line)
+        os.write(1, line)
 
     try:
         os.close(reading)
+        os.dup2(writing, 1)
+        os.close(writing)
+        if errors is not None:
+            os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
         small_limits()
         if before is not None:
             before(report)
         Work(path, world, batch, report, **options).run()
         status = 0
-    except BloomDupeError:
+    except BloomDupeError as error:
         status = REFUSED
+        if errors is not None:
+            os.write(2, f"{type(error).__name__}: {error}\n".encode())
     except BaseException:  # noqa: BLE001 - a forked child must not go on as its parent
         sys.excepthook(*sys.exc_info())
     finally:
@@ -177,41 +223,3 @@ def run_to_end(path: Path, world: World, report: Report, **options: Any) -> int:
     with os.fdopen(reading, "rb") as pipe:
         report.read(pipe)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
-def command(path: Path, world: World, batch: int, *options: str) -> list[str]:
-    """The command that does the same in a program of its own."""
-    program = [sys.executable, __file__, str(path), str(world.seed), str(world.size)]
-    return [*program, str(batch), *options]
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("path", type=Path)
-    parser.add_argument("seed", type=int)
-    parser.add_argument("size", type=int)
-    parser.add_argument("batch", type=int)
-    parser.add_argument("--marks-first", action="store_true")
-    parser.add_argument("--deaf", action="store_true")
-    parser.add_argument("--no-sync", action="store_true")
-    options = parser.parse_args()
-    if options.no_sync:
-        lmdb.open = functools.partial(lmdb.open, sync=False)
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # EFBIG instead
-    small_limits()
-    try:
-        Work(
-            options.path,
-            World(options.seed, options.size),
-            options.batch,
-            lambda line: os.write(1, line),
-            marks_first=options.marks_first,
-            deaf=options.deaf,
-        ).run()
-    except BloomDupeError as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        sys.exit(REFUSED)
-
-
-if __name__ == "__main__":
-    main()

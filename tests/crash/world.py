@@ -2,26 +2,30 @@
 
 The process under test reports on a pipe: ``s N`` before it works on a request,
 ``a N N N`` when a checkpoint that holds these as done has returned. So the judge
-knows what was durable, and never asks the process that died.
+knows what was durable, and never asks the process that died. The output file must
+hold the items of what is done, each of them once, and nothing else.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from job import Job, working_in
 from trial import OK, Outcome, lost, silently_wrong
 
 from bloomdupe import BloomFilter
-from bloomdupe.errors import BloomDupeError
-from bloomdupe.frontier import Frontier
+from bloomdupe.errors import BloomDupeError, StoreDamagedError
+from bloomdupe.rescue.agreement import disagreements
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
 SLOTS = 7
+FEED = Path("out", "items.jsonl")
 LENGTHS = (0, 30, 30, 30, 100, 100, 100, 1000, 5000)
 """Of payloads, bytes; the longest span several pages of the file."""
 
@@ -32,6 +36,8 @@ class World:
 
     seed: int
     size: int
+    feeds: bool = True
+    """Whether its crawls put out the items."""
 
     def _chance(self, number: int) -> int:
         return (number + 1) * (2 * self.seed + 0x9E3779B97F4A7C15) % (1 << 64) >> 16
@@ -51,6 +57,25 @@ class World:
         chance = self._chance(number)
         length = LENGTHS[chance % len(LENGTHS)]
         return (b"%d %d " % (number, chance)).ljust(length, b".")
+
+    def items(self, number: int) -> list[dict[str, Any]]:
+        """Return what a request puts out: nothing, an item or several."""
+        chance = self._chance(number) >> 8
+        text = "x" * LENGTHS[chance % len(LENGTHS)]
+        return [
+            {"request": number, "part": part, "text": text}
+            for part in range(chance % 3)
+        ]
+
+    def line(self, item: dict[str, Any]) -> str:
+        """Return an item as it stands in the feed."""
+        return json.dumps(item)
+
+    def append(self, item: dict[str, Any]) -> None:
+        """Write an item at once, for a control."""
+        FEED.parent.mkdir(exist_ok=True)
+        with FEED.open("a") as file:
+            file.write(f"{self.line(item)}\n")
 
     def fingerprint(self, number: int) -> bytes:
         return b"%d" % number
@@ -101,7 +126,7 @@ def judge(path: Path, world: World, report: Report, *, ended: bool = False) -> O
     ``ended``: the crawl has been run to its end since.
     """
     try:
-        seen, pending = look(path, world)
+        seen, pending, counted = look(path, world)
     except BloomDupeError as error:
         return lost(f"{type(error).__name__}: {error}")
     waiting = set(pending)
@@ -123,14 +148,34 @@ def judge(path: Path, world: World, report: Report, *, ended: bool = False) -> O
         return silently_wrong(f"done twice: {sorted(report.repeated)[:9]}")
     if ended and len(done) < world.size:
         return lost(f"{world.size - len(done)} requests at the end")
+    return judge_rest(path, world, done, counted)
+
+
+def judge_rest(path: Path, world: World, done: set[int], counted: int) -> Outcome:
+    """Hold ``spider.state`` and the output file against what is done."""
+    if counted != len(done):
+        return silently_wrong(f"{len(done)} are done, spider.state says {counted}")
+    if not world.feeds:
+        return OK
+    place = path.parents[1] / FEED
+    found = Counter(place.read_text().splitlines() if place.exists() else ())
+    expected = Counter(
+        world.line(item) for number in done for item in world.items(number)
+    )
+    if missing := expected - found:
+        return lost(f"{missing.total()} items: {min(missing)[:60]}")
+    if surplus := found - expected:
+        return silently_wrong(f"{surplus.total()} items too many: {min(surplus)[:60]}")
     return OK
 
 
-def look(path: Path, world: World) -> tuple[set[int], list[int]]:
-    """Return what is seen and what waits, with every payload as it was."""
-    with world.open(path) as filter_:
-        frontier = Frontier(filter_)
-        frontier.verify()
+def look(path: Path, world: World) -> tuple[set[int], list[int], int]:
+    """Return what is seen, what waits, and what ``spider.state`` has counted.
+
+    What waits has its payloads as they were. The output file is finished by that.
+    """
+    with working_in(path), Job(path, world) as job:
+        frontier, filter_, counted = job.frontier, job.frontier.seen, job.counted
         pending = []
         while entry := frontier.lease():
             payload = entry.payload or b"-1 "
@@ -139,4 +184,6 @@ def look(path: Path, world: World) -> tuple[set[int], list[int]]:
                 number = -1  # waits, and was never seen
             pending.append(number)
         seen = {n for n in range(world.size) if world.fingerprint(n) in filter_}
-    return seen, pending
+    if problems := disagreements(path):
+        raise StoreDamagedError(problems[0])
+    return seen, pending, counted

@@ -1,19 +1,13 @@
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
-# Last, so that an installed bloomdupe is the one that is tested; crawler is never
-# installed.
-sys.path.append(str(Path(__file__).parents[2]))
-
 from harness import Project, SampleProcess, sample_process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @pytest.fixture

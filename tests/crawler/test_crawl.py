@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import scrapy
 from harness import (
+    SLOWLY,
     STOCK,
     read_items,
     read_log,
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from harness import Project, SampleProcess
+
+pytestmark = pytest.mark.slow
 
 ROBOTS = (200, "/robots.txt")
 START = (200, "/")
@@ -63,17 +66,15 @@ def test_a_crawl_works_with_scrapys_own_dupefilter(
 def test_a_crawl_that_is_interrupted_goes_on(
     project: Project, tmp_path: Path, settings: tuple[str, ...]
 ) -> None:
-    with sample_process(tmp_path, pages=200, delay=0.01) as server:
+    with sample_process(tmp_path, pages=200) as server:
         args = ("-a", f"url={server.url}", *settings)
-        process = project.start(*args)
-        wait_for(lambda: server.requests().total() > 100, process)
+        process = project.start(*args, *SLOWLY)
+        wait_for(lambda: server.requests().total() > 20, process)
         process.send_signal(signal.SIGINT)
         _, log = process.communicate()
         assert process.returncode == 0, log
         assert "not finished (shutdown)" in log
         assert f"go on with: scrapy crawl site -a url={server.url}" in log
-        before = server.requests()
-        assert before.total() < 180, "it stopped too late to tell anything"
 
         code, log = project.crawl(*args)
         assert code == 0, log
@@ -94,10 +95,11 @@ def test_the_embedded_site_is_crawled_interrupted_and_crawled_to_its_end(
 ) -> None:
     folder = project.folder / "crawls/sample"
     access = folder / "sample-site.log"
-    process = project.start()
-    wait_for(lambda: read_log(access).total() > 1000, process)
+    process = project.start(*SLOWLY)
+    wait_for(lambda: read_log(access).total() > 100, process)
     process.send_signal(signal.SIGINT)
-    process.communicate()
+    _, log = process.communicate()
+    assert "not finished (shutdown)" in log
     code, log = project.crawl()
     assert code == 0, log
     assert "Job crawls/sample: finished; 2000 pages so far" in log

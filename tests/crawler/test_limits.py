@@ -13,9 +13,9 @@ from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
 from bloomdupe import BloomFilter
+from bloomdupe.crawl.limits import SlotLimits
 from bloomdupe.errors import SettingError, StoreDamagedError
-from bloomdupe.frontier import Frontier
-from bloomdupe.limits import SlotLimits
+from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.settings import JobSettings
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 PAGES = "BLOOMDUPE_MAX_PAGES_PER_SLOT"
 PENDING = "BLOOMDUPE_MAX_PENDING_PER_SLOT"
+AGAIN = "BLOOMDUPE_START_REQUESTS=again"
 LEAVES = [f"/{number}" for number in range(20)]
 SITE = {
     "/": "".join(f"<a href='{path}'>x</a>" for path in LEAVES),
@@ -57,9 +58,9 @@ def test_pages_over_the_budget_are_dropped_and_found_when_it_is_larger(
         assert stat(log, "bloomdupe/dropped_page_limit") == 15
         assert log.count(f"has reached {PAGES} = 5") == 1
         # The budget is the job's, however often it is run.
-        crawl(project, base, f"{PAGES}=5")
+        crawl(project, base, f"{PAGES}=5", AGAIN)
         assert len(set(requested) & set(LEAVES)) == 5
-        crawl(project, base)
+        crawl(project, base, AGAIN)
         assert set(LEAVES) <= set(requested)
     assert {path: n for path, n in Counter(requested).items() if n > 1}.keys() == {
         "/",
@@ -75,7 +76,7 @@ def test_requests_over_the_bound_of_those_that_wait_are_dropped(
         assert len(set(requested) & set(LEAVES)) == 5
         assert stat(log, "bloomdupe/dropped_pending_limit") == 15
         assert log.count(f"has reached {PENDING} = 5") == 1
-        crawl(project, base, f"{PENDING}=50")
+        crawl(project, base, f"{PENDING}=50", AGAIN)
         assert set(LEAVES) <= set(requested)
 
 

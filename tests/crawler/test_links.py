@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from scrapy.http import HtmlResponse
 
 from crawler.links import extract_links
+
+if TYPE_CHECKING:
+    from types import EllipsisType
 
 PAGE = "http://example.com/a/b"
 
@@ -57,7 +62,7 @@ def links(html: str, encoding: str = "utf-8") -> list[str]:
         ("\u202e//", ...),
     ],
 )
-def test_no_link_stops_the_others(href: str, url: str | None) -> None:
+def test_no_link_stops_the_others(href: str, url: str | EllipsisType | None) -> None:
     """``...``: anything, as long as the last link is found."""
     found = links(f'<a href="{href}">x</a><a href="/last">x</a>')
     assert found[-1] == "http://example.com/last"

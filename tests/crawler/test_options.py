@@ -90,6 +90,23 @@ def test_bad_max_pages_is_refused(text: str) -> None:
     assert f"-a max_pages={text} is not" in refusal(max_pages=text)
 
 
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90s", 90), ("1.5m", 90), ("12h", 43_200), ("1d", 86_400), ("2w", 1_209_600),
+        ("adaptive", "adaptive"),
+    ],
+)  # fmt: skip
+def test_pages_come_again_after_a_time(text: str, seconds: float | str) -> None:
+    options = Options.parse({"url": "http://127.0.0.1/", "revisit": text})
+    assert options.revisit == seconds
+
+
+@pytest.mark.parametrize("text", ["", "1", "0d", "-1d", "1 d", "1y", "daily", "1e3s"])
+def test_a_bad_revisit_is_refused(text: str) -> None:
+    assert f"-a revisit={text} is no time" in refusal(revisit=text)
+
+
 @pytest.mark.parametrize("name", ["allow", "deny"])
 def test_a_bad_regular_expression_is_refused(name: str) -> None:
     message = refusal(**{name: "(docs"})
@@ -106,4 +123,4 @@ def test_bad_hosts_are_refused(hosts: str) -> None:
 def test_an_unknown_option_is_refused_with_the_known_ones() -> None:
     message = refusal(maxpages="3")
     assert "no option -a maxpages" in message
-    assert "-a url, -a hosts, -a allow, -a deny, -a max_pages" in message
+    assert "-a hosts, -a allow, -a deny, -a max_pages, -a retry_failed" in message

@@ -9,8 +9,8 @@ from pathlib import Path
 from scrapy import FormRequest, Request, Spider
 
 from bloomdupe import BloomFilter
-from bloomdupe.frontier import Frontier
-from bloomdupe.serializer import Serializer
+from bloomdupe.crawl.serializer import Serializer
+from bloomdupe.frontier.frontier import Frontier
 
 
 class Golden(Spider):
@@ -43,16 +43,10 @@ with BloomFilter.open(
             request.url.split("/")[2].removeprefix("www.") if "/" in request.url else ""
         )
         start = bool(request.meta.get("is_start_request"))
-        assert owed.offer(
-            request.url.encode(),
-            slot,
-            request.priority,
-            serializer.dump(request),
-            start=start,
-        )
+        assert seen.add(request.url.encode())
+        owed.push(slot, request.priority, serializer.dump(request), start=start)
     assert owed.lease() is not None  # will be pending again
     owed.checkpoint()
-    owed.verify()
     seen.backup(place / "frontier1")
     print(owed.pending, owed.leased, len(seen))
 shutil.rmtree(place / "full")

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from bloomdupe import BloomFilter
-from bloomdupe.frontier import Frontier
+from bloomdupe.frontier.frontier import Frontier
 
 place = Path(sys.argv[1])
 with BloomFilter.open(
@@ -26,7 +26,6 @@ with BloomFilter.open(
     owed.checkpoint()
     seen.notes["run"] = "finished"
     owed.checkpoint()
-    owed.verify()
     seen.backup(place / "ledger1")
     print(len(seen), owed.pending)
 shutil.rmtree(place / "full")

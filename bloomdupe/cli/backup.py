@@ -1,0 +1,69 @@
+"""``backup``: copy a store, also while a crawl is running."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bloomdupe.cli.store_argument import add_store, store_directory
+from bloomdupe.cli.verb import Verb
+from bloomdupe.filter.bloom import BloomFilter
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+__all__ = ["Backup"]
+
+
+class Copied(NamedTuple):
+    """From where to where, and how many keys; cookies that were not copied."""
+
+    source: str
+    target: str
+    keys: int
+    cookies_left_out: int
+
+
+class Backup(Verb[Copied]):
+    """Copies the last checkpoint, compacted."""
+
+    name = "backup"
+    help = "copy a store, also while a crawl is running"
+    description = (
+        "Copy the last checkpoint of a store to a new directory, compacted. A"
+        " crawl may be running. Cookies are secrets, and left out unless told."
+    )
+    example = "backup crawls/site backup"
+    json_indent = None
+
+    def add_arguments(
+        self, parser: argparse.ArgumentParser, jobdir: str | None
+    ) -> None:
+        """Add the store and the new directory."""
+        add_store(parser, jobdir, needed=True)
+        parser.add_argument("target", help="directory to create")
+        parser.add_argument(
+            "--with-cookies",
+            action="store_true",
+            help="copy the cookies, too: whoever has them is logged in as the crawl is",
+        )
+
+    def run(self, options: argparse.Namespace) -> Copied:
+        """Copy it."""
+        source = store_directory(options.store)
+        with BloomFilter.open(source, readonly=True) as seen:
+            left_out = seen.backup(options.target, cookies=options.with_cookies)
+            return Copied(str(source), options.target, len(seen), left_out)
+
+    def text(self, result: Copied) -> Iterable[str]:
+        """Where the copy is, and what it holds."""
+        yield f"{result.target}: {result.keys:,} URLs"
+        if result.cookies_left_out:
+            yield (
+                f"{result.cookies_left_out:,} cookies are left out: a crawl that goes"
+                " on from it may have to log in again (--with-cookies copies them)"
+            )
+
+    def json(self, result: Copied) -> dict[str, Any]:
+        """Return all of it."""
+        return result._asdict()

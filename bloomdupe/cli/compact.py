@@ -1,0 +1,58 @@
+"""``compact``: shrink the file of a store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bloomdupe.cli.store_argument import add_store, store_directory
+from bloomdupe.cli.verb import Verb
+from bloomdupe.filter.bloom import BloomFilter
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+__all__ = ["Compact"]
+
+
+class Sizes(NamedTuple):
+    """A store, and bytes on disk."""
+
+    store: str
+    before: int
+    after: int
+
+
+class Compact(Verb[Sizes]):
+    """Folds the journal into the pages and leaves out what is free."""
+
+    name = "compact"
+    help = "shrink the file of a store"
+    description = (
+        "Fold the journal of a store into its pages and shrink its file. No crawl"
+        " may be running."
+    )
+    example = "compact crawls/site"
+    json_indent = None
+
+    def add_arguments(
+        self, parser: argparse.ArgumentParser, jobdir: str | None
+    ) -> None:
+        """Add the store."""
+        add_store(parser, jobdir)
+
+    def run(self, options: argparse.Namespace) -> Sizes:
+        """Compact it."""
+        with BloomFilter.open(store_directory(options.store)) as seen:
+            before = seen.info().disk_bytes
+            seen.compact()
+            return Sizes(options.store, before, seen.info().disk_bytes)
+
+    def text(self, result: Sizes) -> Iterable[str]:
+        """Both sizes in one line."""
+        store, before, after = result
+        yield f"{store}: {before:,} bytes before, {after:,} bytes now"
+
+    def json(self, result: Sizes) -> dict[str, Any]:
+        """Both sizes."""
+        return {"bytes_before": result.before, "bytes_after": result.after}

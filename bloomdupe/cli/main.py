@@ -1,0 +1,174 @@
+"""The command line: sizes and stores. ``bloomdupe --help`` says what there is."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from bloomdupe._version import __version__
+from bloomdupe.cli.add import Add
+from bloomdupe.cli.backup import Backup
+from bloomdupe.cli.block import Block
+from bloomdupe.cli.check import Check
+from bloomdupe.cli.compact import Compact
+from bloomdupe.cli.drop import Drop
+from bloomdupe.cli.export import Export
+from bloomdupe.cli.import_ import Import
+from bloomdupe.cli.info import Info
+from bloomdupe.cli.list import List
+from bloomdupe.cli.progress import say
+from bloomdupe.cli.repair import Repair
+from bloomdupe.cli.report import Report
+from bloomdupe.cli.requeue import Requeue
+from bloomdupe.cli.reset import Reset
+from bloomdupe.cli.restore import Restore
+from bloomdupe.cli.size import Size
+from bloomdupe.cli.top import Top
+from bloomdupe.cli.union import Union
+from bloomdupe.cli.verify import Verify
+from bloomdupe.errors import BloomDupeError, SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from bloomdupe.cli.verb import Verb
+
+__all__ = ["add_verbs", "build_parser", "main", "run"]
+
+VERBS: tuple[Verb[Any], ...] = (
+    Size(),
+    Info(),
+    List(),
+    Top(),
+    Report(),
+    Check(),
+    Add(),
+    Drop(),
+    Block(),
+    Requeue(),
+    Import(),
+    Export(),
+    Union(),
+    Reset(),
+    Compact(),
+    Backup(),
+    Verify(),
+    Repair(),
+    Restore(),
+)
+
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it: 128 and the number of SIGINT."""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the ``bloomdupe`` command."""
+    parser = argparse.ArgumentParser(
+        prog="bloomdupe",
+        description="Size Bloom filters and look after the stores of crawls.",
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"bloomdupe {__version__}"
+    )
+    add_verbs(parser)
+    return parser
+
+
+def add_verbs(parser: argparse.ArgumentParser, jobdir: str | None = None) -> None:
+    """Add the verbs; ``jobdir`` is the store to take when none is named."""
+    # Those of the project, if Scrapy has them at hand already.
+    parser.set_defaults(project_settings=None)
+    parsers = parser.add_subparsers(
+        dest="verb", metavar="VERB", required=True, parser_class=_AnyOrder
+    )
+    for verb in VERBS:
+        its_parser = parsers.add_parser(
+            verb.name,
+            help=verb.help,
+            description=verb.description,
+            epilog=f"Example: {parser.prog} {verb.example}",
+        )
+        verb.add_arguments(its_parser, jobdir)
+        its_parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+class _AnyOrder(argparse.ArgumentParser):
+    """Takes options between a store and URLs, too.
+
+    ``argparse`` does so only when asked, and subcommands are never asked.
+    """
+
+    _asked = False
+
+    def parse_known_args(  # type: ignore[override]
+        self,
+        args: Sequence[str] | None = None,
+        namespace: argparse.Namespace | None = None,
+    ) -> tuple[argparse.Namespace, list[str]]:
+        if self._asked:
+            return super().parse_known_args(args, namespace)
+        self._asked = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._asked = False
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return the exit code: 0 done, 1 failed, 2 bad usage."""
+    try:
+        return run(build_parser().parse_args(arguments))
+    finally:
+        _flush()  # of --help, which ends the process
+
+
+def run(options: argparse.Namespace) -> int:
+    """Carry out parsed options; return the exit code."""
+    verb = next(verb for verb in VERBS if verb.name == options.verb)
+    try:
+        result = verb.run(options)
+        # Whoever reads this, such as `head`, may stop at any line: what was done is
+        # done, and the exit code says so all the same.
+        with contextlib.suppress(BrokenPipeError):
+            for line in _lines(verb, result, options):
+                say(line)
+        _flush()
+        return verb.status(result)
+    except BloomDupeError as error:
+        _flush()
+        print(f"bloomdupe {verb.name}: {error}", file=sys.stderr)
+        return 2 if isinstance(error, SettingError) else 1
+    except KeyboardInterrupt:
+        print(f"bloomdupe {verb.name}: interrupted", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _lines(
+    verb: Verb[Any], result: object, options: argparse.Namespace
+) -> Iterable[str]:
+    if not options.json:
+        return verb.text(result)
+    found = verb.json(result)
+    if isinstance(found, dict):
+        return [json.dumps(found, indent=verb.json_indent)]
+    return map(json.dumps, found)
+
+
+def _flush() -> None:
+    """Write what is buffered, unless nobody reads it."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Else Python tries again when it ends, and complains.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""Progress: how far a long verb has come, as a bar on standard error.
+
+There is none for the first second, and none at all if standard error is no terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tqdm import tqdm  # type: ignore[import-untyped]
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+__all__ = ["bytes_of", "bytes_read", "counted", "say"]
+
+DELAY = 1.0
+"""Seconds before a bar appears."""
+COLUMNS, ROWS = 80, 24
+
+Thing = TypeVar("Thing")
+
+tqdm.monitor_interval = 0  # no thread that looks after bars
+
+
+def say(line: str) -> None:
+    """Print a line, above the bar if there is one."""
+    if sys.stdout.isatty():
+        tqdm.write(line, file=sys.stdout)
+    else:
+        print(line)
+
+
+def counted(things: Iterable[Thing], total: int | None, unit: str) -> Iterator[Thing]:
+    """Yield things, and show how many of so many it were; None: nobody knows."""
+    with _bar(total, f" {unit}") as bar:
+        for thing in things:
+            yield thing
+            bar.update()
+
+
+def bytes_read(
+    store: Path, times: int = 1
+) -> AbstractContextManager[Callable[[int], None]]:
+    """Show what share of a store's data file was read; it is read ``times`` times.
+
+    What it gives is to be called with numbers of bytes.
+    """
+    data = store / "data.mdb"
+    return bytes_of(times * (data.stat().st_size if data.exists() else 0))
+
+
+@contextmanager
+def bytes_of(total: int | None) -> Iterator[Callable[[int], None]]:
+    """Show how many of so many bytes were read; None: nobody knows."""
+    with _bar(total, "B") as bar:
+
+        def read(size: int) -> None:
+            bar.update(size)
+
+        yield read
+
+
+def _bar(total: int | None, unit: str) -> Any:  # noqa: ANN401 - tqdm has no types
+    known = (
+        sys.stderr.isatty() and os.get_terminal_size(sys.stderr.fileno()).columns > 0
+    )
+    return tqdm(
+        total=total,
+        unit=unit,
+        unit_scale=True,
+        disable=None,
+        delay=DELAY,
+        # A terminal that does not know its size says that it has no columns and rows.
+        ncols=None if known else COLUMNS,
+        nrows=None if known else ROWS,
+        dynamic_ncols=known,
+        leave=False,
+    )

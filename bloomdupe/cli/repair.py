@@ -1,0 +1,65 @@
+"""``repair``: save what can be read in a damaged store."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bloomdupe.cli.progress import bytes_read
+from bloomdupe.cli.store_argument import add_store, store_directory
+from bloomdupe.cli.verb import Verb
+from bloomdupe.rescue.repair import Repaired, repair
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+__all__ = ["Repair"]
+
+Saved = tuple[Path, Path, Repaired]
+"""The damaged store, the new one, and what is in that."""
+
+
+class Repair(Verb[Saved]):
+    """Makes a new store of what can be read in a damaged one."""
+
+    name = "repair"
+    help = "save what can be read in a damaged store"
+    description = (
+        "Make a new store of everything that can be read in a damaged one, and say"
+        " what could not be saved. The damaged one stays as it is; `bloomdupe"
+        " restore NEW STORE --replace` puts the new one in its place."
+    )
+    example = "repair crawls/site saved"
+
+    def add_arguments(
+        self, parser: argparse.ArgumentParser, jobdir: str | None
+    ) -> None:
+        """Add both stores."""
+        add_store(parser, jobdir, needed=True)
+        parser.add_argument("new", help="directory to create")
+
+    def run(self, options: argparse.Namespace) -> Saved:
+        """Save it."""
+        store, new = store_directory(options.store), Path(options.new)
+        with bytes_read(store, times=2) as read:
+            return store, new, repair(store, new, read)
+
+    def text(self, result: Saved) -> Iterable[str]:
+        """What was wrong, what is lost, what is saved, and what to do with it."""
+        store, new, repaired = result
+        yield from (f"damaged: {problem}" for problem in repaired.damaged)
+        yield from (f"lost: {loss}" for loss in repaired.lost)
+        if not repaired.lost:
+            yield "Nothing is lost."
+        saved = [f"{count:,} {name}" for name, count in repaired.saved.items() if count]
+        yield f"{new}: {', '.join(saved) or 'nothing'}"
+        yield (
+            f"`bloomdupe restore {new} {store} --replace` puts it in the old one's"
+            " place."
+        )
+
+    def json(self, result: Saved) -> dict[str, Any]:
+        """Return what was wrong, lost and saved."""
+        return asdict(result[2])

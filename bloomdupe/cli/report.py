@@ -1,0 +1,95 @@
+"""``report``: a job as one page, to look at and to keep."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bloomdupe.cli.info import Info
+from bloomdupe.cli.store_argument import add_store, store_directory
+from bloomdupe.cli.verb import Verb
+from bloomdupe.errors import SettingError
+from bloomdupe.sight.extra import need
+from bloomdupe.sight.view import Reader
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+__all__ = ["Report"]
+
+
+class Written(NamedTuple):
+    """A page, and its size in bytes."""
+
+    page: str
+    bytes: int
+
+
+class Report(Verb[Written]):
+    """Writes a page with charts."""
+
+    name = "report"
+    help = "a job as one page with charts"
+    description = (
+        "Write one page that needs nothing else: pages and rate over all runs, with"
+        " kills and resumes, what waited, status codes, depth, hosts, duplicates,"
+        " filter, checkpoints, failures. Reads the last checkpoint; a crawl may be"
+        " running. Needs bloomdupe[report]."
+    )
+    example = "report crawls/site -o report.html"
+    json_indent = None
+
+    def add_arguments(
+        self, parser: argparse.ArgumentParser, jobdir: str | None
+    ) -> None:
+        """Add the store and the file."""
+        add_store(parser, jobdir)
+        parser.add_argument(
+            "-o",
+            "--output",
+            default="report.html",
+            metavar="FILE",
+            help="the page (default: report.html)",
+        )
+
+    def run(self, options: argparse.Namespace) -> Written:
+        """Write it; a page that is there already is replaced when it is whole."""
+        view = Reader(store_directory(options.store)).read()
+        need("matplotlib", "report", "bloomdupe report")
+        from bloomdupe.sight.report import report
+
+        info = Info()
+        page = report(view, info.json(info.run(options))).encode()
+        target = Path(options.output)
+        try:
+            _write(target, page)
+        except OSError as error:
+            raise SettingError(f"--output {target}: {error.strerror}") from error
+        return Written(options.output, len(page))
+
+    def text(self, result: Written) -> Iterable[str]:
+        """Where it is."""
+        yield f"{result.page}: {result.bytes:,} bytes"
+
+    def json(self, result: Written) -> dict[str, Any]:
+        """The same."""
+        return result._asdict()
+
+
+def _write(target: Path, data: bytes) -> None:
+    if target.is_dir():
+        raise IsADirectoryError(0, "it is a directory; name a file")
+    mask = os.umask(0)
+    os.umask(mask)
+    file, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(file, "wb") as written:
+            written.write(data)
+        Path(name).chmod(0o666 & ~mask)
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,70 @@
+"""``restore``: put a backup in the place of a store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bloomdupe.cli.store_argument import add_store, store_directory
+from bloomdupe.cli.verb import Verb
+from bloomdupe.rescue.restore import restore
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+__all__ = ["Restore"]
+
+
+class Restored(NamedTuple):
+    """Which backup, in which place, and where what was there is now."""
+
+    backup: Path
+    target: Path
+    aside: Path | None
+
+
+class Restore(Verb[Restored]):
+    """Checks a backup and puts a copy of it in the place of a store."""
+
+    name = "restore"
+    help = "put a backup in the place of a store"
+    description = (
+        "Check a backup and put a copy of it in the place of a store. A store that"
+        " is there is moved aside, if told so, and never deleted."
+    )
+    example = "restore backup crawls/site --replace"
+    json_indent = None
+
+    def add_arguments(
+        self, parser: argparse.ArgumentParser, jobdir: str | None
+    ) -> None:
+        """Add the backup and the store."""
+        parser.add_argument("backup", help="what `bloomdupe backup` has made")
+        parser.add_argument(
+            "--replace", action="store_true", help="move the store that is there aside"
+        )
+        add_store(parser, jobdir)
+
+    def run(self, options: argparse.Namespace) -> Restored:
+        """Put it in place."""
+        backup = store_directory(options.backup)
+        target = Path(options.store)
+        if target.is_dir() and (
+            (target / "bloomdupe").is_dir() or not (target / "data.mdb").exists()
+        ):
+            target /= "bloomdupe"  # of a JOBDIR
+        return Restored(
+            backup, target, restore(backup, target, replace=options.replace)
+        )
+
+    def text(self, result: Restored) -> Iterable[str]:
+        """Where the backup is now, and where what was there."""
+        yield f"{result.target}: restored from {result.backup}"
+        if result.aside is not None:
+            yield f"What was there is now {result.aside}"
+
+    def json(self, result: Restored) -> dict[str, Any]:
+        """Return both places."""
+        aside = None if result.aside is None else str(result.aside)
+        return {"store": str(result.target), "moved_aside": aside}

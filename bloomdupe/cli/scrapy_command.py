@@ -1,0 +1,40 @@
+"""``scrapy bloomdupe``: the command line, knowing the project's JOBDIR."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scrapy.commands import ScrapyCommand
+
+from bloomdupe.cli import main as cli
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["Command"]
+
+
+class Command(ScrapyCommand):
+    """The same verbs as the console script; stores default to ``JOBDIR``."""
+
+    default_settings = {"LOG_ENABLED": False}  # noqa: RUF012 (Scrapy's own type)
+
+    def syntax(self) -> str:
+        """Say what follows the command's name."""
+        return "VERB [options]"
+
+    def short_desc(self) -> str:
+        """Return the line that ``scrapy`` shows in its list."""
+        return "Size Bloom filters and look after the stores of crawls"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add Scrapy's options and ours."""
+        super().add_options(parser)
+        jobdir = self.settings.get("JOBDIR") if self.settings else None
+        # One of many spiders' jobs has to be named.
+        cli.add_verbs(parser, None if "%(" in str(jobdir) else jobdir)
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:  # noqa: ARG002
+        """Run a verb."""
+        opts.project_settings = self.settings
+        self.exitcode = cli.run(opts)

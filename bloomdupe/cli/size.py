@@ -1,0 +1,184 @@
+"""``size``: what a number of URLs and a false-positive probability cost."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+from bloomdupe.cli.table import table
+from bloomdupe.cli.verb import Verb
+from bloomdupe.errors import SettingError
+from bloomdupe.filter import sizing
+from bloomdupe.filter.bloom import BloomFilter
+from bloomdupe.filter.info import wilson_interval
+from bloomdupe.filter.parameters import DEFAULT_FPP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Size", "amount"]
+
+DEFAULT_CAPACITY = 10_000_000
+
+MEASURED_KEYS = 1_000_000
+MEASURED_QUESTIONS = 2_000_000
+
+UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+
+def amount(text: str) -> int:
+    """Read a number of keys or bytes: ``10000000``, ``10_000_000``, ``1e7``, ``10M``.
+
+    K, M, G and T are powers of 1000; a trailing B is allowed.
+    """
+    match = re.fullmatch(r"([0-9_.]+(?:e[0-9]+)?)\s*([KMGT]?)B?", text.strip(), re.I)
+    try:
+        number = float(match[1]) * UNITS[match[2].upper()] if match else math.nan
+    except (ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number such as 10000000, 1e7 or 10M"
+        )
+    return int(number)
+
+
+class Size(Verb[dict[str, Any]]):
+    """Arithmetic of filters, and, if asked for, a measurement."""
+
+    name = "size"
+    help = "what a number of URLs and a false-positive probability cost"
+    description = (
+        "What a number of URLs and a false-positive probability cost in bits,"
+        " memory and disk; or, with --bits-per-key or --memory, what probability"
+        " they buy."
+    )
+    example = "size --urls 10M --fpp 1e-6"
+
+    def add_arguments(
+        self,
+        parser: argparse.ArgumentParser,
+        jobdir: str | None,  # noqa: ARG002
+    ) -> None:
+        """Add what a filter is to hold, and what it may cost."""
+        parser.add_argument(
+            "--urls",
+            type=amount,
+            default=DEFAULT_CAPACITY,
+            metavar="N",
+            help="expected URLs, such as 10M (default: %(default)s)",
+        )
+        given = parser.add_mutually_exclusive_group()
+        given.add_argument(
+            "--fpp",
+            metavar="P",
+            default=str(DEFAULT_FPP),
+            help="false-positive probability (default: %(default)s)",
+        )
+        given.add_argument(
+            "--bits-per-key", type=float, metavar="BITS", help="bits for each URL"
+        )
+        given.add_argument(
+            "--memory", type=amount, metavar="BYTES", help="memory for all, such as 64M"
+        )
+        parser.add_argument(
+            "--filled",
+            type=amount,
+            metavar="N",
+            help="URLs actually in it (default: as many as expected)",
+        )
+        parser.add_argument(
+            "--measure",
+            action="store_true",
+            help="fill such a filter (of at most a million keys) and count",
+        )
+
+    def run(self, options: argparse.Namespace) -> dict[str, Any]:
+        """Work it out; a filter is made only if it is to be measured."""
+        capacity = sizing.check_capacity(options.urls, "--urls")
+        fpp = _given_fpp(options, capacity)
+        shape = sizing.layer_geometry(capacity, fpp, 0)
+        filled = capacity if options.filled is None else options.filled
+        report: dict[str, Any] = {
+            "urls": capacity,
+            "filled": filled,
+            "fpp_given": fpp,
+            "fpp_optimal": sizing.optimal_fpp(shape.bits_per_key),
+            "fpp_calculated": shape.rate(filled),
+            "bits_per_key_optimal": sizing.optimal_bits_per_key(fpp),
+            "bits_per_key": shape.bits_per_key,
+            "hashes_optimal": sizing.optimal_hashes(fpp),
+            "hashes": shape.hashes,
+            "pages": shape.pages,
+            "memory_bytes": shape.pages * sizing.POSITIONS // 8,
+            "disk_bytes": shape.bits // 8,
+            "fill": shape.fill(filled),
+        }
+        if options.measure:
+            report |= _measured(capacity, fpp, filled)
+        return report
+
+    def text(self, result: dict[str, Any]) -> Iterable[str]:
+        """Given, calculated and measured below each other."""
+        rows = [
+            ("expected URLs (n)", f"{result['urls']:,}"),
+            ("URLs in it", f"{result['filled']:,}"),
+            ("false-positive probability (p), given", f"{result['fpp_given']:.3g}"),
+            ("  calculated", f"{result['fpp_calculated']:.3g}"),
+        ]
+        if "fpp_measured" in result:
+            rows.append(
+                (
+                    "  measured",
+                    f"{result['fpp_measured']:.3g} (95 %: {result['fpp_low']:.3g} to"
+                    f" {result['fpp_high']:.3g}, {result['questions']:,} questions)",
+                )
+            )
+        rows += [
+            ("  least possible with that many bits", f"{result['fpp_optimal']:.3g}"),
+            ("bits per key (m/n)", f"{result['bits_per_key']:.2f}"),
+            ("  least possible for that p", f"{result['bits_per_key_optimal']:.2f}"),
+            ("hashes (k)", str(result["hashes"])),
+            ("  of the filter with the fewest bits", f"{result['hashes_optimal']:.1f}"),
+            ("share of bits set", f"{result['fill']:.1%}"),
+            ("memory", f"{result['memory_bytes']:,} bytes"),
+            ("disk, compacted", f"{result['disk_bytes']:,} bytes"),
+        ]
+        return table(rows)
+
+    def json(self, result: dict[str, Any]) -> dict[str, Any]:
+        """Return all of it."""
+        return result
+
+
+def _given_fpp(options: argparse.Namespace, capacity: int) -> float:
+    """Return the probability asked for, or what the bits asked for buy."""
+    bits = options.bits_per_key
+    if options.memory is not None:
+        bits = 8 * options.memory / capacity
+    if bits is None:
+        return sizing.check_fpp(options.fpp, "--fpp")
+    fpp = sizing.affordable_fpp(capacity, bits)
+    if fpp is None:
+        raise SettingError(
+            f"{bits:.3g} bits per key are too few for {capacity:,} URLs: the smallest"
+            f" filter, of p = {sizing.MAX_FPP:g}, takes more"
+        )
+    return fpp
+
+
+def _measured(capacity: int, fpp: float, filled: int) -> dict[str, Any]:
+    """Fill a filter and count; a smaller one in the same proportion if it is huge."""
+    size = min(capacity, MEASURED_KEYS)
+    seen = BloomFilter(size, fpp, growth="warn")
+    seen.update(f"in{i}" for i in range(round(filled * size / capacity)))
+    hits = sum(f"out{i}" in seen for i in range(MEASURED_QUESTIONS))
+    low, high = wilson_interval(hits, MEASURED_QUESTIONS)
+    return {
+        "fpp_measured": hits / MEASURED_QUESTIONS,
+        "fpp_low": low,
+        "fpp_high": high,
+        "questions": MEASURED_QUESTIONS,
+    }

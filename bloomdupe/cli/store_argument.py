@@ -1,0 +1,55 @@
+"""The argument that names a store, and what it names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bloomdupe.errors import SettingError
+from bloomdupe.filter.opening import is_url
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["add_store", "place_of_store", "store_directory"]
+
+
+def add_store(
+    parser: argparse.ArgumentParser, jobdir: str | None, *, needed: bool = False
+) -> None:
+    """Add the argument; it may be left out if there is a ``jobdir``, unless needed."""
+    default = None if needed else jobdir
+    parser.add_argument(
+        "store",
+        nargs="?" if default else None,
+        default=default,
+        help="a JOBDIR, or the directory of a store"
+        + (f" (default: {default})" if default else ""),
+    )
+
+
+def store_directory(place: str) -> Path:
+    """Return the store in a JOBDIR, or the directory itself."""
+    directory = _directory(place)
+    inside = directory / "bloomdupe"
+    return inside if inside.is_dir() else directory
+
+
+def place_of_store(place: str) -> Path:
+    """Return the store in a JOBDIR, whether it is there or to be made."""
+    directory = _directory(place)
+    inside = directory / "bloomdupe"
+    return (
+        inside
+        if inside.is_dir() or not (directory / "data.mdb").exists()
+        else directory
+    )
+
+
+def _directory(place: str) -> Path:
+    if is_url(place):  # which may hold a password, so it is not repeated
+        raise SettingError(
+            "a URL stands where a JOBDIR is expected: of a filter on Redis, `bloomdupe"
+            " info` is the only verb"
+        )
+    return Path(place)

@@ -1,0 +1,104 @@
+"""``union``: what other jobs have seen counts as seen here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bloomdupe.cli.progress import counted
+from bloomdupe.cli.store_argument import add_store, store_directory
+from bloomdupe.cli.verb import Verb
+from bloomdupe.errors import StoreMismatchError
+from bloomdupe.filter.bloom import BloomFilter
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+    from pathlib import Path
+
+__all__ = ["Union"]
+
+
+class United(NamedTuple):
+    """URLs before and after, and requests of others that wait there."""
+
+    before: int
+    after: int
+    waiting: dict[str, int]
+    """Of each other store in which any wait."""
+
+
+class Union(Verb[United]):
+    """Adds filters to a filter."""
+
+    name = "union"
+    help = "what other jobs have seen counts as seen here"
+    description = (
+        "Add the filters of other stores to that of STORE: what they have seen counts"
+        " as seen here. All must have been made with the same parameters and key, such"
+        " as a store and its backups, or what `import` has made of an export. What"
+        " waits there counts as seen, too, and does not wait here: `import` takes over"
+        " both. The number of URLs becomes an estimate. The job must not be running. It"
+        " takes several transactions; if this is interrupted, run it again."
+    )
+    example = "union crawls/site backups/monday backups/tuesday"
+
+    def add_arguments(
+        self,
+        parser: argparse.ArgumentParser,
+        jobdir: str | None,
+    ) -> None:
+        """Add the store and the others."""
+        add_store(parser, jobdir, needed=True)
+        parser.add_argument("others", nargs="+", metavar="OTHER", help="likewise")
+
+    def run(self, options: argparse.Namespace) -> United:
+        """Add one after the other, when all fit."""
+        path = store_directory(options.store)
+        others = [store_directory(other) for other in options.others]
+        if path in others:
+            raise StoreMismatchError(f"{path} is to be united with itself")
+        waiting = {}
+        seen = BloomFilter.open(path)
+        with seen:
+            before = len(seen)
+            for other in others:
+                waits = _check(seen, path, other)
+                if waits:
+                    waiting[str(other)] = waits
+            for other in counted(others, len(others), "stores"):
+                with BloomFilter.open(
+                    other, readonly=True, allow_network_fs=True
+                ) as theirs:
+                    seen |= theirs
+            return United(before, len(seen), waiting)
+
+    def text(self, result: United) -> Iterable[str]:
+        """How many URLs, and what was left."""
+        yield f"{result.before:,} URLs before, about {result.after:,} now"
+        for other, waiting in result.waiting.items():
+            yield (
+                f"{other}: {waiting:,} requests wait there, and count as seen here now"
+            )
+
+    def json(self, result: United) -> dict[str, Any]:
+        """Return all of it."""
+        return result._asdict()
+
+
+def _check(seen: BloomFilter, path: Path, other: Path) -> int:
+    """Refuse a filter that does not fit; return how many requests wait there."""
+    with BloomFilter.open(other, readonly=True, allow_network_fs=True) as theirs:
+        mine, his = seen.identity, theirs.identity
+        name = "fingerprinter"
+        if mine.get(name) != his.get(name):
+            raise StoreMismatchError(
+                f"{other} was made with {name} = {his.get(name)!r}, {path} with"
+                f" {mine.get(name)!r}: they know the same URL by other fingerprints"
+            )
+        if not seen.is_compatible(theirs):
+            raise StoreMismatchError(
+                f"the filters of {path} and {other} were made with other parameters, or"
+                " another secret key, as every new one is: nobody can join them"
+            )
+        record = theirs.record("frontier")
+        return 0 if record is None else int(record["requests"])

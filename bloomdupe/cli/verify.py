@@ -1,0 +1,74 @@
+"""``verify``: check a store and change nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bloomdupe.cli.progress import bytes_read
+from bloomdupe.cli.store_argument import add_store, store_directory
+from bloomdupe.cli.table import table
+from bloomdupe.cli.verb import Verb
+from bloomdupe.rescue.agreement import disagreements
+from bloomdupe.store.check import verify
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+__all__ = ["Verify"]
+
+
+class Verdict(NamedTuple):
+    """A store, records by database, and what is wrong."""
+
+    store: str
+    records: dict[str, int]
+    problems: list[str]
+
+
+class Verify(Verb[Verdict]):
+    """Reads all of a store and says what is wrong."""
+
+    name = "verify"
+    help = "check a store and change nothing"
+    description = (
+        "Read all of a store and say what is wrong. Nothing is changed. No crawl"
+        " may be running. Exit code 1 if anything is wrong."
+    )
+    example = "verify crawls/site"
+
+    def add_arguments(
+        self, parser: argparse.ArgumentParser, jobdir: str | None
+    ) -> None:
+        """Add the store."""
+        add_store(parser, jobdir)
+
+    def run(self, options: argparse.Namespace) -> Verdict:
+        """Read it; where the bytes are sound, also whether they fit together."""
+        store = store_directory(options.store)
+        with bytes_read(store) as read:
+            records, problems = verify(store, read)
+        return Verdict(str(store), records, problems or disagreements(store))
+
+    def text(self, result: Verdict) -> Iterable[str]:
+        """What is there, what is wrong, and what helps."""
+        store, records, problems = result
+        rows = [("store", store)]
+        rows += [(f"  {name}", f"{count:,} records") for name, count in records.items()]
+        yield from table(rows)
+        yield from problems
+        if problems:
+            yield (
+                f"Damaged. `bloomdupe restore BACKUP {store} --replace` puts a backup"
+                f" in its place; `bloomdupe repair {store} NEW` saves what can be read."
+            )
+        else:
+            yield "Everything is as it was written."
+
+    def json(self, result: Verdict) -> dict[str, Any]:
+        """Return all of it."""
+        return result._asdict()
+
+    def status(self, result: Verdict) -> int:
+        """1 if anything is wrong."""
+        return int(bool(result.problems))

@@ -1,0 +1,257 @@
+"""Acceptance: whether a request is taken in, and in what form it waits."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from bloomdupe.crawl.identity import identity_of
+from bloomdupe.crawl.not_before import TIME_KEYS, time_of, without_time
+from bloomdupe.crawl.retries import is_retry
+from bloomdupe.crawl.revisits import REVISIT
+from bloomdupe.crawl.visits import Visit
+from bloomdupe.errors import StoreError, UnserializableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.dupefilters import BaseDupeFilter
+
+    from bloomdupe.crawl.dupefilter import BloomDupeFilter
+    from bloomdupe.crawl.leases import Key, Lease
+    from bloomdupe.crawl.session import Session
+
+__all__ = ["ASKING", "Acceptance"]
+
+logger = logging.getLogger(__name__)
+
+ASKING = frozenset({*TIME_KEYS, REVISIT})
+"""Keys of ``meta`` by which a request asks for something of the scheduler."""
+
+
+class Acceptance:
+    """Judges requests for an open crawl, and lets those wait that it accepts.
+
+    ``ours`` is the filter that marks them together with the frontier; without it,
+    ``dupefilter`` is somebody else's.
+    """
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        session: Session,
+        dupefilter: BaseDupeFilter,
+        ours: BloomDupeFilter | None,
+        fingerprint: Callable[[Request], bytes],
+    ) -> None:
+        assert crawler.spider is not None  # noqa: S101 - the crawl is open
+        assert crawler.stats is not None  # noqa: S101 - likewise
+        self._spider = crawler.spider
+        self._stats = crawler.stats
+        self._session = session
+        self._dupefilter = dupefilter
+        self._ours = ours
+        self._fingerprint = fingerprint
+        self._warned = False
+
+    def takes(self, request: Request) -> bool:
+        """Take in a request and mark it; False if it was dropped."""
+        session, ours = self._session, self._ours
+        parent = session.parent()
+        start = session.starting.takes(request)
+        forced = self._is_forced(request, parent)
+        if ours is None:
+            key, exact = self._fingerprint(request), False
+        else:
+            key, exact = ours.key_of(request)
+        if self._is_recognised(request, parent, key):
+            return True
+        # Somebody else's filter does not mark in the store.
+        keys = [(key, exact)] if ours is not None else []
+        if start:
+            skip, forced, mark = session.starting.judge(
+                session.frontier.seen,
+                key,
+                identity_of(request, key),
+                forced=forced,
+                marked=ours is not None,
+            )
+            if skip:
+                self._stats.inc_value("bloomdupe/start_requests_skipped")
+                return False
+            if mark is not None:
+                keys.append((mark, False))
+            if forced and not request.dont_filter:
+                # So that what it redirects to is followed, which was seen, too.
+                request = request.replace(dont_filter=True)
+        if not forced and not self._passes(request, key, exact=exact):
+            return False
+        if self.push(request, parent, key, keys):
+            for each, exactly in keys:
+                session.frontier.seen.add(each, exact=exactly)
+        return True
+
+    def _passes(self, request: Request, key: bytes, *, exact: bool) -> bool:
+        session, ours = self._session, self._ours
+        if ours is None:
+            # It marks when it is asked, so the limits come first.
+            if not self._within_limits(request):
+                return False
+            if self._dupefilter.request_seen(request):
+                self._dupefilter.log(request, self._spider)
+                return False
+            return True
+        if key in session.unmarked or session.frontier.seen.contains(key, exact=exact):
+            ours.log(request, self._spider)
+            return False
+        return self._within_limits(request)
+
+    def would_drop(self, request: Request) -> bool:
+        """Whether a request would be dropped as a duplicate; for the link filter."""
+        if self._ours is None:
+            return False
+        key, exact = self._ours.key_of(request)
+        if key in self._session.unmarked:
+            return True
+        try:
+            return self._session.frontier.seen.contains(key, exact=exact)
+        except StoreError:
+            return False  # it will fail again when the request is scheduled
+
+    def _is_forced(self, request: Request, parent: Lease | None) -> bool:
+        """Whether a request is taken in, be it seen or not."""
+        if request.dont_filter or self._session.processing.answering is None:
+            return request.dont_filter
+        # What a page that comes again is redirected to was seen the last time.
+        visit = None if parent is None else parent.visit
+        return visit is not None and visit.visits > 0
+
+    def _is_recognised(
+        self, request: Request, parent: Lease | None, key: bytes
+    ) -> bool:
+        """Whether a child was taken in before the crash after which its parent runs."""
+        return (
+            parent is not None
+            and (request.dont_filter or self._ours is None)
+            and self._session.children.recognises(
+                parent.root, identity_of(request, key)
+            )
+        )
+
+    def _within_limits(self, request: Request) -> bool:
+        """Whether its slot may have another one; what was taken in is followed."""
+        session = self._session
+        return (
+            not session.limits.on
+            or session.processing.answering is not None
+            or session.limits.room_for(session.engine.slot_of(request))
+        )
+
+    def push(
+        self, request: Request, parent: Lease | None, key: bytes, keys: list[Key]
+    ) -> bool:
+        """Let a request wait; whether it will be stored, and should be marked.
+
+        ``key`` is its fingerprint, and ``keys`` mark it.
+        """
+        session = self._session
+        session.has_work()
+        answering = session.processing.answering is not None
+        not_before = None
+        if not ASKING.isdisjoint(request.meta):
+            not_before = time_of(request, time.time())
+            request = without_time(request)
+        # It stands for its parent from now on, which is not visited again itself.
+        follows = parent if answering or is_retry(request, parent) else None
+        if session.retries is not None:
+            request, not_before = session.retries.let_wait(
+                request, parent, not_before, answer=answering
+            )
+        slot = session.engine.slot_of(request)
+        start = session.starts_apart and bool(request.meta.get("is_start_request"))
+        # What is stored is made anew from its payload when its turn comes, so that
+        # nobody shares its values, whether the process has been killed or not.
+        payload: bytes | None = b""
+        if session.durable:
+            payload = self._dump(request)
+        elif session.revisits.concerns(request, follows):
+            payload = session.serializer.dump_or_none(request) or b""
+        attachment = None if payload else request
+        if payload and parent is not None:
+            payload = self._with_inheritance(payload, key, parent, follows)
+        entry = session.frontier.push(
+            slot,
+            request.priority,
+            payload,
+            start=start,
+            attachment=attachment,
+            not_before=not_before,
+        )
+        if not request.dont_filter:
+            session.limits.took(slot)
+        if payload is None:
+            if self._ours is not None:
+                session.unmarked.add(key)
+            session.leases.add_part(entry, parent, keys)
+        elif (
+            session.durable
+            and (request.dont_filter or self._ours is None)
+            and parent is not None
+            and session.processing.answering is None
+        ):
+            session.children.add(parent.root, identity_of(request, key))
+        where = "disk" if session.durable and payload is not None else "memory"
+        self._stats.inc_value(f"scheduler/enqueued/{where}")
+        self._stats.inc_value("scheduler/enqueued")
+        return payload is not None
+
+    def _with_inheritance(
+        self, payload: bytes, key: bytes, parent: Lease, follows: Lease | None
+    ) -> bytes:
+        """Return the payload of a request with what it takes over from its parent.
+
+        From one that it ``follows``, that is when its page comes again. From one whose
+        page it asks for once more, that is what a run that was killed has left.
+        """
+        session = self._session
+        visit = None if follows is None else session.revisits.follow(follows)
+        if session.leases.owes(parent) and (
+            follows is not None or key == self._fingerprint(parent.request)
+        ):
+            heritage = session.leases.bequeath(parent)
+            visit = replace(visit or Visit(), stands_for=heritage)
+        if visit is None:
+            return payload
+        return session.serializer.with_visit(payload, visit.values)
+
+    def _dump(self, request: Request) -> bytes | None:
+        session = self._session
+        if session.cookies is not None:
+            request = session.cookies.without_header(request)
+        try:
+            return session.serializer.dump(request)
+        except UnserializableError:
+            self._warn_of_unserializable(request)
+            self._stats.inc_value("scheduler/unserializable")
+            return None
+
+    def _warn_of_unserializable(self, request: Request) -> None:
+        """Say once what it costs that a request cannot be stored."""
+        if self._warned:
+            return
+        self._warned = True
+        logger.warning(
+            "%(request)s cannot be stored: %(reason)s. Such requests live in memory"
+            " only, and the request that yielded one is not done before it is; after a"
+            " crash that one is fetched again. No more of them will be logged (see the"
+            " stat scheduler/unserializable)",
+            {
+                "request": request,
+                "reason": self._session.serializer.explain(request),
+            },
+            extra={"spider": self._spider},
+        )

@@ -1,0 +1,139 @@
+"""Admission: which job a crawl goes on with, if any, and whether it may.
+
+Commands of Scrapy that only try something out, such as ``scrapy check``, ``fetch``,
+``shell`` and ``parse``, and whatever runs Scrapy's ``DefaultSpider``, have nothing to
+do with the job in ``JOBDIR``, even if it is that of the spider that they run. A crawl
+that cannot be is refused in one line, before anything is opened.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from scrapy.exceptions import NotConfigured
+from scrapy.settings import get_settings_priority
+from scrapy.utils.project import get_project_settings
+from scrapy.utils.spider import DefaultSpider
+
+from bloomdupe.crawl.job import Job
+from bloomdupe.errors import BloomDupeError, SettingError
+from bloomdupe.inside_scrapy.commands import cancel_crawl, running_command
+from bloomdupe.settings import JobSettings
+
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
+
+__all__ = ["EARLIEST", "Admission", "expand_jobdir", "find_job"]
+
+logger = logging.getLogger(__name__)
+
+EARLIEST = -1000
+"""Where the add-on puts :class:`Admission` in EXTENSIONS: before all that may write
+to the job."""
+
+CRAWLING = (None, "crawl", "runspider")
+"""Commands of Scrapy that crawl; None is a script, or somebody else's command."""
+
+
+def find_job(crawler: Crawler, settings: BaseSettings) -> None:
+    """Set JOBDIR to what it is for this crawl: to nothing if it is none.
+
+    Refuses the crawl for a setting that cannot be used.
+    """
+    command = running_command()
+    if command not in CRAWLING or issubclass(crawler.spidercls, DefaultSpider):
+        if settings["JOBDIR"]:
+            _leave_alone(settings, command)
+        return
+    try:
+        if settings["JOBDIR"]:
+            # Some spiders get their names when they are made.
+            spider: object = crawler.spider or crawler.spidercls
+            jobdir = expand_jobdir(settings["JOBDIR"], getattr(spider, "name", None))
+            settings.set("JOBDIR", jobdir, settings.getpriority("JOBDIR") or 0)
+        JobSettings.read(settings)
+    except BloomDupeError as error:
+        _refuse(crawler, settings, error)
+
+
+def expand_jobdir(jobdir: object, spider: str | None) -> object:
+    """Return JOBDIR with the spider's name in the place of ``%(spider)s``.
+
+    Characters that a folder's name should not have become escapes as in URLs, so
+    every name has a folder of its own. Beside ``%(spider)s``, ``%%`` stands for ``%``;
+    a JOBDIR without ``%(`` is left as it is. Raises :class:`SettingError` for any
+    other ``%``.
+    """
+    if "%(" not in str(jobdir):
+        return jobdir
+    if spider is None:
+        raise SettingError(
+            f"JOBDIR = {str(jobdir)!r}: the spider's class has no name; give it one, or"
+            " write the folder out"
+        )
+    name = quote(spider, safe=" +,=@~")
+    if not name.strip("."):
+        name = name.replace(".", "%2E")
+    try:
+        return str(jobdir) % {"spider": name}
+    except (KeyError, ValueError, TypeError) as error:
+        raise SettingError(
+            f"JOBDIR = {str(jobdir)!r}: only %(spider)s is replaced; write %% for a"
+            " percent sign"
+        ) from error
+
+
+def _leave_alone(settings: BaseSettings, command: str | None) -> None:
+    """Let nothing of the job be read or written, neither the store nor its feeds."""
+    logger.info(
+        "%(who)s leaves the job in JOBDIR alone: everything stays in memory",
+        {"who": f"scrapy {command}" if command else "Scrapy's default spider"},
+    )
+    settings.set("JOBDIR", None, "cmdline")
+    feeds = {}
+    if (settings.getpriority("FEEDS") or 0) >= get_settings_priority("cmdline"):
+        # `scrapy parse -o FILE`, which adds the file to those of the project.
+        feeds = settings.getdict("FEEDS")
+        for uri in get_project_settings().getdict("FEEDS"):
+            feeds.pop(uri, None)
+    settings.set("FEEDS", feeds, "cmdline")
+
+
+class Admission:
+    """An extension that compares the job with the crawl, and then is gone.
+
+    Scrapy makes its extensions when all add-ons have changed the settings, so these
+    are the final ones, and when nothing is open yet, so what refuses the crawl leaves
+    everything as it was. Later, Scrapy would overwrite ``spider.state`` while it stops.
+    """
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> NoReturn:
+        """Refuse the crawl, or raise ``NotConfigured``; called by Scrapy."""
+        if crawler.spider is not None:
+            try:
+                Job.of(crawler.spider, crawler.settings).check_store(crawler)
+            except BloomDupeError as error:
+                _refuse(crawler, crawler.settings, error)
+        raise NotConfigured
+
+
+def _refuse(crawler: Crawler, settings: BaseSettings, error: BloomDupeError) -> None:
+    """Let a crawl not begin, and the process end with status 1.
+
+    Under a command of Scrapy, which would show a traceback, the log says in one line
+    why. Otherwise the error is raised, and whoever runs the crawl has it.
+    """
+    if running_command() is None:
+        # Without this, a crawler that has its spider counts as one that started,
+        # before Scrapy 2.19.
+        crawler.spider = None
+        raise error
+    settings.set("JOBDIR", None, "cmdline")
+    line = "The crawl does not begin: %(error)s"
+    cancel_crawl(crawler, lambda: logger.critical(line, {"error": error}))

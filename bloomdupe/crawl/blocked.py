@@ -1,0 +1,71 @@
+"""Blocked: requests that are not taken in, by rules that a user has given by hand."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Request
+
+__all__ = ["BLOCKED", "Blocked", "described"]
+
+BLOCKED = "blocked"
+"""Name of the filter's note that holds the rules."""
+
+
+class Blocked:
+    """Drops what a rule of ``bloomdupe block`` names, whatever kind of request it is.
+
+    What is dropped is not marked as seen: when the rule is taken back, a page that
+    links to it later offers it again.
+
+    ``rules`` is the note of the filter, a list of JSON objects: ``slot`` and
+    ``pattern``, one of them or both, for requests of this slot whose URLs match this
+    regular expression; or ``url``, as it was given, and ``key``, its fingerprint in
+    hexadecimal. ``count`` is called for each request that is dropped.
+    """
+
+    def __init__(
+        self,
+        rules: list[dict[str, Any]],
+        key_of: Callable[[Request], bytes],
+        count: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.rules = rules
+        self._key_of = key_of
+        self._count = count
+        self._keys = {bytes.fromhex(rule["key"]) for rule in rules if "key" in rule}
+        self._slots = {rule["slot"] for rule in rules if rule.keys() == {"slot"}}
+        self._patterns = [
+            (rule.get("slot"), re.compile(rule["pattern"]))
+            for rule in rules
+            if "pattern" in rule
+        ]
+
+    def drops(self, request: Request, slot: str) -> bool:
+        """Whether a rule names the request, which is of this slot; counts it then."""
+        if not self.rules:
+            return False
+        found = (
+            slot in self._slots
+            or any(
+                only in (None, slot) and regex.search(request.url)
+                for only, regex in self._patterns
+            )
+            or (bool(self._keys) and self._key_of(request) in self._keys)
+        )
+        if found:
+            self._count()
+        return found
+
+
+def described(rule: dict[str, Any]) -> str:
+    """Say a rule in words."""
+    if "url" in rule:
+        return str(rule["url"])
+    return ", ".join(
+        f"{name} {rule[name]}" for name in ("slot", "pattern") if name in rule
+    )

@@ -1,0 +1,305 @@
+"""BloomDupeFilter: the filter in Scrapy's DUPEFILTER_CLASS slot."""
+
+from __future__ import annotations
+
+import logging
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from scrapy import signals
+from scrapy.dupefilters import BaseDupeFilter
+from scrapy.exceptions import IgnoreRequest
+from scrapy.utils.request import referer_str
+
+from bloomdupe.crawl.job import Job
+from bloomdupe.errors import FilterFullError, StoreError, StoreMismatchError
+from bloomdupe.inside_scrapy.engine import fail_crawl, stop_crawl
+from bloomdupe.links.fingerprint import fingerprint_function
+from bloomdupe.links.link_filter import attach_link_filter
+from bloomdupe.store.failures import reason_of
+
+if TYPE_CHECKING:
+    from scrapy import Request, Spider
+    from scrapy.crawler import Crawler
+    from scrapy.statscollectors import StatsCollector
+    from scrapy.utils.request import RequestFingerprinterProtocol
+    from typing_extensions import Self
+
+    from bloomdupe.filter.bloom import BloomFilter
+
+__all__ = ["BloomDupeFilter"]
+
+logger = logging.getLogger(__name__)
+
+FULL = "filter_full"
+"""The reason of a crawl that was closed because its filter may not grow."""
+
+FULL_MESSAGE = (
+    "The crawl stops: %(error)s. Set BLOOMDUPE_GROWTH = 'grow' (or 'warn') and run the"
+    " same command again: it goes on."
+)
+
+FAILED_MESSAGE = (
+    "The store of the crawl failed, so the crawl stops: %(error)s. Once the cause is"
+    " gone, run the same command again."
+)
+
+
+class BloomDupeFilter(BaseDupeFilter):
+    """Drops requests whose fingerprint was seen before.
+
+    With ``JOBDIR`` the fingerprints are kept in ``JOBDIR/bloomdupe`` and survive
+    the process; without it they stay in memory, as with Scrapy's own filter.
+
+    Unlike Scrapy's own, it also marks requests with ``dont_filter``, such as start
+    requests (it does not drop them), so that a link back to the start page is a
+    duplicate. Which start requests are scheduled again by a later run is not its
+    decision but the scheduler's, see ``BLOOMDUPE_START_REQUESTS``.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        fingerprinter: RequestFingerprinterProtocol,
+        stats: StatsCollector,
+    ) -> None:
+        self._job = job
+        self._fingerprint = fingerprint_function(fingerprinter)
+        self._stats = stats
+        self._exact_urls = job.settings.exact_urls
+        self._interval = job.settings.checkpoint_interval
+        self._due = 0.0
+        self._filter: BloomFilter | None = None
+        self._shared = False
+        self._crawler: Crawler | None = None
+        self._full = False
+        self._failed = False
+        self._skip_starts = False
+        self._log_duplicates = True
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Make the filter of a crawl from its settings."""
+        if crawler.spider is None:
+            raise RuntimeError("the crawler has no spider yet")
+        filter_ = cls(
+            Job.of(crawler.spider, crawler.settings),
+            crawler.request_fingerprinter,
+            crawler.stats,
+        )
+        filter_._crawler = crawler
+        crawler.signals.connect(filter_.mark_scheduled, signals.request_scheduled)
+        return filter_
+
+    def open(self) -> None:
+        """Open or create the store; raises what :meth:`BloomFilter.open` raises."""
+        self._filter = self._job.open_filter()
+        if self._job.settings.directory is not None:
+            self._check_frontier(self._filter)
+            self._take_up(self._filter)
+        self._due = monotonic() + self._interval
+        self._log_opened(self._filter)
+        if self._crawler is not None and type(self) is BloomDupeFilter:
+            attach_link_filter(self._crawler, self._would_drop, self)
+
+    def open_shared(self) -> BloomFilter:
+        """Open the filter for a scheduler that makes the checkpoints itself.
+
+        Such a scheduler also marks what needs no asking, and knows which start
+        requests to skip.
+        """
+        self._shared = True
+        if self._crawler is not None:
+            self._crawler.signals.disconnect(
+                self.mark_scheduled, signals.request_scheduled
+            )
+        self._filter = self._job.open_filter()
+        self._log_opened(self._filter)
+        return self._filter
+
+    def _would_drop(self, request: Request) -> bool:
+        """Whether Scrapy's scheduler would drop a request; for the link filter."""
+        if self._filter is None:
+            return False
+        key, exact = self.key_of(request)
+        try:
+            return self._filter.contains(key, exact=exact)
+        except StoreError:
+            return False  # it will fail again when the request is scheduled
+
+    def key_of(self, request: Request) -> tuple[bytes, bool]:
+        """Return a request's fingerprint, and whether it must be kept exactly."""
+        patterns = self._exact_urls
+        exact = bool(patterns) and any(p.search(request.url) for p in patterns)
+        return self._fingerprint(request), exact
+
+    def _check_frontier(self, filter_: BloomFilter) -> None:
+        """Refuse a store in which requests wait that Scrapy's scheduler cannot see."""
+        record = filter_.record("frontier")
+        waiting = 0
+        if record is not None:
+            waiting = (
+                record["requests"] + record.get("later", {"requests": 0})["requests"]
+            )
+        if waiting:
+            filter_.close()
+            raise StoreMismatchError(
+                f"JOBDIR: in {self._job.settings.directory} {waiting:,}"
+                " requests wait that only bloomdupe.FrontierScheduler can see: set"
+                ' SCHEDULER = "bloomdupe.FrontierScheduler" again, or give the new'
+                " crawl another JOBDIR"
+            )
+
+    def _take_up(self, filter_: BloomFilter) -> None:
+        """See how the last run of the job ended, and note that another one is on."""
+        last = filter_.notes.get("run")
+        if last == "open":
+            logger.error(
+                "The last run of the job in %(directory)s was killed. Scrapy's own"
+                " scheduler keeps no account of pending requests then: pages that"
+                " were waiting may be missing, and their URLs count as seen. To be"
+                " sure of every page, move the job directory away and start anew.",
+                {"directory": self._job.settings.directory},
+            )
+        # After a kill the queue is lost, and the start page is all there is.
+        self._skip_starts = last not in (None, "open", "finished")
+        filter_.notes["run"] = "open"
+        filter_.checkpoint()
+
+    def close(self, reason: str) -> None:
+        """Checkpoint and release the store; set the filter's stats."""
+        if self._filter is not None:
+            self._set_stats(self._filter)
+            if not self._shared:
+                self._filter.notes["run"] = reason
+        self.release()
+
+    def release(self) -> None:
+        """Release the store, and ask it for nothing: it may have failed."""
+        filter_, self._filter = self._filter, None
+        if filter_ is not None:
+            filter_.close()
+
+    def _set_stats(self, filter_: BloomFilter) -> None:
+        info = filter_.info()
+        values = {
+            "seen": info.keys,
+            "layers": len(info.layers),
+            "memory_bytes": info.memory_bytes,
+            "disk_bytes": info.disk_bytes,
+            "current_fpp": info.current_fpp,
+            "expected_loss": info.expected_loss,
+            "measured_fpp": info.measured_fpp,
+            "measured_fpp_low": info.measured_low,
+            "measured_fpp_high": info.measured_high,
+        }
+        for name, value in values.items():
+            if value is not None:
+                self._stats.set_value(f"bloomdupe/{name}", value)
+
+    # The life of a request
+
+    def request_seen(self, request: Request) -> bool:
+        """Whether the request may have been seen before; marks it as seen."""
+        if self._shared:
+            return not self._mark(request)
+        try:
+            seen = not self._mark(request)
+            if monotonic() >= self._due:
+                self._opened.checkpoint()
+                self._due = monotonic() + self._interval
+        except StoreError as error:
+            self._stop_failed(error)
+            return False  # Scrapy keeps it for the next run
+        return seen
+
+    def _mark(self, request: Request) -> bool:
+        key, exact = self.key_of(request)
+        try:
+            return self._opened.add(key, exact=exact)
+        except FilterFullError as error:
+            self.stop_full(error)
+            return True  # it may come once more, but is not lost
+
+    def stop_full(self, error: FilterFullError) -> None:
+        """Stop the crawl in good order; it can go on if the filter may grow."""
+        if self._full:
+            return
+        self._full = True
+        logger.critical(FULL_MESSAGE, {"error": error})
+        if self._crawler is not None:
+            stop_crawl(self._crawler, FULL)
+
+    def _stop_failed(self, error: StoreError) -> None:
+        """Stop the crawl, once; the last checkpoint stands."""
+        if self._failed:
+            return
+        self._failed = True
+        logger.critical(FAILED_MESSAGE, {"error": error})
+        if self._crawler is not None:
+            fail_crawl(self._crawler, reason_of(error))
+
+    @property
+    def _opened(self) -> BloomFilter:
+        if self._filter is None:
+            raise RuntimeError("the duplicate filter is not open")
+        return self._filter
+
+    def mark_scheduled(self, request: Request) -> None:
+        """Mark what Scrapy's scheduler passes by: requests with ``dont_filter``."""
+        if not request.dont_filter or self._filter is None:
+            return
+        new = self._mark(request)
+        if not new and self._skip_starts and _is_fresh_start(request):
+            self._stats.inc_value("bloomdupe/start_requests_skipped")
+            raise IgnoreRequest(f"scheduled in an earlier run: {request}")
+
+    # Telling
+
+    def _log_opened(self, filter_: BloomFilter) -> None:
+        parameters = filter_.parameters
+        logger.info(
+            "Duplicate filter: %(capacity)d expected URLs, false-positive probability"
+            " %(fpp)g, %(megabytes).1f MB of memory when full; %(seen)d URLs seen"
+            " before (%(place)s)",
+            {
+                "capacity": parameters.capacity,
+                "fpp": parameters.fpp,
+                "megabytes": parameters.geometry(0).bits / 8e6,
+                "seen": len(filter_),
+                "place": self._job.settings.directory or "in memory: no JOBDIR is set",
+            },
+        )
+
+    def log(self, request: Request, spider: Spider) -> None:
+        """Log and count a request that was dropped, as Scrapy's own filter does."""
+        self.tell(request, spider)
+        self._stats.inc_value("dupefilter/filtered")
+
+    def tell(self, request: Request, spider: Spider) -> None:
+        """Log a request that was dropped, if all are to be logged, or none was."""
+        if self._job.settings.debug:
+            logger.debug(
+                "Filtered duplicate request: %(request)s (referer: %(referer)s)",
+                {"request": request, "referer": referer_str(request)},
+                extra={"spider": spider},
+            )
+        elif self._log_duplicates:
+            self._log_duplicates = False
+            logger.debug(
+                "Filtered duplicate request: %(request)s - no more duplicates will be"
+                " shown (see DUPEFILTER_DEBUG to show all duplicates)",
+                {"request": request},
+                extra={"spider": spider},
+            )
+
+
+def _is_fresh_start(request: Request) -> bool:
+    """Whether Spider.start() has just yielded the request.
+
+    Retries and redirects of start requests inherit ``is_start_request``.
+    """
+    meta = request.meta
+    return bool(meta.get("is_start_request")) and not (
+        meta.keys() & {"retry_times", "redirect_times", "download_latency"}
+    )

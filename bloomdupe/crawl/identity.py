@@ -1,0 +1,117 @@
+"""Identity: what tells requests with ``dont_filter`` from each other.
+
+Such requests often have the fingerprint in common: many for one URL, each with its own
+cookies, arguments, headers or callback. After a crash they are yielded again, perhaps
+in another order, and each must be known for what it is.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import enum
+import pathlib
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from itemadapter import ItemAdapter
+from mmh3 import mmh3_x64_128_digest
+from scrapy.utils.python import global_object_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from scrapy import Request
+
+__all__ = ["identity_of"]
+
+OF_OTHERS = frozenset(
+    {
+        "depth", "download_latency", "download_slot", "download_timeout",
+        "is_start_request", "proxy", "redirect_reasons", "redirect_times",
+        "redirect_ttl", "redirect_urls", "retry_times",
+    }
+)  # fmt: skip
+"""Keys of ``meta`` that Scrapy sets on the way, so a copy of ``meta`` has them, too.
+Those that begin with one of ``PREFIXES`` are as good as among them."""
+PREFIXES = ("_", "bloomdupe_")
+SENT_BY_OTHERS = frozenset(
+    {
+        b"Accept", b"Accept-Encoding", b"Accept-Language", b"Cookie",
+        b"If-Modified-Since", b"If-None-Match", b"Proxy-Authorization", b"Referer",
+        b"User-Agent",
+    }
+)  # fmt: skip
+"""Headers that Scrapy's middlewares set, likewise."""
+
+PLAIN = frozenset({bool, bytes, float, int, str, type(None)})
+AS_TEXT = (
+    datetime.date,
+    datetime.time,
+    datetime.timedelta,
+    decimal.Decimal,
+    enum.Enum,
+    pathlib.PurePath,
+    uuid.UUID,
+)
+DEEPEST = 20
+"""Values deeper than that are the same."""
+
+
+def identity_of(request: Request, fingerprint: bytes) -> bytes:
+    """Return what tells a request from others that are yielded beside it.
+
+    It is the same when the same code yields the same request in another process. If
+    nothing but URL, method and body makes the request, it is the ``fingerprint``. Of
+    values of unknown types counts the type alone.
+    """
+    callback, errback = _name_of(request.callback), _name_of(request.errback)
+    values: list[Any] = [
+        request.cookies,
+        request.cb_kwargs,
+        {key: value for key, value in request.meta.items() if not _is_of_others(key)},
+        {
+            name: value
+            for name, value in request.headers.items()
+            if name not in SENT_BY_OTHERS
+        },
+    ]
+    if callback in (None, "parse") and errback is None and not any(values):
+        return fingerprint
+    parts = [callback, errback, *map(_canonical, values)]
+    text = repr(parts).encode(errors="backslashreplace")
+    return fingerprint + mmh3_x64_128_digest(text)
+
+
+def _is_of_others(key: object) -> bool:
+    return key in OF_OTHERS or (isinstance(key, str) and key.startswith(PREFIXES))
+
+
+def _name_of(function: Callable[..., Any] | None) -> str | None:
+    if function is None:
+        return None
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _canonical(value: Any, depth: int = 0) -> object:  # noqa: ANN401 - anybody's
+    """Return plain values whose ``repr`` is the same for the same value."""
+    kind = type(value)
+    if kind in PLAIN:
+        return value
+    if isinstance(value, AS_TEXT):
+        return kind.__name__, str(value)
+    if depth == DEEPEST:
+        return None
+    if isinstance(value, (list, tuple)):
+        return [_canonical(part, depth + 1) for part in value]
+    if isinstance(value, (set, frozenset)):
+        return kind.__name__, _sorted(_canonical(part, depth + 1) for part in value)
+    if isinstance(value, dict) or ItemAdapter.is_item(value):
+        items = value.items() if isinstance(value, dict) else ItemAdapter(value).items()
+        pairs = ([_canonical(part, depth + 1) for part in pair] for pair in items)
+        return kind.__name__, _sorted(pairs)
+    return global_object_name(kind)
+
+
+def _sorted(values: Iterable[object]) -> list[object]:
+    return sorted(values, key=repr)

@@ -1,0 +1,148 @@
+"""Job: a crawl that may take several runs, and the store that belongs to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from scrapy.utils.misc import load_object
+from scrapy.utils.python import global_object_name
+
+from bloomdupe.errors import SettingError, StoreMismatchError
+from bloomdupe.feeds.exporter import FeedExporter
+from bloomdupe.filter.bloom import BloomFilter
+from bloomdupe.filter.parameters import Parameters, check_same
+from bloomdupe.settings import JobSettings
+from bloomdupe.store.store import Store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
+
+__all__ = ["Job"]
+
+SETTING_OF = {
+    "capacity": "BLOOMDUPE_EXPECTED_URLS",
+    "fpp": "BLOOMDUPE_FPP",
+    "confirm": "BLOOMDUPE_CONFIRM",
+    "exact_urls": "BLOOMDUPE_EXACT_URLS",
+    "fingerprinter": "REQUEST_FINGERPRINTER_CLASS",
+    "spider": "JOBDIR",
+}
+"""What the user calls the parameters of a store."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """Settings and identity of a crawl. All its runs must agree on them."""
+
+    settings: JobSettings
+    spider: str
+    fingerprinter: str
+
+    @classmethod
+    def of(cls, spider: Spider, settings: BaseSettings) -> Job:
+        """Read the job of a spider; raise :class:`SettingError` for a bad setting."""
+        fingerprinter = load_object(settings["REQUEST_FINGERPRINTER_CLASS"])
+        return cls(
+            JobSettings.read(settings), spider.name, global_object_name(fingerprinter)
+        )
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the store says of the job besides the filter's parameters."""
+        return {
+            "spider": self.spider,
+            "fingerprinter": self.fingerprinter,
+            "exact_urls": [regex.pattern for regex in self.settings.exact_urls],
+        }
+
+    def open_filter(self) -> BloomFilter:
+        """Open or create the filter, in memory if there is no JOBDIR."""
+        settings = self.settings
+        if settings.directory is None:
+            return BloomFilter(
+                settings.capacity,
+                settings.fpp,
+                growth=settings.growth,
+                confirm=settings.confirm,
+            )
+        self.check_store()
+        return BloomFilter.open(
+            settings.directory,
+            settings.capacity,
+            settings.fpp,
+            growth=settings.growth,
+            confirm=settings.confirm,
+            identity=self.identity,
+            allow_network_fs=settings.allow_network_fs,
+        )
+
+    def check_store(self, crawler: Crawler | None = None) -> None:
+        """Refuse the store of another job, or one in use, before anything is written.
+
+        Quick however much the store holds. No store at all is fine, if there is room
+        for one.
+        """
+        directory = self.settings.directory
+        if directory is None or not Store.exists(directory):
+            self._check_room(directory)
+            return
+        store = Store.open(directory, network=self.settings.allow_network_fs)
+        try:
+            self._check_header(directory, store.header)
+            if crawler is not None and self.settings.feed_changed == "refuse":
+                _check_feeds(crawler, store, directory)
+        finally:
+            store.close()
+
+    def _check_room(self, directory: Path | None) -> None:
+        settings = self.settings
+        asked = Parameters.checked(settings.capacity, settings.fpp, settings.confirm)
+        try:
+            if directory is None:
+                asked.check_memory()
+            else:
+                asked.check_disk(directory)
+        except SettingError as error:
+            raise SettingError(f"BLOOMDUPE_EXPECTED_URLS: {error}") from error
+
+    def _check_header(self, directory: Path, header: dict[str, Any]) -> None:
+        settings = self.settings
+        found = {
+            **vars(Parameters.from_header(header, directory)),
+            **header["identity"],
+        }
+        wanted = {
+            **self.identity,
+            "capacity": settings.capacity,
+            "fpp": settings.fpp,
+            "confirm": settings.confirm,
+        }
+        try:
+            check_same(directory, found, wanted)
+        except StoreMismatchError as error:
+            name = error.parameter
+            raise StoreMismatchError(
+                f"JOBDIR: {directory} was made with {name} = {found.get(name)!r}, now"
+                f" it is {wanted[name]!r}: set {SETTING_OF[name]} back, or give the new"
+                " crawl another JOBDIR"
+                + (' ("crawls/%(spider)s" is one for each)' * (name == "spider")),
+                name,
+            ) from error
+
+
+def _check_feeds(crawler: Crawler, store: Store, directory: Path) -> None:
+    """Refuse to go on with other feeds, or with files that others have changed."""
+    with store.snapshot() as snapshot:
+        crawl = snapshot.record("crawl") or {}
+        filter_ = snapshot.record("filter") or {}
+        finished = filter_.get("notes", {}).get("run") == "finished"
+        blobs = {
+            name: snapshot.blob(name, expected)
+            for name, expected in crawl.get("blobs", {}).items()
+        }
+    FeedExporter.check_job(crawler, crawl, blobs, store=directory, resumed=not finished)

@@ -1,0 +1,130 @@
+"""SlotLimits: how much one slot may ask of a crawl, against traps without end."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+from bloomdupe.store.format import PAGE_COUNTS
+
+if TYPE_CHECKING:
+    from scrapy.statscollectors import StatsCollector
+
+    from bloomdupe.frontier.frontier import Frontier
+    from bloomdupe.settings import JobSettings
+    from bloomdupe.store.batch import Batch
+
+__all__ = ["SlotLimits"]
+
+logger = logging.getLogger(__name__)
+
+MOST_LOGGED = 100
+"""Slots that are named in the log: a site may have a million subdomains."""
+
+MOST_COUNTED = 10_000
+"""Slots whose counts stay in memory; those of others are read again."""
+
+
+class SlotLimits:
+    """Drops new requests of a slot (host) that has enough.
+
+    ``BLOOMDUPE_MAX_PENDING_PER_SLOT`` bounds the requests that wait in a slot,
+    ``BLOOMDUPE_MAX_PAGES_PER_SLOT`` those ever taken in, over all runs of the job.
+    What is dropped is not marked as seen: a page that links to it later offers it
+    again, and it is taken in if there is room then.
+
+    Not for start requests and others with ``dont_filter``, nor for retries and
+    redirects of what has been taken in.
+
+    The pages of each slot are kept in the store, if they are bounded.
+    """
+
+    def __init__(
+        self, settings: JobSettings, frontier: Frontier, stats: StatsCollector
+    ) -> None:
+        self._max_pending = settings.max_pending_per_slot
+        self._max_pages = settings.max_pages_per_slot
+        self.on = self._max_pending is not None or self._max_pages is not None
+        """Whether there is any limit."""
+        self._frontier = frontier
+        self._stats = stats
+        self._logged: set[tuple[str, str]] = set()
+        self._pages: dict[str, int] = {}
+        self._fresh: set[str] = set()
+        """Slots with new pages since the last checkpoint."""
+        self._store = frontier.store if self._max_pages is not None else None
+        if self._store is not None:
+            self._store.make_room_for(PAGE_COUNTS)
+
+    def room_for(self, slot: str) -> bool:
+        """Whether the slot may have another request; counts and logs if not."""
+        limit = self._max_pages
+        if limit is not None and self._pages_of(slot) >= limit:
+            self._dropped("page", slot, limit, "BLOOMDUPE_MAX_PAGES_PER_SLOT")
+            return False
+        limit = self._max_pending
+        if limit is not None and self._frontier.pending_in(slot) >= limit:
+            self._dropped("pending", slot, limit, "BLOOMDUPE_MAX_PENDING_PER_SLOT")
+            return False
+        return True
+
+    def took(self, slot: str) -> None:
+        """Count a request that was taken in."""
+        if self._max_pages is not None:
+            self._pages[slot] = self._pages_of(slot) + 1
+            self._fresh.add(slot)
+
+    def _pages_of(self, slot: str) -> int:
+        pages = self._pages.get(slot)
+        if pages is None:
+            pages = 0
+            if self._store is not None:
+                with self._store.snapshot() as snapshot:
+                    pages = snapshot.page_count(slot)
+            self._pages[slot] = pages
+        return pages
+
+    def _dropped(self, kind: str, slot: str, limit: int, setting: str) -> None:
+        stat = f"bloomdupe/dropped_{kind}_limit"
+        self._stats.inc_value(stat)
+        if (kind, slot) in self._logged or len(self._logged) > MOST_LOGGED:
+            return
+        self._logged.add((kind, slot))
+        if len(self._logged) > MOST_LOGGED:
+            logger.warning(
+                "%(slots)d slots have reached their limits; no more are named here",
+                {"slots": MOST_LOGGED},
+            )
+            return
+        logger.warning(
+            "Slot %(slot)r has reached %(setting)s = %(limit)d: new requests of it are"
+            " dropped, and counted in %(stat)s",
+            {"slot": slot, "setting": setting, "limit": limit, "stat": stat},
+        )
+
+    def _written(self, counts: dict[str, int]) -> None:
+        pages = self._pages
+        for slot, count in counts.items():
+            if pages[slot] == count:
+                self._fresh.discard(slot)
+        if self._store is not None and len(pages) > MOST_COUNTED:
+            self._pages = {slot: pages[slot] for slot in self._fresh}
+
+    def change(self) -> _Change:
+        """Work out what the next checkpoint writes, and change nothing."""
+        return _Change(self, {slot: self._pages[slot] for slot in self._fresh})
+
+
+class _Change(NamedTuple):
+    """The limits' part of a transaction (a :class:`bloomdupe.store.store.Change`)."""
+
+    limits: SlotLimits
+    counts: dict[str, int]
+
+    def write(self, batch: Batch) -> None:
+        """Put it into the transaction."""
+        batch.put_page_counts(self.counts)
+
+    def done(self) -> None:
+        """Take note that it is durable."""
+        self.limits._written(self.counts)

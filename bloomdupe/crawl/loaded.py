@@ -1,0 +1,52 @@
+"""Classes by name, among those that this process has loaded already.
+
+A store says of a request which class it is of. Whoever can write to the store can
+write any name there, and importing a module runs it. So nothing is imported here: a
+class is found only where the project has put it by its own imports, and no code of
+its module or of the class runs while it is looked for.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from scrapy.utils.python import global_object_name
+
+from bloomdupe.errors import UnserializableError
+
+__all__ = ["loaded_class", "name_of_class"]
+
+
+def loaded_class(name: str) -> type:
+    """Return the class of this name: its module's name, a dot, its qualified name.
+
+    Raises :class:`UnserializableError` if no module that is loaded has such a class.
+    """
+    parts = str(name).split(".")
+    for end in range(len(parts) - 1, 0, -1):
+        found: Any = sys.modules.get(".".join(parts[:end]))
+        if found is None:
+            continue
+        # By way of vars(): a module's own __getattr__ may import others.
+        for part in parts[end:]:
+            found = getattr(found, "__dict__", {}).get(part)
+        if isinstance(found, type):
+            return found
+        raise UnserializableError(f"there is no class {name} any more")
+    raise UnserializableError(
+        f"the module of {name} is not loaded, and none is imported because a store"
+        " names it: import it where the spider is defined"
+    )
+
+
+def name_of_class(class_: type) -> str:
+    """Return the name by which :func:`loaded_class` finds a class.
+
+    Raises :class:`UnserializableError` if it does not: the class is defined within a
+    function, or was replaced by another one.
+    """
+    name = global_object_name(class_)
+    if loaded_class(name) is not class_:
+        raise UnserializableError(f"{name} names another class by now")
+    return name

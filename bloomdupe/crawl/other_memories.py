@@ -1,0 +1,102 @@
+"""OtherMemories: says so when something else remembers what is done, and loses items.
+
+A component that notes at once what it has seen, in a database of its own, does not know
+of checkpoints. If the process is killed between its note and our commit, the page runs
+again, and what it yields then is dropped as known: it is in no output at all.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from scrapy import signals
+from scrapy.exceptions import NotConfigured
+from scrapy.utils.misc import load_object
+from scrapy.utils.python import global_object_name
+
+from bloomdupe.crawl.leases import Lease
+from bloomdupe.inside_scrapy.processing import current_work
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+    from scrapy.statscollectors import StatsCollector
+    from typing_extensions import Self
+
+__all__ = ["OtherMemories"]
+
+logger = logging.getLogger(__name__)
+
+KNOWN = {"scrapy_deltafetch.middleware.DeltaFetch"}
+"""Spider middlewares of others that note at once what was done."""
+
+REMEDY = (
+    "A component that notes what it knows when bloomdupe.signals.checkpoint is sent,"
+    " and from which page it has it, loses nothing: see crawler/known.py of bloomdupe"
+)
+
+
+class OtherMemories:
+    """An extension that warns of components with a memory of their own.
+
+    At the start of those known by name. Of others when one drops an item of a page
+    that runs again after a crash: once, and ``bloomdupe/dropped_again`` counts them.
+    """
+
+    def __init__(self, crawler: Crawler, stats: StatsCollector) -> None:
+        self._crawler = crawler
+        self._stats = stats
+        self._warned = False
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Make the extension of a crawl, if it has a JOBDIR."""
+        if not crawler.settings["JOBDIR"] or crawler.stats is None:
+            raise NotConfigured
+        extension = cls(crawler, crawler.stats)
+        connect = crawler.signals.connect
+        connect(extension.spider_opened, signals.spider_opened)
+        connect(extension.item_dropped, signals.item_dropped)
+        return extension
+
+    def spider_opened(self, spider: Spider) -> None:
+        """Look for those that are known by name; called by Scrapy."""
+        for name in _components(self._crawler):
+            logger.warning(
+                "%(name)s notes at once what it has seen, in a database of its own: if"
+                " the process is killed, it may drop what is in no output. %(remedy)s.",
+                {"name": name, "remedy": REMEDY},
+                extra={"spider": spider},
+            )
+
+    def item_dropped(self, exception: BaseException, spider: Spider) -> None:
+        """Take note of an item that was dropped; called by Scrapy."""
+        work = current_work()
+        if not (isinstance(work, Lease) and work.root.repeated):
+            return
+        self._stats.inc_value("bloomdupe/dropped_again")
+        if self._warned:
+            return
+        self._warned = True
+        logger.warning(
+            "An item was dropped by a pipeline (%(reason)s) on a page that may run"
+            " again because the last run was killed. If the pipeline drops what a"
+            " database of its own knows, and has noted the item there before the kill,"
+            " the item is in no output. %(remedy)s. More such items are only counted,"
+            " in the stat bloomdupe/dropped_again.",
+            {"reason": exception, "remedy": REMEDY},
+            extra={"spider": spider},
+        )
+
+
+def _components(crawler: Crawler) -> list[str]:
+    """Return the names of those in use that are known to remember by themselves."""
+    settings = crawler.settings
+    used = [
+        class_
+        for class_ in map(load_object, settings.getdict("SPIDER_MIDDLEWARES"))
+        if isinstance(class_, type)
+    ]
+    names = {global_object_name(base) for class_ in used for base in class_.__mro__}
+    return sorted(names & KNOWN)

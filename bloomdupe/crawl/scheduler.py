@@ -1,0 +1,377 @@
+"""FrontierScheduler: the frontier in Scrapy's SCHEDULER slot."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy.core.scheduler import BaseScheduler
+from scrapy.utils.job import job_dir
+from scrapy.utils.misc import build_from_crawler, load_object
+from scrapy.utils.python import global_object_name
+
+from bloomdupe.crawl.acceptance import ASKING, Acceptance
+from bloomdupe.crawl.blocked import BLOCKED, Blocked
+from bloomdupe.crawl.dupefilter import BloomDupeFilter
+from bloomdupe.crawl.job import Job
+from bloomdupe.crawl.not_before import time_of
+from bloomdupe.crawl.revisits import checked_rule
+from bloomdupe.crawl.run import IMPORT
+from bloomdupe.crawl.session import Session
+from bloomdupe.crawl.spider_state import leave_scrapys_file
+from bloomdupe.crawl.timer import Timer
+from bloomdupe.crawl.visits import Visit
+from bloomdupe.errors import (
+    FilterFullError,
+    RequestTimeError,
+    StoreError,
+    StoreMismatchError,
+    UnserializableError,
+)
+from bloomdupe.frontier.payload import url_of
+from bloomdupe.links.fingerprint import fingerprint_function
+from bloomdupe.links.link_filter import attach_link_filter
+
+if TYPE_CHECKING:
+    from collections.abc import Sized
+
+    from scrapy import Request, Spider
+    from scrapy.crawler import Crawler
+    from scrapy.dupefilters import BaseDupeFilter
+    from twisted.internet.defer import Deferred
+    from typing_extensions import Self
+
+    from bloomdupe.crawl.leases import Lease
+    from bloomdupe.filter.bloom import BloomFilter
+    from bloomdupe.frontier.slot_queue import Entry
+
+__all__ = ["FrontierScheduler"]
+
+logger = logging.getLogger(__name__)
+
+SHORTEST_ALARM = 0.001
+"""Seconds; a slot that is ready sooner can wait that long."""
+LONGEST_ALARM = 3_600.0
+"""Seconds after which to look again, whatever is due when: a clock may be set."""
+
+
+class FrontierScheduler(BaseScheduler):
+    """Keeps what a crawl owes so that nothing is lost, however the process ends.
+
+    With ``JOBDIR`` pending requests, requests under way and what has been seen are
+    kept in one store, ``JOBDIR/bloomdupe``, and written together every
+    ``BLOOMDUPE_CHECKPOINT_INTERVAL`` seconds and at the end. Without it they are
+    kept in memory.
+
+    Within a slot (host) the order is Scrapy's: priority, then newest first (or
+    oldest first, if the class named by ``SCHEDULER_DISK_QUEUE``, or
+    ``SCHEDULER_MEMORY_QUEUE`` without JOBDIR, is one of Scrapy's Fifo queues), start
+    requests after others. Among slots, the one with the fewest requests under way
+    is next.
+    """
+
+    def __init__(self, crawler: Crawler, dupefilter: BaseDupeFilter, job: Job) -> None:
+        if crawler.stats is None:
+            raise RuntimeError("the crawler has no stats yet")
+        self._crawler = crawler
+        self._stats = crawler.stats
+        self._job = job
+        self.df = dupefilter
+        self._session: Session | None = None
+        self._ours: BloomDupeFilter | None = None
+        self._alarm = Timer(self._on_alarm)
+        self._unrestorable = 0
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Make the scheduler of a crawl from its settings."""
+        if crawler.spider is None:
+            raise RuntimeError("the crawler has no spider yet")
+        dupefilter = load_object(crawler.settings["DUPEFILTER_CLASS"])
+        return cls(
+            crawler,
+            build_from_crawler(dupefilter, crawler),
+            Job.of(crawler.spider, crawler.settings),
+        )
+
+    # Opening and closing
+
+    def open(self, spider: Spider) -> Deferred[None] | None:
+        """Open or create the store, and take up what the last run left.
+
+        Raises what :meth:`bloomdupe.BloomFilter.open` raises, and
+        :class:`~bloomdupe.errors.EngineError`.
+        """
+        leave_scrapys_file(self._crawler)
+        self._spider = spider
+        opening = None
+        if isinstance(self.df, BloomDupeFilter):
+            seen = self.df.open_shared()
+            if type(self.df).request_seen is BloomDupeFilter.request_seen:
+                self._ours = self.df
+        else:
+            opening = self.df.open()
+            seen = self._job.open_filter()
+        if self._ours is None and self._job.settings.directory is not None:
+            self._warn_of_foreign_filter()
+        try:
+            self._check_import(seen)
+            self._check_queue_of_scrapy(seen)
+            session = Session(self._crawler, self._job, seen, self._stop_full)
+            fingerprinter = self._crawler.request_fingerprinter
+            assert fingerprinter is not None  # noqa: S101 - the crawl is open
+            fingerprint = fingerprint_function(fingerprinter)
+            self._blocked = Blocked(
+                seen.notes.get(BLOCKED, []),
+                fingerprint,
+                partial(self._stats.inc_value, "bloomdupe/dropped_blocked"),
+            )
+            session.begin(self._blocked)
+        except BaseException:
+            seen.close()
+            raise
+        self._session = session
+        self._acceptance = Acceptance(
+            self._crawler, session, self.df, self._ours, fingerprint
+        )
+        self._say_how_it_stands(session)
+        if type(self.df) is BloomDupeFilter:
+            attach_link_filter(self._crawler, self._would_drop, self.df)
+        return opening
+
+    def _warn_of_foreign_filter(self) -> None:
+        logger.warning(
+            "DUPEFILTER_CLASS is %(filter)s, which keeps its marks apart from the"
+            " pending requests: after a crash, pages found shortly before it may count"
+            " as seen without being fetched, or be fetched twice if it has forgotten"
+            ' them. Only DUPEFILTER_CLASS = "bloomdupe.BloomDupeFilter" is safe against'
+            " that.",
+            {"filter": global_object_name(type(self.df))},
+            extra={"spider": self._spider},
+        )
+
+    def _check_import(self, seen: BloomFilter) -> None:
+        """Refuse a job into which only a part of another one was taken so far."""
+        if not seen.notes.get(IMPORT, {"done": True})["done"]:
+            raise StoreMismatchError(
+                f"JOBDIR: an import into {self._job.settings.directory} was"
+                " interrupted: run it again, and it goes on where it was"
+            )
+
+    def _check_queue_of_scrapy(self, seen: BloomFilter) -> None:
+        """Refuse a job in which requests wait that only Scrapy's scheduler can see."""
+        jobdir = job_dir(self._crawler.settings)
+        if jobdir is None or seen.record("frontier") is not None:
+            return
+        active = Path(jobdir, "requests.queue", "active.json")
+        if active.exists() and json.loads(active.read_text("utf-8")):
+            raise StoreMismatchError(
+                f"JOBDIR: requests wait in {active.parent} that only Scrapy's own"
+                f" scheduler can see: `bloomdupe import {jobdir} --spider"
+                f" {self._spider.name}` takes them over; or set SCHEDULER ="
+                ' "scrapy.core.scheduler.Scheduler" to go on with that crawl, or give'
+                " the new one another JOBDIR"
+            )
+
+    def _say_how_it_stands(self, session: Session) -> None:
+        run, totals = session.run, session.checkpoint.totals
+        self._stats.set_value("bloomdupe/round", run.round)
+        extra = {"spider": self._spider}
+        if self._blocked.rules:
+            logger.info(
+                "%(rules)d rules of `bloomdupe block` keep requests out; these are"
+                " counted in bloomdupe/dropped_blocked",
+                {"rules": len(self._blocked.rules)},
+                extra=extra,
+            )
+        if run.last is None:
+            return
+        if run.idle:
+            logger.info(
+                "This job was finished %(when)s, with %(pages)d pages and %(items)d"
+                " items: nothing of it is done again, and only start requests that are"
+                ' new are taken in. BLOOMDUPE_START_REQUESTS = "again" begins a new'
+                " round",
+                {
+                    "when": run.finished_when,
+                    "pages": totals.pages,
+                    "items": totals.items,
+                },
+                extra=extra,
+            )
+        else:
+            logger.info(
+                "Resuming crawl (%(queuesize)d requests scheduled); the last run"
+                " %(ended)s",
+                {
+                    "queuesize": session.pending,
+                    "ended": (
+                        "was killed" if run.last == "open" else f"ended: {run.last}"
+                    ),
+                },
+                extra=extra,
+            )
+        self._stats.set_value("bloomdupe/resumed", session.pending)
+
+    def close(self, reason: str) -> Deferred[None] | None:
+        """Write the last checkpoint and release the store."""
+        session, self._session = self._session, None
+        if session is None:
+            return None
+        self._alarm.cancel()
+        session.close(reason)
+        self._stats.set_value("bloomdupe/unrestorable", self._unrestorable)
+        if not isinstance(self.df, BloomDupeFilter):
+            session.frontier.seen.close()
+        elif session.stopping.failure is not None:
+            self.df.release()
+        return self.df.close(reason)
+
+    # The life of a request
+
+    def has_pending_requests(self) -> bool:
+        """Whether any request waits, and the crawl for it.
+
+        It does not if all wait for a point in time that is too far away.
+        """
+        session = self._session
+        if session is None:
+            return False
+        return session.frontier.pending > 0 or session.waiting.is_worth_it
+
+    def __len__(self) -> int:
+        """Count the requests that wait."""
+        return 0 if self._session is None else self._session.pending
+
+    @property
+    def dqs(self) -> Sized:
+        """What waits on disk; ``est()`` of Scrapy's telnet console counts it."""
+        return range(len(self) if self._job.settings.directory else 0)
+
+    @property
+    def mqs(self) -> Sized:
+        """What waits in memory, likewise."""
+        return range(len(self) - len(self.dqs))
+
+    def enqueue_request(self, request: Request) -> bool:
+        """Take in a request; False if it was dropped as a duplicate."""
+        session = self._opened
+        if self._blocked.rules and self._blocked.drops(
+            request, session.engine.slot_of(request)
+        ):
+            return False
+        try:
+            if not ASKING.isdisjoint(request.meta):  # before anybody marks it
+                time_of(request, time.time())
+                checked_rule(request)
+            accepted = self._acceptance.takes(request)
+        except RequestTimeError as error:
+            self._refuse(request, session.parent(), error)
+            return False
+        except (StoreError, MemoryError) as error:
+            # It could not be looked up, so its parent must never count as done: from
+            # now on nothing is committed.
+            session.stopping.fail(error)
+            return False
+        except FilterFullError as error:
+            accepted = True
+            self._stop_full(error)
+        if accepted and session.frontier.due:
+            session.hurry()
+        return accepted
+
+    def _refuse(
+        self, request: Request, parent: Lease | None, error: RequestTimeError
+    ) -> None:
+        """Drop a request that cannot be; whoever has yielded it is done again."""
+        if parent is not None:
+            parent.owed = True
+        self._stats.inc_value("bloomdupe/refused")
+        logger.error(
+            "%(request)s is refused: %(reason)s. It is not marked as seen, and whoever"
+            " has yielded it stays owed (%(parent)s): mend that, and the next run does"
+            " it again",
+            {
+                "request": request,
+                "reason": error,
+                "parent": "the spider" if parent is None else parent.request,
+            },
+            extra={"spider": self._spider},
+        )
+
+    def _would_drop(self, request: Request) -> bool:
+        """Whether a request would be dropped as a duplicate; for the link filter."""
+        return self._session is not None and self._acceptance.would_drop(request)
+
+    def next_request(self) -> Request | None:
+        """Return the next request, or None if no slot is ready for one."""
+        session = self._opened
+        request = None
+        if session.stopping.failure is None:
+            try:
+                request = self._next(session)
+            except (StoreError, MemoryError) as error:
+                session.stopping.fail(error)
+        # What the engine does from here on, it does for this request.
+        session.processing.works_on(session.leases.of(request))
+        return request
+
+    def _next(self, session: Session) -> Request | None:
+        while True:
+            entry = session.frontier.lease()
+            if entry is None:
+                seconds = session.frontier.seconds_until_ready()
+                if seconds is not None:
+                    self._alarm.set(min(max(seconds, SHORTEST_ALARM), LONGEST_ALARM))
+                if not (session.frontier.pending or session.leases):
+                    session.waiting.look()
+                return None
+            request = self._restore(session, entry)
+            if request is not None:
+                break
+        known = session.serializer.visit_in(entry.payload or b"")
+        visit = None if known is None else Visit.of(known)
+        session.revisits.take_up(session.leases.add(request, entry, visit))
+        stored = session.durable and entry.payload is not None
+        where = "disk" if stored else "memory"
+        self._stats.inc_value(f"scheduler/dequeued/{where}")
+        self._stats.inc_value("scheduler/dequeued")
+        return request
+
+    def _restore(self, session: Session, entry: Entry) -> Request | None:
+        """Return the request of an entry; one that cannot be restored is kept."""
+        request: Any = entry.attachment
+        if request is not None:
+            # The same object may have been scheduled several times.
+            return request.copy() if request in session.leases else request  # type: ignore[no-any-return]
+        payload = entry.payload or b""
+        try:
+            return session.serializer.load(payload)
+        except UnserializableError as error:
+            session.leases.set_aside(entry)
+            self._unrestorable += 1
+            logger.error(  # noqa: TRY400 - the reason says it all
+                "A stored request cannot be restored and stays in the store:"
+                " %(request)s - reason: %(reason)s",
+                {"request": url_of(payload), "reason": error},
+                extra={"spider": self._spider},
+            )
+            return None
+
+    @property
+    def _opened(self) -> Session:
+        if self._session is None:
+            raise RuntimeError("the scheduler is not open")
+        return self._session
+
+    def _on_alarm(self) -> None:
+        self._opened.engine.wake()
+
+    def _stop_full(self, error: FilterFullError) -> None:
+        """Stop the crawl; what was not marked may come once more, but is not lost."""
+        if self._ours is not None:
+            self._ours.stop_full(error)

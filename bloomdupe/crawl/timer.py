@@ -1,0 +1,47 @@
+"""Timer: calls a function later, on the loop that Scrapy runs on."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Timer"]
+
+
+class Timer:
+    """Calls a function once, later, on the loop that Scrapy runs on."""
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self._function = function
+        self._call: Any = None
+        self.due: float | None = None
+
+    def set(self, seconds: float) -> None:
+        """Call in so many seconds, and not when it was to be called before."""
+        self.cancel()
+        self.due = time.monotonic() + seconds
+        self._call = _call_later(seconds, self._run)
+
+    def cancel(self) -> None:
+        """Do not call."""
+        if self._call is not None:
+            self._call.cancel()
+            self._call = self.due = None
+
+    def _run(self) -> None:
+        self._call = self.due = None
+        self._function()
+
+
+def _call_later(seconds: float, function: Callable[[], None]) -> Any:  # noqa: ANN401
+    try:
+        from scrapy.utils.asyncio import call_later
+    except ImportError:  # before Scrapy 2.14
+        from twisted.internet import reactor
+
+        loop: Any = reactor
+        return loop.callLater(seconds, function)
+    return call_later(seconds, function)

@@ -1,0 +1,77 @@
+"""Totals: what all runs of a crawl have done together."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from scrapy.statscollectors import StatsCollector
+
+    from bloomdupe.crawl.outcomes import Outcome
+
+__all__ = ["DEEPEST", "Totals"]
+
+DEEPEST = 100
+"""Greatest depth that is counted by itself."""
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Counts of what is settled: a page that is fetched again after a crash is one."""
+
+    runs: int = 0
+    """Runs that have done something."""
+    pages: int = 0
+    """Responses received, to requests of the scheduler."""
+    bytes: int = 0
+    """Of their bodies, decompressed."""
+    items: int = 0
+    duplicates: int = 0
+    """Requests dropped because their URL was seen; again after a crash."""
+    statuses: dict[str, int] = field(default_factory=dict)
+    """Pages by HTTP status."""
+    depths: dict[str, int] = field(default_factory=dict)
+    """Pages by their number of links from a start page; beyond ``DEEPEST`` as that."""
+    seconds: float = 0.0
+
+    @classmethod
+    def of(cls, record: dict[str, Any]) -> Totals:
+        """Read what the store has kept, perhaps by an older version."""
+        return cls(**{name: record[name] for name in asdict(cls()) if name in record})
+
+    def plus(
+        self, outcomes: Iterable[Outcome], seconds: float, duplicates: int
+    ) -> Totals:
+        """Return the totals with what settled requests have done."""
+        pages, size, items = self.pages, self.bytes, self.items
+        statuses, depths = dict(self.statuses), dict(self.depths)
+        for outcome in outcomes:
+            pages += outcome.pages
+            size += outcome.body_bytes
+            items += outcome.items
+            for status, depth in outcome.answers:
+                _count(statuses, status)
+                _count(depths, min(depth, DEEPEST))
+        return Totals(
+            self.runs, pages, size, items, duplicates, statuses, depths, seconds
+        )
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Return what the store has to keep."""
+        return asdict(self)
+
+    def show(self, stats: StatsCollector) -> None:
+        """Set the stats."""
+        stats.set_value("bloomdupe/runs", self.runs)
+        for name in ("pages", "bytes", "items"):
+            stats.set_value(f"bloomdupe/total_{name}", getattr(self, name))
+        stats.set_value("bloomdupe/total_seconds", round(self.seconds, 3))
+
+
+def _count(counts: dict[str, int], what: int) -> None:
+    name = str(what)
+    counts[name] = counts.get(name, 0) + 1

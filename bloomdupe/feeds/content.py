@@ -1,0 +1,185 @@
+"""Content: what stands in an output file, and what is to be written to it next."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mmh3 import mmh3_x64_128_digest
+
+from bloomdupe.errors import FeedError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["TAIL_BYTES", "Content", "digest", "read_bytes"]
+
+TAIL_BYTES = 4096
+"""How much of the end of a file is recognized when a crawl goes on."""
+
+
+@dataclass(frozen=True)
+class Content:
+    """What stands in a file, and the piece that is to be written to it next.
+
+    A file has ``base`` bytes that stay as they are, and after them ``end``, which is
+    what closes it (the bracket of a JSON list, say; mostly it is empty). A *piece* is
+    written over ``end``; its last ``closing`` bytes close the file anew.
+
+    The store keeps, as JSON (:meth:`record`), besides the piece:
+
+    ``path``     as it was given
+    ``base``     bytes
+    ``tail``     digest of the last 4,096 of them
+    ``end``      as hexadecimal digits
+    ``closing``  bytes
+    ``old``      size, and digest of the last 4,096 bytes, of what stands there before
+                 the first piece and goes with it (``overwrite``); or null
+    """
+
+    path: str
+    base: int = 0
+    tail: bytes = b""
+    """The last 4,096 bytes of ``base``."""
+    end: bytes = b""
+    piece: bytes = b""
+    closing: int = 0
+    old: tuple[int, str] | None = None
+
+    @classmethod
+    def begin(cls, path: str, *, overwrite: bool) -> Self:
+        """Look at what somebody has left in a place, to go on at its end.
+
+        ``overwrite`` is to replace it. Nothing is changed. Raises :class:`FeedError`
+        if the place cannot be read.
+        """
+        place = Path(path)
+        try:
+            found = place.stat()
+            if not stat.S_ISREG(found.st_mode):
+                raise FeedError(
+                    f"cannot write the feed {path}: it is not a regular file"
+                )
+            size = found.st_size
+            tail = read_bytes(place, max(0, size - TAIL_BYTES), size)
+        except FileNotFoundError:
+            return cls(path)
+        except OSError as error:
+            if isinstance(error, FeedError):
+                raise
+            raise FeedError(f"cannot write the feed {path}: {error}") from error
+        if overwrite and size:
+            return cls(path, old=(size, digest(tail)))
+        return cls(path, size, tail)
+
+    def with_more(self, data: bytes, closing: bytes) -> Self:
+        """Return what it is with more data, closed in this way."""
+        body = self._body + data
+        return replace(self, piece=body + closing, closing=len(closing))
+
+    def has(self, piece: bytes, start: int) -> bool:
+        """Whether a piece stands in the file, at this place or at the end."""
+        place = Path(self.path)
+        size = len(piece)
+        ends = (start + size, self.base) if self.base >= size else ()
+        return any(read_bytes(place, max(0, end - size), end) == piece for end in ends)
+
+    def open_again(self, end: bytes) -> Self:
+        """Return what it is if the file ends with what has closed it."""
+        if not end or not self.tail.endswith(end):
+            return self
+        size = len(end)
+        return replace(self, base=self.base - size, tail=self.tail[:-size], end=end)
+
+    def with_piece(self, piece: bytes, closing: int) -> Self:
+        """Return what it is with a piece that was committed."""
+        return replace(self, piece=piece, closing=closing if piece else 0)
+
+    def begins_with(self, head: bytes) -> bool:
+        """Whether the file begins with these bytes."""
+        return read_bytes(Path(self.path), 0, len(head)) == head
+
+    @property
+    def _body(self) -> bytes:
+        return self.piece[: len(self.piece) - self.closing]
+
+    @property
+    def length(self) -> int:
+        """Bytes in the file with the piece, without what closes it."""
+        return self.base + len(self._body)
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file with the piece, and what closes it."""
+        return self.base + len(self.piece or self.end)
+
+    @property
+    def mark(self) -> tuple[int, str]:
+        """Length, and the digest of the last 4,096 bytes before it."""
+        return self.length, digest(self._tail)
+
+    @property
+    def _tail(self) -> bytes:
+        return (self.tail + self._body)[-TAIL_BYTES:]
+
+    def written(self) -> Self:
+        """Return what it is when the piece is in the file and the store forgets it."""
+        end = self.piece[len(self.piece) - self.closing :]
+        return replace(
+            self,
+            base=self.length,
+            tail=self._tail,
+            end=end if self.piece else self.end,
+            piece=b"",
+            closing=0,
+            old=None,
+        )
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What the store has to keep, besides the piece."""
+        return {
+            "path": self.path,
+            "base": self.base,
+            "tail": digest(self.tail),
+            "end": self.end.hex(),
+            "closing": self.closing,
+            "old": self.old,
+        }
+
+    @classmethod
+    def of(cls, record: dict[str, Any], piece: bytes) -> Self:
+        """Return the content of a file that is as the record says, or is going to be.
+
+        Raises :class:`FeedError` if the place cannot be read.
+        """
+        path, base = record["path"], record["base"]
+        old = record.get("old")
+        try:
+            return cls(
+                path,
+                base,
+                read_bytes(Path(path), max(0, base - TAIL_BYTES), base)
+                if base
+                else b"",
+                bytes.fromhex(record.get("end", "")),
+                piece,
+                record.get("closing", 0) if piece else 0,
+                None if old is None else (old[0], old[1]),
+            )
+        except OSError as error:
+            raise FeedError(f"cannot continue the feed {path}: {error}") from error
+
+
+def digest(tail: bytes) -> str:
+    """Return what the end of a file is recognized by."""
+    return mmh3_x64_128_digest(tail).hex()
+
+
+def read_bytes(place: Path, start: int, end: int) -> bytes:
+    """Return a part of a file."""
+    with place.open("rb") as file:
+        file.seek(start)
+        return file.read(end - start)

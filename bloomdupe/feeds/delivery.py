@@ -1,0 +1,292 @@
+"""Deliveries: complete files of the spool, handed to their storages."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+import os
+from collections import deque
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import IO, TYPE_CHECKING, Any
+
+from scrapy.extensions.postprocessing import PostProcessingManager
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from twisted.internet.defer import Deferred
+
+from bloomdupe.feeds.feed import full_uri
+from bloomdupe.feeds.items import Items
+from bloomdupe.feeds.kinds import local_path
+from bloomdupe.feeds.target import Target
+from bloomdupe.inside_scrapy.engine import mark_failed
+from bloomdupe.store.files import sync_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+    from pathlib import Path
+
+    from scrapy.extensions.feedexport import FeedSlot
+
+    from bloomdupe.feeds.spool import Spool
+    from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
+
+__all__ = ["Deliveries", "Delivery"]
+
+logger = logging.getLogger(__name__)
+
+CHUNK = 1 << 18
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """A file in the spool that is complete, and where it is to go."""
+
+    feed: str
+    """Name of the feed."""
+    uri: str
+    """Without name and password, which are those of the settings."""
+    batch: int
+    items: int
+    path: str
+    """Name in the spool."""
+    size: int
+    """Bytes."""
+    whole: bool
+    """Whether it holds what the exporter writes, and not the items."""
+
+
+class Deliveries:
+    """What is to be handed to storages, one after the other.
+
+    The store keeps a list of them. When a storage has taken a file, a *receipt* is put
+    beside it in the spool, as the store may be closed by then; the next commit drops
+    the delivery, and then the receipt goes. The file goes as soon as it is not in use
+    (``in_use`` returns the names of those that the store or a feed has). If the process
+    dies on the way, the storage is given the whole file again.
+    """
+
+    def __init__(
+        self,
+        access: FeedExporterAccess,
+        spool: Spool,
+        tell: Callable[[FeedSlot, bool], None],
+        in_use: Callable[[], Collection[str | None]],
+    ) -> None:
+        self._access = access
+        self._spool = spool
+        self._tell = tell
+        self._in_use = in_use
+        self._feeds: dict[str, tuple[str, dict[str, Any]]] = {}
+        self._waiting: dict[str, Delivery] = {}
+        self._queue: deque[Delivery] = deque()
+        self._gone: set[str] = set()
+        self._worker: Deferred[None] | None = None
+        self.sizes: dict[str, int] = {}
+        """Of files that were delivered, by name."""
+
+    # What the store keeps
+
+    def take_up(self, records: Iterable[dict[str, Any]]) -> None:
+        """Go on with what the last run has left."""
+        for record in records:
+            delivery = Delivery(**record)
+            if self._has_receipt(delivery):
+                self._taken(delivery)
+            else:
+                self._waiting[delivery.path] = delivery
+
+    def records(self, changed: Collection[str], new: list[Delivery]) -> list[Any]:
+        """Return what the store has to keep.
+
+        Files of these names have ``changed``, so that they are delivered later.
+        """
+        rest = {n: d for n, d in self._waiting.items() if n not in changed}
+        rest |= {delivery.path: delivery for delivery in new}
+        return [asdict(delivery) for delivery in rest.values()]
+
+    @property
+    def gone(self) -> set[str]:
+        """Names of files that the store needs no more."""
+        return set(self._gone)
+
+    def committed(self, changed: Collection[str], new: list[Delivery]) -> None:
+        """Take note of what :meth:`records` has returned."""
+        for name in changed:
+            self._waiting.pop(name, None)
+        self._queue = deque(d for d in self._queue if d.path in self._waiting)
+        for delivery in new:
+            self._waiting[delivery.path] = delivery
+            self._queue.append(delivery)
+
+    def forget(self, name: str) -> None:
+        """Let a file go with the next commit, unless it is still to be delivered."""
+        if name not in self._waiting:
+            self._gone.add(name)
+
+    def tidy(self, gone: set[str]) -> None:
+        """Remove what belongs to deliveries that are not in the store any more."""
+        for name in gone:
+            self._receipt(name).unlink(missing_ok=True)
+            if self._remove(name):
+                self._gone.discard(name)
+
+    def _remove(self, name: str) -> bool:
+        """Remove a file; False if that must wait."""
+        if name in self._in_use():
+            return False
+        self._spool.place(name).unlink(missing_ok=True)
+        return True
+
+    # Deliveries
+
+    def set_feeds(self, feeds: dict[str, tuple[str, dict[str, Any]]]) -> None:
+        """Name the feeds of this run: template and options."""
+        self._feeds = feeds
+        for delivery in self._waiting.values():
+            if delivery.feed in feeds:
+                self._queue.append(delivery)
+            else:
+                logger.warning(
+                    "The feed %(uri)s (%(items)d items) is not delivered, for this run"
+                    " has not got it: it stays in %(place)s until a run has",
+                    {
+                        "uri": delivery.uri,
+                        "items": delivery.items,
+                        "place": self._spool.place(delivery.path),
+                    },
+                    extra={"spider": self._access.crawler.spider},
+                )
+
+    def start(self) -> None:
+        """Deliver what is complete, while the crawl goes on."""
+        if self._queue and self._worker is None:
+            self._worker = deferred_from_coro(self._work())
+
+    async def finish(self) -> None:
+        """Deliver all that is complete."""
+        while self._queue or self._worker is not None:
+            self.start()
+            if self._worker is not None:
+                await maybe_deferred_to_future(self._worker)
+
+    async def _work(self) -> None:
+        try:
+            while self._queue:
+                await self._deliver(self._queue.popleft())
+        finally:
+            self._worker = None
+
+    async def _deliver(self, delivery: Delivery) -> None:
+        template, options = self._feeds[delivery.feed]
+        access = self._access
+        try:
+            uri = full_uri(access, template, options, delivery.uri)
+            slot = access.new_slot(template, options, delivery.batch, uri)
+        except Exception:  # noqa: BLE001 - of whatever the settings name now
+            self._log_failure(delivery)
+            return
+        slot.itemcount = delivery.items
+        try:
+            await self._hand_over(slot, delivery)
+        except Exception:  # noqa: BLE001 - of a storage, an exporter, a plugin
+            self._log_failure(delivery)
+            self._tell(slot, False)
+        else:
+            self._taken(delivery)
+            self._remove(delivery.path)
+            self._tell(slot, True)
+
+    async def _hand_over(self, slot: FeedSlot, delivery: Delivery) -> None:
+        place = local_path(slot)
+        target = None
+        if place is not None:  # written beside it first
+            target = Target(place, overwrite=bool(slot.feed_options.get("overwrite")))
+        storage: Any = slot.storage if target is None else target
+        file = out = storage.open(slot.spider)
+        plugins = slot.feed_options.get("postprocessing")
+        if plugins:
+            out = PostProcessingManager(plugins, file, slot.feed_options)
+        # In the slot, as Scrapy has it: when it goes, it closes the plugins again.
+        slot.file = out
+        self._write(slot, out, delivery)
+        if plugins:
+            out.close()
+        if hasattr(file, "flush") and not getattr(file, "closed", False):
+            file.flush()
+        if target is not None:
+            self._write_receipt(delivery, target.prepare())
+        result: Any = storage.store(file)
+        if isinstance(result, Deferred):
+            result = maybe_deferred_to_future(result)
+        if inspect.isawaitable(result):
+            await result
+        self._write_receipt(delivery, None)
+
+    def _log_failure(self, delivery: Delivery) -> None:
+        mark_failed(self._access.crawler)
+        logger.exception(
+            "Error storing the feed (%(count)d items) in: %(uri)s. It is kept in"
+            " %(place)s, and stored when the same command is run again",
+            {
+                "count": delivery.items,
+                "uri": delivery.uri,
+                "place": self._spool.place(delivery.path),
+            },
+            extra={"spider": self._access.crawler.spider},
+        )
+
+    def _write(self, slot: FeedSlot, out: IO[bytes], delivery: Delivery) -> None:
+        """Write to the file that the storage has opened."""
+        load = self._spool.load
+        with self._spool.place(delivery.path).open("rb") as file:
+            if os.fstat(file.fileno()).st_size < delivery.size:
+                raise OSError(f"{file.name} was cut by somebody else")
+            if delivery.whole:
+                _copy(file, out, delivery.size)
+            else:
+                self._export(slot, out, Items.read(file, delivery.size, load))
+
+    def _export(self, slot: FeedSlot, out: IO[bytes], items: Iterable[object]) -> None:
+        slot.exporter = exporter = self._access.new_exporter(slot, out)
+        exporter.start_exporting()
+        for item in items:
+            exporter.export_item(item)
+        exporter.finish_exporting()
+
+    # Receipts
+
+    def _taken(self, delivery: Delivery) -> None:
+        self._waiting.pop(delivery.path, None)
+        self._gone.add(delivery.path)
+        self.sizes[delivery.path] = delivery.size
+
+    def _receipt(self, name: str) -> Path:
+        return self._spool.place(f"{name}.delivered")
+
+    def _write_receipt(self, delivery: Delivery, target: dict[str, Any] | None) -> None:
+        """Note that a file was delivered; or will be when ``target`` is as it says."""
+        place = self._receipt(delivery.path)
+        building = place.with_suffix(".new")
+        with building.open("w") as file:
+            json.dump({"size": delivery.size, "target": target}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        building.replace(place)
+        sync_directory(place.parent)
+
+    def _has_receipt(self, delivery: Delivery) -> bool:
+        with suppress(FileNotFoundError, ValueError):
+            receipt = json.loads(self._receipt(delivery.path).read_text())
+            target = receipt["target"]
+            return receipt["size"] == delivery.size and (
+                target is None or Target.is_there(target)
+            )
+        return False
+
+
+def _copy(file: IO[bytes], out: IO[bytes], size: int) -> None:
+    while size:
+        data = file.read(min(size, CHUNK))
+        out.write(data)
+        size -= len(data)

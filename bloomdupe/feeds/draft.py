@@ -1,0 +1,166 @@
+"""Draft: what the next commit makes of a feed, which knows nothing of it before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import TypeAlias
+
+    from scrapy.extensions.feedexport import FeedSlot
+
+    from bloomdupe.feeds.content import Content
+    from bloomdupe.feeds.feed import Batch, Feed
+    from bloomdupe.feeds.file import FeedFile
+
+    Complete: TypeAlias = tuple[FeedSlot, int, Content]
+    """A batch's slot, number of items, and what its file will hold."""
+
+__all__ = ["Draft"]
+
+
+@dataclass
+class _Part:
+    """What is added to a batch."""
+
+    batch: Batch
+    lines: list[bytes] = field(default_factory=list)
+    file: FeedFile | None = None
+    content: Content | None = None
+    """What it is going to hold; None: no change."""
+
+    @property
+    def items(self) -> int:
+        return self.batch.items + len(self.lines)
+
+
+class Draft:
+    """Takes lines in, works out what the files will hold, and tells the feed at last.
+
+    The order is: :meth:`add`, :meth:`seal`, :meth:`record`, (commit), :meth:`done`.
+    """
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+        self._parts = [_Part(feed.batch, file=feed.batch.file)]
+        self._lines = self._parts[0].lines
+        # Items until the batch is full; without batches that never becomes 0.
+        self._left = feed.most - feed.batch.items if feed.most else -1
+        self._whole = True
+        self._finishing = False
+        self._record: dict[str, Any] = {}
+
+    def add(self, line: bytes) -> bool:
+        """Put the line of a settled item into the feed; True if a batch begins."""
+        begins = not self._left
+        if begins:
+            self._parts.append(_Part(self._feed.after(self._parts[-1].batch)))
+            self._lines = self._parts[-1].lines
+            self._left = self._feed.most
+        self._lines.append(line)
+        self._left -= 1
+        return begins
+
+    def seal(self, *, whole: bool, finishing: bool) -> None:
+        """Work out what the files will hold.
+
+        ``whole`` says that everything in them is settled, ``finishing`` that nothing
+        comes after it.
+        """
+        self._whole, self._finishing = whole, finishing
+        feed = self._feed
+        for part in self._parts:
+            if part.file is not None:
+                part.content = feed.next_piece(part.batch, part.lines)
+            elif part.lines:
+                part.file = feed.new_file(part.batch)
+                part.content = feed.first_piece(part.file.content, part.lines)
+        part = self._parts[0]
+        slot = part.batch.slot
+        if finishing and not part.items and slot.store_empty and slot.batch_id == 1:
+            self._seal_empty(part)
+
+    def _seal_empty(self, part: _Part) -> None:
+        """Make a file without items, unless there is one already."""
+        if part.file is None:
+            file = self._feed.new_file(part.batch)
+            if not file.content.base:
+                part.file = file
+                part.content = self._feed.first_piece(file.content, [])
+
+    def record(
+        self, files: list[dict[str, Any]], blobs: dict[str, bytes]
+    ) -> dict[str, Any]:
+        """Return what the store has to keep of the feed; add its files and pieces."""
+        feed = self._feed
+        last = self._parts[-1]
+        present = feed.settled_file
+        if self._whole:
+            slot = last.batch.slot
+            self._record = feed.record(slot.batch_id, slot.uri, last.items)
+            present = None if self._is_full(last) else last.file
+        else:
+            self._record = feed.settled
+        number = None
+        for file, content in self._files():
+            if file is present:
+                number = len(files)
+            elif self._whole and not content.piece:
+                continue
+            if content.piece:
+                blobs[f"feed{len(files)}"] = content.piece
+            mark = {} if self._whole else {"mark": file.mark}
+            files.append({**content.record, **mark})
+        self._record = {**self._record, "file": number}
+        return self._record
+
+    def complete(self) -> Iterator[Complete]:
+        """Yield the batches to which nothing will be added once it is committed."""
+        if not self._whole:
+            return
+        for batch in self._feed.earlier:
+            if batch.file is not None:
+                yield batch.slot, batch.items, batch.file.content
+        for part in self._parts:
+            if part.file is not None and (self._finishing or self._is_full(part)):
+                content = part.content or part.file.content
+                yield part.batch.slot, part.items, content
+
+    @property
+    def changed(self) -> str | None:
+        """Name of the file, if there was one, that becomes longer."""
+        part = self._parts[0]
+        file = part.batch.file
+        return Path(file.path).name if file is not None and part.lines else None
+
+    def _files(self) -> Iterator[tuple[FeedFile, Content]]:
+        """Yield the files of the feed, and what they will hold."""
+        for batch in self._feed.earlier:
+            if batch.file is not None:
+                yield batch.file, batch.file.content
+        for part in self._parts:
+            if part.file is not None:
+                yield part.file, part.content or part.file.content
+
+    def _is_full(self, part: _Part) -> bool:
+        return bool(self._feed.most) and part.items >= self._feed.most
+
+    def done(self) -> None:
+        """Let the feed take note of what has been committed."""
+        feed = self._feed
+        for part in self._parts:
+            part.batch.slot.itemcount = part.items
+            part.batch.file = part.file
+            if part.file is not None and part.content is not None:
+                part.file.take(part.content)
+        feed.earlier += [part.batch for part in self._parts[:-1]]
+        last = self._parts[-1]
+        feed.batch = last.batch
+        if self._whole:
+            feed.settled = self._record
+            feed.settled_file = last.file
+            if last.file is not None:
+                last.file.mark = last.file.content.mark

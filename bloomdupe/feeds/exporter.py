@@ -1,0 +1,403 @@
+"""FeedExporter: Scrapy's feed exports, with every item in its file exactly once."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from scrapy import signals
+from scrapy.exceptions import NotConfigured
+from scrapy.utils.conf import build_component_list
+from scrapy.utils.defer import maybe_deferred_to_future
+from scrapy.utils.job import job_dir
+from scrapy.utils.misc import load_object
+
+from bloomdupe.errors import BloomDupeError
+from bloomdupe.feeds.contract import Change
+from bloomdupe.feeds.delivery import Deliveries
+from bloomdupe.feeds.draft import Draft
+from bloomdupe.feeds.feed import Feed, Known, full_uri
+from bloomdupe.feeds.kinds import is_direct, local_path, replaces
+from bloomdupe.feeds.record import Left
+from bloomdupe.feeds.spool import Spool, spool_of, stored
+from bloomdupe.feeds.spooled_feed import SpooledFeed
+from bloomdupe.feeds.uri import without_secret
+from bloomdupe.inside_scrapy.engine import send_signal
+from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+    from scrapy.extensions.feedexport import FeedSlot
+    from twisted.internet.defer import Deferred
+
+    from bloomdupe.feeds.contract import FeedJob
+
+__all__ = ["FeedExporter"]
+
+logger = logging.getLogger(__name__)
+
+MOST_BYTES = 1 << 20
+"""Of lines in one transaction: they block the crawl for some 10 ms."""
+MOST_BATCHES = 200
+"""That begin in one transaction: each of them is a file that is synced."""
+
+
+class FeedExporter(FeedExporterAccess):
+    """Replaces ``scrapy.extensions.feedexport.FeedExporter``.
+
+    With :class:`bloomdupe.FrontierScheduler` and a ``JOBDIR``, feeds are part of the
+    checkpoint: an item waits until its request is settled, and is committed together
+    with that. Without them, all is as in Scrapy.
+
+    A checkpoint calls, in this order, :meth:`sync`, :meth:`prepare`, (commits),
+    :meth:`done` of the change, :meth:`append`.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        try:
+            super().__init__(crawler)
+        except NotConfigured:
+            # No feeds now; but the job may have begun with some.
+            if job_dir(crawler.settings) is None:
+                raise
+            self.feeds.clear()
+        self._job: FeedJob | None = None
+        self._durable: list[Feed] = []
+        self._late: list[str] = []
+        self._taken: dict[str, dict[str, Any]] = {}
+        self._in_store: set[str | None] = set()
+        self._lost: list[tuple[str, dict[str, Any], dict[str, Any] | None]] = []
+        self._whole = True
+        self._finishing = False
+        self._finished = False
+        self._idle = False
+        self._announced: list[Deferred[Any]] = []
+
+    @classmethod
+    def of(cls, crawler: Crawler) -> FeedExporter:
+        """Return the feed exporter of a crawl; where it is off, one without feeds."""
+        exporter = crawler.get_extension(FeedExporter)
+        if exporter is None:
+            exporter = cls(crawler)
+            exporter.feeds.clear()
+            crawler.signals.connect(exporter.item_scraped, signals.item_scraped)
+        return exporter
+
+    # Taking up
+
+    @classmethod
+    def check_job(
+        cls,
+        crawler: Crawler,
+        record: dict[str, Any],
+        blobs: dict[str, bytes],
+        *,
+        store: Path,
+        resumed: bool,
+    ) -> None:
+        """Refuse what :meth:`take_up` would, before anything is open; change nothing.
+
+        ``store`` is the directory of the store. Raises
+        :class:`~bloomdupe.errors.FeedError`.
+        """
+        exporter = cls(crawler)
+        enabled = build_component_list(crawler.settings.getwithbase("EXTENSIONS"))
+        if cls not in map(load_object, enabled):
+            exporter.feeds.clear()
+        exporter._checked(
+            Left(record, blobs, spool=spool_of(store), resumed=resumed, accept=False)
+        )
+
+    def take_up(
+        self,
+        job: FeedJob,
+        record: dict[str, Any],
+        blobs: dict[str, bytes],
+        *,
+        resumed: bool,
+        accept: bool,
+    ) -> None:
+        """Make the feeds part of the checkpoint; called when the crawl opens.
+
+        ``record`` and ``blobs`` are those of the last checkpoint, ``resumed`` says that
+        the round goes on, even if it had finished, and that none begins. Raises
+        :class:`~bloomdupe.errors.FeedError` for a feed that cannot be continued, unless
+        ``accept`` takes changed files as they are and does without feeds that are not
+        there any more, and :class:`~bloomdupe.errors.EngineError`.
+        """
+        self.check()
+        spool = Spool(spool_of(job.store), job.dump, job.load)
+        left = Left(
+            record, blobs, spool=spool.directory, resumed=resumed, accept=accept
+        )
+        names = self._checked(left)
+        left.finish()
+        self._spool = spool
+        self._deliveries = Deliveries(self, spool, self._tell, self._in_use)
+        self._deliveries.take_up(record.get("deliveries", ()))
+        for template, options in self.feeds.items():
+            feed = self._take_feed(template, options, names[template], left)
+            if feed is None:
+                self._late.append(template)
+            else:
+                self._durable.append(feed)
+        self._taken = dict(self.feeds)
+        self.feeds.clear()
+        self._in_store = left.names_in_spool
+        self._lost = left.lost()
+        self._finished = self._idle = resumed and left.finished
+        self._job = job
+
+    def _checked(self, left: Left) -> dict[str, str]:
+        """Compare the feeds with those of the last run; return the names of all."""
+        names = {
+            template: left.name_of(
+                without_secret(template), self._path_of(template, options)
+            )
+            for template, options in self.feeds.items()
+        }
+        left.check()
+        left.check_feeds({names[t]: options for t, options in self.feeds.items()})
+        return names
+
+    def _path_of(self, template: str, options: dict[str, Any]) -> str | None:
+        """Return the place of a feed that is one local file; None of others."""
+        if options["batch_item_count"]:
+            return None
+        try:
+            slot = self.new_slot(template, options, 1)
+        except KeyError:
+            return None
+        place = local_path(slot)
+        return None if place is None else str(place)
+
+    def _take_feed(
+        self, template: str, options: dict[str, Any], name: str, left: Left | None
+    ) -> Feed | None:
+        """Take a feed from Scrapy; None if its URI is not known yet."""
+        number = len(self._durable)
+        uri = None if left is None else left.uri_of(name)
+        if uri is not None:
+            uri = full_uri(self, template, options, uri)
+        try:
+            slot = self.new_slot(template, options, 1, uri)
+        except KeyError:
+            if left is None:
+                raise
+            return None
+        if is_direct(slot):
+            known = Known(name) if left is None else left.take(name, options)
+            return Feed(number, template, options, self, known)
+        known = Known(name)
+        if left is not None:
+            present = left.spooled(name)
+            known = left.take_spooled(name, replaces=replaces(slot))
+            if known.file is not None and known.record is not None and present:
+                size = self._deliveries.sizes.get(present)
+                if size is not None:
+                    known.record["delivered"] = size
+            elif present:
+                self._deliveries.forget(present)
+        return SpooledFeed(number, template, options, self, known, self._spool)
+
+    def open_spider(self, spider: Spider) -> None:
+        """Open feeds; called by Scrapy when the scheduler is open."""
+        if self._job is None:
+            super().open_spider(spider)
+            return
+        for template in self._late:
+            name = without_secret(template)
+            feed = self._take_feed(template, self._taken[template], name, None)
+            if feed is not None:
+                self._durable.append(feed)
+        self._deliveries.set_feeds(
+            {
+                without_secret(template): (template, options)
+                for template, options in self._taken.items()
+            }
+        )
+        self._deliveries.start()
+
+    # Items
+
+    def item_scraped(  # type: ignore[override]
+        self,
+        item: object,
+        response: Any,  # noqa: ANN401 - a response, a failure or None
+        spider: Spider,
+    ) -> None:
+        """Take an item; called by Scrapy."""
+        job = self._job
+        if job is None:
+            if self.slots:
+                super().item_scraped(item, spider)
+            return
+        lines: list[tuple[int, bytes]] = []
+        try:
+            self._encode(item, self._durable, lines)
+        except (BloomDupeError, MemoryError) as error:
+            job.fail(error)  # the item is ours to keep
+        finally:
+            job.put(response, lines)
+
+    def _encode(
+        self, item: object, feeds: list[Feed], lines: list[tuple[int, bytes]]
+    ) -> None:
+        for index, feed in enumerate(feeds):
+            try:
+                if feed.accepts(item):
+                    lines.append((feed.number, feed.encode(item)))
+            except Exception:
+                # The other feeds get the item all the same.
+                self._encode(item, feeds[index + 1 :], lines)
+                raise
+
+    # Checkpoints
+
+    def sync(self) -> None:
+        """Make sure that the last pieces are on disk: the store may forget them."""
+        for feed in self._durable:
+            for file in feed.files:
+                file.sync()
+
+    def prepare(self, lines: Iterable[tuple[int, bytes]]) -> Change:
+        """Work out what the next commit writes; nothing is changed by that.
+
+        ``lines`` are ``(number of the feed, line)`` of all that is settled and not
+        committed. Raises whatever exporters and plugins raise, and
+        :class:`~bloomdupe.errors.FeedError`; the same lines can be given again.
+        """
+        drafts = [Draft(feed) for feed in self._durable]
+        size = begun = taken = 0
+        iterator = iter(lines)
+        for number, line in iterator:
+            begun += drafts[number].add(line)
+            size += len(line)
+            taken += 1
+            if size >= MOST_BYTES or begun >= MOST_BATCHES:
+                break
+        whole = next(iterator, None) is None
+        unchanged = self._finished and not taken
+        finishing = whole and self._finishing and not unchanged
+        for draft in drafts:
+            draft.seal(whole=whole, finishing=finishing)
+        files: list[dict[str, Any]] = []
+        blobs: dict[str, bytes] = {}
+        feeds = {
+            feed.name: draft.record(files, blobs)
+            for feed, draft in zip(self._durable, drafts, strict=True)
+        }
+        for name, lost, file in self._lost:
+            feeds[name] = {**lost, "file": None if file is None else len(files)}
+            files += [] if file is None else [file]
+        changed = {draft.changed for draft in drafts if draft.changed}
+        new = [
+            delivery
+            for feed, draft in zip(self._durable, drafts, strict=True)
+            if isinstance(feed, SpooledFeed)
+            for delivery in feed.deliveries(draft.complete())
+        ]
+        record = {
+            "feeds": feeds,
+            "files": [stored(file, self._spool.directory) for file in files],
+            "feeds_finished": finishing or unchanged,
+            "deliveries": self._deliveries.records(changed, new),
+        }
+        gone = self._deliveries.gone
+        return Change(
+            record, blobs, taken, whole, self.done, drafts, changed, new, gone
+        )
+
+    def done(self, change: Change) -> None:
+        """Take note of what has been committed."""
+        self._whole = change.whole
+        self._finished = change.record["feeds_finished"]
+        if change.taken:
+            self._idle = False
+        files = change.record["files"]
+        self._in_store = {file["path"] for file in files if "spooled" in file}
+        for draft in change.drafts:
+            draft.done()
+        self._deliveries.committed(change.changed, change.new)
+        self._deliveries.tidy(change.gone)
+
+    def append(self) -> None:
+        """Write the pieces, which have been committed, to the files.
+
+        Raises :class:`~bloomdupe.errors.FeedError`; the store keeps the pieces then.
+        """
+        for feed in self._durable:
+            for slot in feed.append(whole=self._whole):
+                if not isinstance(feed, SpooledFeed):
+                    self._tell(slot, True)
+        self._deliveries.start()
+
+    # The end
+
+    def finish(self) -> None:
+        """Take note that the crawl has finished: no line comes after the next ones.
+
+        Called before the last :meth:`prepare`.
+        """
+        self._finishing = True
+
+    async def close_spider(self, spider: Spider) -> None:
+        """Say what was stored, and store what waits for the end; called by Scrapy.
+
+        The scheduler has closed by then, so the store may be closed, too.
+        """
+        for feed in self._durable:
+            self._close_feed(feed)
+        if self._job is not None:
+            await self._deliveries.finish()
+        for sent in self._announced:
+            await maybe_deferred_to_future(sent)
+        await super().close_spider(spider)
+
+    def _close_feed(self, feed: Feed) -> None:
+        slot = feed.batch.slot
+        if feed.batch.file is not None and not self._idle:
+            if not isinstance(feed, SpooledFeed):
+                self._tell(slot, True)
+            elif not self._finished:
+                logger.info(
+                    "Kept %(format)s feed (%(count)d items) in the job; it is stored in"
+                    " %(uri)s when the crawl has finished",
+                    {
+                        "format": slot.format,
+                        "count": slot.itemcount,
+                        "uri": without_secret(slot.uri),
+                    },
+                    extra={"spider": slot.spider},
+                )
+        feed.close()
+
+    def _in_use(self) -> set[str | None]:
+        """Return the names of files in the spool that the store or a feed has."""
+        present = {f.present for f in self._durable if isinstance(f, SpooledFeed)}
+        return present | self._in_store
+
+    def _tell(self, slot: FeedSlot, stored: bool) -> None:
+        """Tell the log, the stats and whoever listens that a file is complete."""
+        assert self.crawler.stats is not None  # noqa: S101 - it runs
+        kind = type(slot.storage).__name__
+        how = "success" if stored else "failed"
+        self.crawler.stats.inc_value(f"feedexport/{how}_count/{kind}")
+        if stored:
+            logger.info(
+                "Stored %(format)s feed (%(count)d items) in: %(uri)s",
+                {
+                    "format": slot.format,
+                    "count": slot.itemcount,
+                    "uri": without_secret(slot.uri),
+                },
+                extra={"spider": slot.spider},
+            )
+        self._announced = [sent for sent in self._announced if not sent.called]
+        self._announced.append(
+            send_signal(self.crawler, signals.feed_slot_closed, slot=slot)
+        )

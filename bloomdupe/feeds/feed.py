@@ -1,0 +1,238 @@
+"""Feed: one of Scrapy's feeds, as lines that are committed before they are written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from scrapy.exporters import CsvItemExporter, JsonLinesItemExporter
+from scrapy.extensions.postprocessing import PostProcessingManager
+
+from bloomdupe.feeds.content import Content
+from bloomdupe.feeds.file import FeedFile
+from bloomdupe.feeds.format import Format, plain
+from bloomdupe.feeds.uri import with_secret, without_secret
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.extensions.feedexport import FeedSlot
+
+    from bloomdupe.feeds.items import Items
+    from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
+
+__all__ = ["Batch", "Feed", "Known", "full_uri", "options_of"]
+
+
+class Known(NamedTuple):
+    """What is known of a feed that this run has, too."""
+
+    name: str
+    """Its name in the store."""
+    record: dict[str, Any] | None = None
+    """None: it begins."""
+    file: FeedFile | None = None
+    ours: bool = False
+    """Whether this crawl has put something into its present file."""
+
+
+@dataclass
+class Batch:
+    """A file of a feed, with Scrapy's slot for it, which knows its place."""
+
+    slot: FeedSlot
+    file: FeedFile | None = None
+    """None as long as there is nothing in it, and when it is complete."""
+    ours: bool = False
+    """Whether what stands in its place is of this crawl already."""
+
+    @property
+    def items(self) -> int:
+        """How many were committed."""
+        return self.slot.itemcount
+
+
+class Feed:
+    """Takes items as lines when they are scraped, into a file when they are settled.
+
+    The store keeps, for each feed:
+
+    ``uri``     place of the present file
+    ``batch``   number of the batch, from 1
+    ``items``   items in it
+    ``file``    its number among the files that the store knows; null if it is not
+                there yet, or complete, so that it is the user's
+    ``header``  line at the head of each file (CSV), as Latin-1 text
+    ``fields``  what its columns are
+    ``options`` format, fields and post-processing as they were set
+
+    ``known`` is what the store has of an earlier run. Raises :class:`KeyError` if the
+    spider has no such parameter as is in the URI.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        template: str,
+        options: dict[str, Any],
+        access: FeedExporterAccess,
+        known: Known,
+    ) -> None:
+        self.number = number
+        self.name = known.name
+        record = known.record
+        self.options = options_of(options)
+        self.most = int(options["batch_item_count"] or 0)
+        """Items in a batch; 0: any number."""
+        self._new_slot = partial(access.new_slot, template, options)
+        self._new_exporter = access.new_exporter
+        if record is None:
+            slot = self._new_slot(1)
+        else:
+            uri = full_uri(access, template, options, record["uri"])
+            slot = self._new_slot(record["batch"], uri)
+            slot.itemcount = record["items"]
+        self.batch = Batch(slot, known.file, ours=known.ours)
+        self.earlier: list[Batch] = []
+        """Complete ones that the store must know of, or that nobody was told of."""
+        self.accepts: Callable[[object], bool] = slot.filter.accepts
+        self.format = self._new_format(slot)
+        if record is not None:
+            self.format.resume(record["header"], record["fields"])
+        self.encode = self.format.encode
+        self._overwrite = bool(options.get("overwrite", False))
+        self._closing: bytes | None = None
+        self.settled = self.record(slot.batch_id, slot.uri, slot.itemcount)
+        """What the store has got when everything in the files was settled."""
+        self.settled_file = known.file
+        """The present file of that moment."""
+
+    def record(self, batch: int, uri: str, items: int) -> dict[str, Any]:
+        """Return what the store has to keep, all but the number of the file."""
+        return {
+            "uri": without_secret(uri),
+            "batch": batch,
+            "items": items,
+            "file": None,
+            "header": self.format.header,
+            "fields": self.format.fields,
+            "options": self.options,
+        }
+
+    def after(self, batch: Batch) -> Batch:
+        """Return the batch that follows another one."""
+        return Batch(self._new_slot(batch.slot.batch_id + 1))
+
+    @property
+    def files(self) -> list[FeedFile]:
+        """Files that are open, or to be written."""
+        batches = [*self.earlier, self.batch]
+        return [batch.file for batch in batches if batch.file is not None]
+
+    def append(self, *, whole: bool) -> list[FeedSlot]:
+        """Write what has been committed; return the slots of complete batches.
+
+        These are only told of when everything in them is settled (``whole``).
+        """
+        full = bool(self.most) and self.batch.items >= self.most
+        complete = [*self.earlier, self.batch] if full else self.earlier
+        for batch in complete:
+            if batch.file is not None:
+                batch.file.append()
+                batch.file.sync()
+                batch.file.close()
+        if not full and self.batch.file is not None:
+            self.batch.file.append()
+        if not whole:
+            return []
+        slots = [batch.slot for batch in complete if batch.file is not None]
+        for batch in complete:
+            batch.file = None
+        self.earlier = []
+        return slots
+
+    def close(self) -> None:
+        """Release the files; nothing is written."""
+        for file in self.files:
+            file.close()
+        self.format.close()
+
+    # What the files hold
+
+    def _new_format(self, slot: FeedSlot) -> Format | Items:
+        build = partial(self._new_exporter, slot)
+        return Format(build, slot.feed_options["fields"])
+
+    def new_file(self, batch: Batch) -> FeedFile:
+        """Return the file of a batch that has none yet; nothing is changed."""
+        storage: Any = batch.slot.storage
+        overwrite = self._overwrite and not batch.ours
+        return FeedFile(Content.begin(str(storage.path), overwrite=overwrite))
+
+    def first_piece(self, content: Content, lines: list[bytes]) -> Content:
+        """Return the content of a file that begins with these lines."""
+        data = self._head_for(content) + self.format.separator.join(lines)
+        return self._closed(content, data)
+
+    def next_piece(self, batch: Batch, lines: list[bytes]) -> Content | None:
+        """Return the content of a batch's file with more lines; None: no change."""
+        assert batch.file is not None  # noqa: S101 - or there is a first piece
+        content = batch.file.content
+        form = self.format
+        data = form.separator.join(lines)
+        if lines and batch.items:
+            data = form.separator + data
+        elif not lines and (not form.closing or content.end or content.closing):
+            return None
+        return self._closed(content, data)
+
+    def _closed(self, content: Content, data: bytes) -> Content:
+        if self._closing is None:
+            self._closing = self._packed(self.format.closing)
+        return content.with_more(self._packed(data), self._closing)
+
+    def _head_for(self, content: Content, /) -> bytes:
+        """Return what stands before the first item, after what others have left."""
+        head = self.format.head
+        slot = self.batch.slot
+        kind = slot.exporters[slot.format]
+        if (
+            not content.base
+            or self.options["postprocessing"]
+            or not issubclass(kind, (CsvItemExporter, JsonLinesItemExporter))
+        ):
+            return head
+        if content.begins_with(head):
+            head = b""  # the columns are the same
+        return head if content.tail.endswith(b"\n") else b"\n" + head
+
+    def _packed(self, data: bytes) -> bytes:
+        options = self.batch.slot.feed_options
+        if "postprocessing" not in options or not data:
+            return data
+        # A whole stream for each piece; one after the other they are a valid file.
+        target = BytesIO()
+        manager = PostProcessingManager(options["postprocessing"], target, options)
+        manager.write(data)
+        manager.close()
+        return target.getvalue()
+
+
+def full_uri(
+    access: FeedExporterAccess, template: str, options: dict[str, Any], uri: str
+) -> str:
+    """Return a stored URI with the name and the password of the settings."""
+    if "@" not in template:
+        return uri
+    return with_secret(uri, access.new_slot(template, options, 1).uri)
+
+
+def options_of(options: dict[str, Any]) -> dict[str, Any]:
+    """Return those options of a feed that must not change while a crawl goes on."""
+    return {
+        "format": options["format"],
+        "fields": plain(options["fields"]),
+        "postprocessing": [str(p) for p in options.get("postprocessing", ())],
+    }

@@ -1,0 +1,170 @@
+"""FeedFile: an output file that holds what has been committed, and nothing else."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from bloomdupe.errors import FeedChangedError, FeedError
+from bloomdupe.feeds.content import Content
+from bloomdupe.store.files import free_space, make_directory, sync_directory
+
+__all__ = ["FeedFile"]
+
+
+class FeedFile:
+    """A file that grows piece by piece, each of them committed before it is written.
+
+    A piece is committed to the store, bytes and all, and written to the file only
+    then; the next commit, before which the file is synced, drops it from the store.
+    So the file never holds what is not committed, and after a crash everything that
+    is missing in it is at hand. Whatever else is found in the file is not ours.
+
+    Nobody else can read one that is ``private``. While it is open, nobody else who goes
+    by this class can write to it (``flock``).
+    """
+
+    def __init__(self, content: Content, *, private: bool = False) -> None:
+        self.content = content
+        self.mark = content.mark
+        """Where it is cut back to if its crawl dies in the middle of a request."""
+        self._private = private
+        self._fd: int | None = None
+        self.due = False
+        """Whether the piece is to be written by :meth:`append`."""
+        self._begun = False
+        self._unsynced = False
+        self._new = False
+
+    @property
+    def path(self) -> str:
+        """Where it is."""
+        return self.content.path
+
+    def take(self, content: Content) -> None:
+        """Take note of what has been committed, to be written by :meth:`append`."""
+        self._begun = bool(self.content.piece)
+        self.content = content
+        self.due = True
+
+    def finish(self) -> None:
+        """Write what the last run has committed, and perhaps has written in part."""
+        if self.content.piece:
+            self.due = self._begun = True
+            self.append()
+            self.sync()
+
+    def append(self) -> None:
+        """Write the piece, which has been committed, to the end of the file.
+
+        Raises :class:`FeedError` if that fails; then the piece may be there in part.
+        """
+        if not self.due:
+            return
+        content = self.content
+        try:
+            fd = self._opened()
+            self._check_place(fd)
+            if content.old is not None:
+                os.ftruncate(fd, 0)
+            view, offset = memoryview(content.piece), content.base
+            while view:
+                written = os.pwrite(fd, view, offset)
+                view = view[written:]
+                offset += written
+        except OSError as error:
+            if isinstance(error, FeedError):
+                raise
+            raise FeedError(
+                f"cannot write to the feed {self.path}: {error}"
+                f"{free_space(Path(self.path))}; what is missing in it is kept in the"
+                " store, and written when the crawl goes on"
+            ) from error
+        self.due = self._begun = False
+        self._unsynced = True
+
+    def sync(self) -> None:
+        """Make sure that what was written is on disk: the store may forget it."""
+        if not self._unsynced or self._fd is None:
+            return
+        try:
+            os.fdatasync(self._fd)
+            if self._new:
+                sync_directory(Path(self.path).parent)
+                self._new = False
+        except OSError as error:
+            raise FeedError(f"cannot write to the feed {self.path}: {error}") from error
+        self._unsynced = False
+        if not self.due:
+            self.content = self.content.written()
+
+    def cut_back(self, length: int) -> None:
+        """Take away what counts for nothing; remove the file if nothing is left."""
+        place = Path(self.path)
+        try:
+            if not length:
+                place.unlink(missing_ok=True)
+            elif place.stat().st_size > length:
+                fd = self._opened()
+                os.ftruncate(fd, length)
+                os.fsync(fd)
+            self.content = Content.begin(self.path, overwrite=False)
+        except OSError as error:
+            raise FeedError(f"cannot continue the feed {place}: {error}") from error
+        self.mark = self.content.mark
+
+    def close(self) -> None:
+        """Release the file; nothing is written."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _opened(self) -> int:
+        if self._fd is None:
+            self._new = not os.path.lexists(self.path)
+            directory = Path(self.path).parent
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+            if self._private:
+                make_directory(directory, 0o700)
+                self._fd = os.open(self.path, flags | os.O_NOFOLLOW, 0o600)
+            else:
+                make_directory(directory)
+                self._fd = os.open(self.path, flags, 0o666)
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self.close()
+                raise FeedError(
+                    f"the feed {self.path} is being written by another feed or crawl:"
+                    " a file belongs to one of them; name another file, such as one"
+                    " with %(name)s in it, which stands for the spider"
+                ) from None
+            except OSError:
+                pass  # a file system without locks; others are seen by the size
+        return self._fd
+
+    def _check_place(self, fd: int) -> None:
+        """Refuse to write to a file that others have changed while it was open."""
+        content = self.content
+        ours = os.fstat(fd)
+        place = Path(self.path)
+        most = content.base + len(content.end)
+        if self._begun:
+            most = max(most, content.base + len(content.piece))
+        if content.old is not None:
+            most = max(most, content.old[0])
+        if not place.exists():
+            what = "was deleted"
+        elif not os.path.samestat(place.stat(), ours):
+            what = "was replaced"
+        elif ours.st_size < content.base:
+            what = f"was cut to {ours.st_size:,} bytes"
+        elif ours.st_size > most:
+            what = f"has grown to {ours.st_size:,} bytes"
+        else:
+            return
+        raise FeedChangedError(
+            f"the feed {self.path} {what} by somebody else while the crawl was running,"
+            f" which had written {content.base:,} bytes to it"
+        )

@@ -1,0 +1,99 @@
+"""WholeFiles: what Scrapy's media pipelines download is whole, or is not there.
+
+Scrapy writes a file in its place. If the process is killed meanwhile, half a file is
+there, and the next run takes it for the file: "uptodate".
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from hashlib import sha1
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy import signals
+from scrapy.exceptions import NotConfigured
+from scrapy.pipelines.files import FilesPipeline, FSFilesStore
+
+from bloomdupe.inside_scrapy.engine import item_pipelines
+from bloomdupe.store.files import make_directory, sync_directory
+
+if TYPE_CHECKING:
+    from io import BytesIO
+
+    from scrapy.crawler import Crawler
+    from typing_extensions import Self
+
+__all__ = ["WholeFiles", "WholeFilesStore"]
+
+
+class WholeFiles:
+    """An extension that gives media pipelines another store, if there is a job.
+
+    It is for those that derive from ``FilesPipeline``, as ``ImagesPipeline`` does, and
+    write to Scrapy's own store for local files. Other stores stay: S3, Google Cloud
+    and FTP, and classes of the project's own.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Make the extension of a crawl, if it has a JOBDIR."""
+        if not crawler.settings["JOBDIR"]:
+            raise NotConfigured
+        extension = cls(crawler)
+        crawler.signals.connect(extension.spider_opened, signals.spider_opened)
+        return extension
+
+    def spider_opened(self) -> None:
+        """Exchange the stores; called by Scrapy before there is any item."""
+        for pipeline in item_pipelines(self._crawler):
+            if isinstance(pipeline, FilesPipeline):
+                store: object = pipeline.store
+                if type(store) is FSFilesStore:
+                    pipeline.store = WholeFilesStore(store.basedir)
+
+
+class WholeFilesStore(FSFilesStore):
+    """Writes a file aside, syncs it, and renames it into its place.
+
+    Aside means in the same folder, under a name that follows from the file's own, with
+    a dot before it. What a killed process has left under that name is overwritten by
+    the next download of the same file, which comes when the page is fetched again.
+    """
+
+    def persist_file(
+        self,
+        path: str | os.PathLike[str],
+        buf: BytesIO,
+        info: Any,  # noqa: ANN401, ARG002
+        meta: dict[str, Any] | None = None,  # noqa: ARG002
+        headers: dict[str, str] | None = None,  # noqa: ARG002
+    ) -> None:
+        """Write a file; called by the pipeline."""
+        place = Path(self.basedir, *os.fspath(path).split("/"))
+        make_directory(place.parent)
+        aside = place.with_name(f".{sha1(place.name.encode()).hexdigest()}.unfinished")  # noqa: S324
+        with open(_locked(aside), "wb") as file:
+            file.truncate()
+            file.write(buf.getbuffer())
+            file.flush()
+            os.fsync(file.fileno())
+            aside.replace(place)
+        sync_directory(place.parent)
+
+
+def _locked(path: Path) -> int:
+    """Open a file that no other process writes to; waits while one does."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    while True:
+        descriptor = os.open(path, flags, 0o666)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        found = os.fstat(descriptor)
+        # Whoever had the lock may have renamed it into its place meanwhile.
+        if path.exists() and os.path.samestat(found, path.stat()):
+            return descriptor
+        os.close(descriptor)

@@ -1,0 +1,227 @@
+"""Left: what the last run has left of its feeds, in the store and in the files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bloomdupe.errors import FeedChangedError, FeedError
+from bloomdupe.feeds.changes import change_of, is_old, refuse
+from bloomdupe.feeds.content import Content
+from bloomdupe.feeds.feed import Known, options_of
+from bloomdupe.feeds.file import FeedFile
+from bloomdupe.feeds.spool import placed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Left"]
+
+
+class Left:
+    """What the last run has left.
+
+    ``record`` and ``blobs`` are those of the last commit. ``resumed`` says that the
+    crawl goes on, and does not begin anew. Files of a crawl that had finished are the
+    user's: whatever has become of them is right. ``accept`` takes all others, too, as
+    they are now.
+    """
+
+    def __init__(
+        self,
+        record: dict[str, Any],
+        blobs: Mapping[str, bytes],
+        *,
+        spool: Path,
+        resumed: bool,
+        accept: bool,
+    ) -> None:
+        self._feeds: dict[str, dict[str, Any]] = dict(record.get("feeds", {}))
+        self._files = [placed(file, spool) for file in record.get("files", [])]
+        self._pieces = [blobs.get(f"feed{n}", b"") for n in range(len(self._files))]
+        self.finished = bool(record.get("feeds_finished", False))
+        """Whether the crawl had finished."""
+        self._resumed = resumed
+        self._accept = accept
+        self._bound = resumed and not self.finished
+        self._open: dict[int, FeedFile | None] = {}
+
+    def check(self) -> None:
+        """Refuse to go on with files that are not as they were left.
+
+        Raises :class:`~bloomdupe.errors.FeedChangedError`.
+        """
+        if not self._accept:
+            for record, piece in zip(self._files, self._pieces, strict=True):
+                change = self._owed(record, piece) and change_of(record, piece)
+                if change:
+                    refuse(record, piece, change)
+
+    def check_feeds(self, feeds: Mapping[str, dict[str, Any]]) -> None:
+        """Refuse to go on with other feeds than the crawl has begun with.
+
+        ``feeds`` are the options of those of this run, by name. Raises
+        :class:`~bloomdupe.errors.FeedError`.
+        """
+        if not self._bound:
+            return
+        for name, options in feeds.items():
+            record = self._feeds.get(name)
+            now = options_of(options)
+            if record is not None and record["options"] != now:
+                raise FeedChangedError(
+                    f"FEEDS: {record['uri']} was begun with {record['options']}, now it"
+                    f" is {now}: set it back, name another file, or give the new"
+                    " crawl another JOBDIR"
+                )
+        uris = [
+            record["uri"] for name, record in self._feeds.items() if name not in feeds
+        ]
+        if uris and not self._accept:
+            raise FeedError(
+                f"this crawl has begun with a feed {' and '.join(uris)}, which this run"
+                " lacks: the items still to come would be missing there. Give it again"
+                f" (-o {' -o '.join(uris)}, or FEEDS); or set BLOOMDUPE_FEED_CHANGED ="
+                ' "accept" to go on without it; or give the new crawl another JOBDIR'
+            )
+
+    def finish(self) -> None:
+        """Write what is missing in the files, and take away what does not count.
+
+        Raises :class:`~bloomdupe.errors.FeedError`.
+        """
+        numbers = {feed["file"] for feed in self._feeds.values()}
+        for number, record in enumerate(self._files):
+            piece = self._pieces[number]
+            if self._owed(record, piece):
+                file = _finished(record, piece)
+                if number in numbers:
+                    self._open[number] = file
+                elif file is not None:
+                    file.close()
+
+    def _owed(self, record: dict[str, Any], piece: bytes) -> bool:
+        """Whether something must be done in a file, or be as it was left."""
+        return self._bound or bool(piece) or "mark" in record
+
+    # The feeds
+
+    def name_of(self, template: str, path: str | None) -> str:
+        """Return the name of a feed in the store, whose file is at ``path``."""
+        if template in self._feeds or path is None:
+            return template
+        for name, feed in self._feeds.items():
+            record = None if feed["file"] is None else self._files[feed["file"]]
+            if record is not None and _is_same(record["path"], path):
+                return name
+        return template
+
+    def uri_of(self, name: str) -> str | None:
+        """Return the URI of the present file of a feed, without its secrets."""
+        record = self._feeds.get(name)
+        return None if record is None or not self._resumed else record["uri"]
+
+    def take(self, name: str, options: dict[str, Any]) -> Known:
+        """Return what is known of a feed of this run; to be called after finish()."""
+        record = self._feeds.pop(name, None)
+        if record is None:
+            return Known(name)
+        anew = options.get("overwrite") or options["batch_item_count"]
+        if not self._resumed and anew:
+            return Known(name)
+        if record["options"] != options_of(options):
+            return Known(name, ours=self._resumed)
+        number = record["file"]
+        file = None if number is None else self._file(number)
+        if not self._resumed and file is None:
+            return Known(name)
+        return Known(name, record, file, ours=number is not None)
+
+    def take_spooled(self, name: str, *, replaces: bool) -> Known:
+        """Return what is known of a feed of this run whose file lies in the spool.
+
+        ``replaces`` says that a delivery takes the place of the one before. Else a
+        file that was complete is never added to.
+        """
+        record = self._feeds.pop(name, None)
+        if record is None or not self._resumed:
+            return Known(name)
+        number = record["file"]
+        file = None if number is None else self._file(number)
+        if self.finished and (file is None or not replaces):
+            return Known(name, {**record, "items": 0, "spool": None, "delivered": 0})
+        return Known(name, record, file)
+
+    def spooled(self, name: str) -> str | None:
+        """Return the name in the spool of the present file of a feed."""
+        number = self._feeds.get(name, {}).get("file")
+        return None if number is None else Path(self._files[number]["path"]).name
+
+    @property
+    def names_in_spool(self) -> set[str | None]:
+        """Names of all files in the spool that the store has."""
+        return {Path(f["path"]).name for f in self._files if "spooled" in f}
+
+    def _file(self, number: int) -> FeedFile | None:
+        if number not in self._open:  # of a crawl that had finished
+            record = self._files[number]
+            if change_of(record, b""):
+                return None
+            self._open[number] = _finished(record, b"")
+        return self._open[number]
+
+    def lost(self) -> list[tuple[str, dict[str, Any], dict[str, Any] | None]]:
+        """Return name, record and file of feeds that this run has not.
+
+        The store keeps them: a later run may have them again.
+        """
+        if not self._resumed:
+            return []
+        lost = []
+        for name, record in self._feeds.items():
+            number = record["file"]
+            file = None if number is None else self._files[number]
+            if number in self._open:
+                taken = self._open[number]
+                file = None
+                if taken is not None:
+                    file = {**self._files[number], **taken.content.record}
+                    taken.close()
+            lost.append((name, record, file))
+        return lost
+
+
+def _finished(record: dict[str, Any], piece: bytes) -> FeedFile | None:
+    """Take up a file and finish it; None if there is nothing of ours in it."""
+    mark = record.get("mark")
+    changed = change_of(record, piece)
+    if changed:
+        content = _accepted(record, b"" if mark else piece)
+    elif (mark or not piece) and is_old(record):
+        return None  # it was to be replaced, but has not been
+    elif mark:
+        content = Content(record["path"])
+    else:
+        content = Content.of(record, piece)
+    file = FeedFile(content, private="spooled" in record)
+    if mark and not changed:
+        file.cut_back(mark[0])
+    file.finish()
+    if not file.content.base:
+        file.close()
+        return None
+    return file
+
+
+def _accepted(record: dict[str, Any], piece: bytes) -> Content:
+    """Return what others have made of a file, to go on at its end."""
+    content = Content.begin(record["path"], overwrite=False)
+    end = bytes.fromhex(record.get("end", ""))
+    if piece and content.has(piece, record["base"]):
+        end, piece = piece[len(piece) - record["closing"] :], b""
+    return content.open_again(end).with_piece(piece, record.get("closing", 0))
+
+
+def _is_same(one: str, other: str) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)

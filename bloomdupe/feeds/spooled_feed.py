@@ -1,0 +1,100 @@
+"""SpooledFeed: a feed whose file lies in the job until the crawl has finished."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bloomdupe.feeds.content import Content
+from bloomdupe.feeds.delivery import Delivery
+from bloomdupe.feeds.feed import Feed
+from bloomdupe.feeds.file import FeedFile
+from bloomdupe.feeds.format import Format, can_be_cut
+from bloomdupe.feeds.items import Items
+from bloomdupe.feeds.kinds import only_compresses
+from bloomdupe.feeds.uri import without_secret
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from scrapy.extensions.feedexport import FeedSlot
+
+    from bloomdupe.feeds.draft import Complete
+    from bloomdupe.feeds.feed import Batch, Known
+    from bloomdupe.feeds.spool import Spool
+    from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
+
+__all__ = ["SpooledFeed"]
+
+
+class SpooledFeed(Feed):
+    """A feed that is delivered when the crawl, or the batch, is complete.
+
+    That is one for which a storage must have the whole file at once, or whose exporter
+    or plugins cannot be interrupted. Its file in the spool holds what the exporter
+    writes, before any compressor; or the items themselves (:class:`Items`) if that
+    exporter does not write each of them for itself, or a plugin sees what it writes.
+    The store keeps, besides what it has of all feeds:
+
+    ``spool``      what the names of its files begin with
+    ``delivered``  size of the present file when it was last delivered; 0: never
+    """
+
+    def __init__(
+        self,
+        number: int,
+        template: str,
+        options: dict[str, Any],
+        access: FeedExporterAccess,
+        known: Known,
+        spool: Spool,
+    ) -> None:
+        self._spool = spool
+        record = known.record or {}
+        self._token = record.get("spool") or os.urandom(6).hex()
+        self.delivered: int = record.get("delivered", 0)
+        super().__init__(number, template, options, access, known)
+
+    def record(self, batch: int, uri: str, items: int) -> dict[str, Any]:
+        """Return what the store has to keep, all but the number of the file."""
+        record = super().record(batch, uri, items)
+        return {**record, "spool": self._token, "delivered": self.delivered}
+
+    def new_file(self, batch: Batch) -> FeedFile:
+        """Return the file of a batch that has none yet."""
+        path = self._spool.place(f"{self._token}.{batch.slot.batch_id}")
+        return FeedFile(Content.begin(str(path), overwrite=False), private=True)
+
+    @property
+    def present(self) -> str | None:
+        """Name of the present file."""
+        file = self.batch.file
+        return None if file is None else Path(file.path).name
+
+    def deliveries(self, complete: Iterable[Complete]) -> list[Delivery]:
+        """Return what is to be delivered of complete batches, unless it was."""
+        return [
+            Delivery(
+                self.name,
+                without_secret(slot.uri),
+                slot.batch_id,
+                items,
+                Path(content.path).name,
+                content.size,
+                isinstance(self.format, Format),
+            )
+            for slot, items, content in complete
+            if content.size != self.delivered
+        ]
+
+    def _new_format(self, slot: FeedSlot) -> Format | Items:
+        if can_be_cut(slot.exporters[slot.format]) and only_compresses(slot):
+            return super()._new_format(slot)
+        return Items(self._spool.dump)
+
+    def _head_for(self, _: Content, /) -> bytes:
+        return self.format.head
+
+    def _packed(self, data: bytes) -> bytes:
+        return data

@@ -1,0 +1,541 @@
+"""BloomFilter: what has been seen, in a few bytes a key."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
+
+from bloomdupe.errors import StoreError
+from bloomdupe.filter import algebra, hashing, info
+from bloomdupe.filter.contents import Contents
+from bloomdupe.filter.growth import Growth
+from bloomdupe.filter.layer import MAX_SWEEP
+from bloomdupe.filter.opening import class_for_urls, is_url, open_or_create
+from bloomdupe.filter.parameters import DEFAULT_FPP, Parameters, check_growth
+from bloomdupe.store.format import COOKIES
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable
+    from types import TracebackType
+
+    from bitarray import bitarray
+    from typing_extensions import Self
+
+    from bloomdupe.filter.contents import FilterChange
+    from bloomdupe.filter.info import FilterInfo
+    from bloomdupe.store.batch import Batch
+    from bloomdupe.store.store import Change, Store
+
+__all__ = ["BloomFilter"]
+
+MAX_PENDING = 10_000
+"""New keys after which a checkpoint happens by itself."""
+
+MAX_EXACT_PENDING = 1_000
+"""New exact keys after which a checkpoint happens: each dirties a page of its own, and
+LMDB keeps the dirty pages of a transaction in memory."""
+
+HASH_RANGE = 1 << 32
+
+# Bound once: the hot path calls them for every key.
+_digest = hashing.digest
+_page_hash = hashing.page_hash
+
+
+class _Closed(list[Any]):
+    """Stands in the place of a closed filter's pages."""
+
+    def __getitem__(self, number: object) -> NoReturn:
+        raise StoreError("the filter is closed; open it again")
+
+
+class _Prepared(NamedTuple):
+    """A filter's part of a transaction (a :class:`bloomdupe.store.store.Change`)."""
+
+    filter: BloomFilter
+    contents: FilterChange
+
+    def write(self, batch: Batch) -> None:
+        self.contents.write(batch)
+
+    def done(self) -> None:
+        self.contents.done()
+        self.filter._point_at_newest()
+
+
+class BloomFilter:
+    """A set of keys that errs on one side: "maybe seen" or "certainly new".
+
+    ``capacity`` (n) is the expected number of keys, ``fpp`` (p) the probability
+    that a new key is called seen, growth included. Keys are ``bytes`` or ``str``
+    (which stands for its UTF-8 bytes).
+
+    ``BloomFilter(capacity, fpp)`` lives in memory only; :meth:`open` keeps it in a
+    directory. ``growth`` says what happens past capacity: ``"grow"`` adds a layer,
+    so that p holds; ``"warn"`` goes on with a rising rate; ``"error"`` raises
+    :class:`~bloomdupe.errors.FilterFullError` and adds nothing.
+
+    ``confirm`` is the share of keys (0 to 1) that are also kept exactly, so that a
+    false positive on them is noticed and corrected: 1 makes an exact set, 1/1024
+    measures the true rate. In a store the exact part lies on disk.
+
+    ``key`` (16 bytes) is mixed into every hash; only filters with the same key can
+    be combined. It is drawn at random unless given.
+
+    Not thread-safe. A forked child must not write.
+    """
+
+    __hash__ = None  # type: ignore[assignment]
+
+    _pages: list[bitarray | None]
+
+    def __init__(
+        self,
+        capacity: int,
+        fpp: float = DEFAULT_FPP,
+        *,
+        growth: str = "grow",
+        confirm: float = 0.0,
+        key: bytes | None = None,
+    ) -> None:
+        parameters = Parameters.checked(capacity, fpp, confirm, key)
+        parameters.check_memory()
+        self._begin(parameters, check_growth(growth), None)
+
+    def _begin(self, parameters: Parameters, growth: str, store: Store | None) -> None:
+        self.parameters = parameters
+        self._growth = Growth(growth)
+        self._store = store
+        self._secret = parameters.key
+        # A key is confirmed if its page hash lies below this. Neither its page
+        # nor its positions are special, so the rate measured is that of all.
+        self._confirm_below = round(parameters.confirm * HASH_RANGE)
+        self._shared = False
+        self._contents = Contents(parameters, store)
+        self._point_at_newest()
+
+    # Opening and closing
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        capacity: int | None = None,
+        fpp: float | None = None,
+        *,
+        growth: str = "grow",
+        confirm: float | None = None,
+        key: bytes | None = None,
+        identity: dict[str, Any] | None = None,
+        readonly: bool = False,
+        allow_network_fs: bool = False,
+    ) -> Self:
+        """Open the filter kept in the directory ``path``, or create it there.
+
+        To create one, ``capacity`` is needed (``fpp`` is 1e-6 and ``confirm`` 0
+        unless given). An existing one is checked against every parameter given,
+        and against ``identity`` (names and texts of the caller's own, such as the
+        spider): a difference raises
+        :class:`~bloomdupe.errors.StoreMismatchError`, which prints both.
+        ``readonly`` looks at the last checkpoint, also while another process
+        writes. Unless it was closed well and nobody has touched it since, an existing
+        store is checked first (see bloomdupe/README.md); on a network file system it is
+        refused without ``allow_network_fs``.
+
+        A ``path`` such as ``redis://host:6379/0#name`` names a filter that many
+        processes share: it returns a
+        :class:`bloomdupe.redis.redis_filter.RedisFilter`, which needs
+        ``bloomdupe[redis]``.
+        """
+        check_growth(growth)
+        if is_url(path):
+            shared = class_for_urls().open(
+                path,
+                capacity,
+                fpp,
+                growth=growth,
+                confirm=confirm,
+                key=key,
+                identity=identity,
+                readonly=readonly,
+            )
+            return cast("Self", shared)
+        parameters, store = open_or_create(
+            Path(path),
+            {"capacity": capacity, "fpp": fpp, "confirm": confirm, "key": key},
+            identity or {},
+            readonly=readonly,
+            network=allow_network_fs,
+        )
+        try:
+            filter_ = cls.__new__(cls)
+            filter_._begin(parameters, growth, store)
+        except BaseException:
+            store.close()
+            raise
+        return filter_
+
+    def close(self) -> None:
+        """Checkpoint and release the store. Closing again does nothing."""
+        store, self._store = self._store, None
+        if store is None:
+            return
+        try:
+            if not self._shared:
+                self._contents.checkpoint()
+        finally:
+            store.close()
+            self._pages = _Closed()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # Adding and asking
+
+    def add(self, key: bytes | str, *, exact: bool = False) -> bool:
+        """Add a key; True if it was certainly new, False if maybe seen before.
+
+        ``exact`` keeps this key exactly, whatever ``confirm`` says, so that the
+        answer about it is never wrong, provided it is always given for this key.
+        """
+        # The hot path. A new key costs two hashes, one list of k small numbers, a
+        # look at the first position (where most new keys fail), one write of all
+        # of them, and one list append. It calls no function of ours unless k > 8.
+        if type(key) is not bytes:
+            key = hashing.as_bytes(key)
+        first = _digest(self._secret + key)
+        hashed = _page_hash(first)
+        number = hashed % self._page_count
+        page = self._pages[number]
+        if page is None:
+            page = self._load(number)
+        # Locals first: CPython cannot specialize `self._head(first)`.
+        head = self._head
+        tail = self._tail
+        if tail is None:
+            where = [*head(first)]
+        else:
+            where = [*head(first), *tail(_digest(first))]
+        if (page[where[0]] and page[where].all()) or (
+            self._guarded and self._guard(where, hashed)
+        ):
+            if not exact and hashed >= self._confirm_below:
+                return False
+            if self._contents.exact.has(key):
+                return False
+            self._contents.false_positives += 1
+            self._contents.remember(key)
+        elif exact or hashed < self._confirm_below:
+            self._contents.remember(key)
+        page[where] = 1
+        pending = self._pending
+        pending.append(first)
+        if len(pending) >= self._room:
+            self._overflow()
+        return True
+
+    def update(self, keys: Iterable[bytes | str]) -> int:
+        """Add all keys; return how many were new.
+
+        A key of a wrong type raises; the keys before it have been added.
+        """
+        # Not map(): CPython enters a function faster from Python than from C. In
+        # portions, for counting once is cheaper than adding up.
+        add = self.add
+        some = iter(keys)
+        new = 0
+        while answers := [add(key) for key in islice(some, 1_000)]:
+            new += answers.count(True)
+        return new
+
+    def add_many(self, keys: Iterable[bytes | str]) -> list[bool]:
+        """Add all keys, like :meth:`update`; say of each whether it was new."""
+        return [self.add(key) for key in keys]
+
+    def contains(self, key: bytes | str, *, exact: bool = False) -> bool:
+        """Whether the key is maybe in the filter; False is certain.
+
+        ``exact`` as in :meth:`add`.
+        """
+        if type(key) is not bytes:
+            key = hashing.as_bytes(key)
+        first = _digest(self._secret + key)
+        hashed = _page_hash(first)
+        number = hashed % self._page_count
+        page = self._pages[number]
+        if page is None:
+            page = self._load(number)
+        head = self._head
+        tail = self._tail
+        if tail is None:
+            where = [*head(first)]
+        else:
+            where = [*head(first), *tail(_digest(first))]
+        if not (
+            page[where[0]] and page[where[self._other]] and page[where].all()
+        ) and not (self._older and self._in_older(where, hashed)):
+            return False
+        if exact or hashed < self._confirm_below:
+            return self._contents.exact.has(key)
+        return True
+
+    __contains__ = contains
+
+    def contains_many(self, keys: Iterable[bytes | str]) -> list[bool]:
+        """Say of each key whether it is maybe in the filter."""
+        return [self.contains(key) for key in keys]
+
+    def __len__(self) -> int:
+        """Count the keys that were new when added."""
+        return len(self._look())
+
+    def _in_older(self, where: list[int], hashed: int) -> bool:
+        """Whether an older layer has a key; its positions are a part of ``where``."""
+        start, other = where[0], where[self._other]
+        for pages, count, hashes, load in self._older:
+            page = pages[hashed % count]
+            if page is None:
+                page = load(hashed % count)
+            # Most keys that are not here fail at one of two positions.
+            if page[start] and page[other] and page[where[:hashes]].all():
+                return True
+        return False
+
+    def _guard(self, where: list[int], hashed: int) -> bool:
+        """Ask what stands between a key unknown to the newest layer and its entry.
+
+        True if an older layer has it. Raises if nothing may be added.
+        """
+        if self._in_older(where, hashed):
+            return True
+        if self._store is not None and self._store.readonly:
+            raise StoreError(f"{self._store.path} was opened read-only")
+        if self._full:
+            raise self._growth.error(self.parameters)
+        return False
+
+    def _overflow(self) -> None:
+        """Do what is due after so many new keys."""
+        if not self._shared:
+            self.checkpoint()
+
+    # Growth
+
+    def _point_at_newest(self) -> None:
+        """Point the hot path at the newest layer, after adding one if it is full."""
+        newest = self._contents.newest
+        pending = len(newest.pending)
+        left = newest.geometry.capacity - newest.keys - pending
+        readonly = self._store is not None and self._store.readonly
+        if left <= 0 and not readonly:
+            if self._growth.adds_layers:
+                newest = self._growth.add_layer(self._contents)
+                pending, left = 0, newest.geometry.capacity
+            else:
+                self._growth.warn(self.parameters)
+        self._full = left <= 0 and self._growth.refuses
+        # Newest first: it is the largest, and most of what is seen is in it.
+        self._older = [
+            (layer.pages, len(layer.pages), layer.geometry.hashes, layer.load)
+            for layer in self._contents.layers[-2::-1]
+        ]
+        # A second position that a key has in every layer.
+        self._other = min(self._contents.layers[0].geometry.hashes, hashing.FIELDS) - 1
+        self._guarded = bool(self._older) or self._full or readonly
+        self._pending = newest.pending
+        self._pages = newest.pages
+        self._page_count = len(newest.pages)
+        self._head = newest.head
+        self._tail = newest.tail
+        self._load = newest.load
+        # A checkpoint holds no more news than its sweep can follow.
+        room = min(MAX_PENDING, MAX_SWEEP * newest.backlog_limit // self._page_count)
+        if self.confirm > 0:
+            room = min(room, int(MAX_EXACT_PENDING / self.confirm))
+        self._room = min(room, pending + left) if left > 0 else room
+
+    # Durability
+
+    def checkpoint(self) -> None:
+        """Make everything added so far durable, in one transaction.
+
+        Happens by itself after at most 10,000 new keys, and at close. If it fails
+        (disk full), nothing is lost: the last checkpoint stands, and the next one
+        tries again.
+        """
+        self._contents.checkpoint()
+        self._point_at_newest()
+
+    def share_store(self) -> Store | None:
+        """Leave the checkpoints to somebody who has more for the same transaction.
+
+        From now on nothing here is committed, at close neither, unless what
+        :meth:`prepare` returns is. Returns the store (None: the filter is in memory).
+        """
+        self._shared = True
+        return self._store
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything for the next checkpoint."""
+        return self._contents.changed
+
+    @property
+    def due(self) -> bool:
+        """Whether a checkpoint should not wait, because much is not durable yet."""
+        return len(self._pending) >= self._room
+
+    def prepare(self) -> Change:
+        """Return what the next checkpoint writes, for a common transaction.
+
+        Keys may be added before it is committed, and before its ``done`` is called:
+        they wait for the one after it. Only the last one that was prepared can be
+        written; those before it that are not done are given up.
+        """
+        self._durable("prepare")
+        return _Prepared(self, self._contents.prepare())
+
+    def compact(self) -> None:
+        """Fold the journal into the pages and shrink the data file."""
+        store = self._durable("compact")
+        self._contents.fold()
+        store.compact()
+
+    def backup(self, path: str | os.PathLike[str], *, cookies: bool = False) -> int:
+        """Checkpoint, and write a compact copy to the new store ``path``.
+
+        It may be called while the filter is in use, and on a read-only one while
+        another process writes. The ``cookies`` of a crawl are left out unless told;
+        returns how many.
+        """
+        store = self._durable("backup")
+        self._contents.checkpoint()
+        return store.copy(Path(path), without=() if cookies else (COOKIES,))
+
+    def _durable(self, verb: str) -> Store:
+        if self._store is None:
+            raise StoreError(f"{verb}: the filter is in memory only, or closed")
+        return self._store
+
+    # What is known about it
+
+    def _look(self) -> Contents:
+        """Return what is read by those who ask about the filter, or unite with it."""
+        return self._contents
+
+    @property
+    def capacity(self) -> int:
+        """n: expected keys of the first layer."""
+        return self.parameters.capacity
+
+    @property
+    def fpp(self) -> float:
+        """p: false-positive probability of the whole filter."""
+        return self.parameters.fpp
+
+    @property
+    def confirm(self) -> float:
+        """Share of keys kept exactly."""
+        return self.parameters.confirm
+
+    @property
+    def key(self) -> bytes:
+        """The secret; whoever knows it can make keys that collide."""
+        return self.parameters.key
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the creator of the store called it (empty in memory)."""
+        return {} if self._store is None else dict(self._store.header["identity"])
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """A small JSON object of the caller's own, saved with each checkpoint."""
+        return self._contents.notes
+
+    def record(self, name: str) -> dict[str, Any] | None:
+        """Return what somebody else keeps in the store under this name."""
+        if self._store is None:
+            return None
+        with self._store.snapshot() as snapshot:
+            return snapshot.record(name)
+
+    @property
+    def layer_count(self) -> int:
+        """Layers so far."""
+        return len(self._look().layers)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes that the pages loaded so far take."""
+        return info.memory_bytes(self._look())
+
+    def current_fpp(self) -> float:
+        """Return the rate calculated from the present number of keys."""
+        return info.current_fpp(self._look())
+
+    def expected_loss(self) -> float:
+        """Return how many new keys were called seen so far, by expectation."""
+        return info.expected_loss(self._look())
+
+    def estimated_keys(self) -> float:
+        """Return the number of keys estimated from the bits that are set."""
+        return info.estimated_keys(self._look())
+
+    def info(self) -> FilterInfo:
+        """Return what is given, calculated and measured about the filter."""
+        return info.info_of(self._look(), self._growth.policy)
+
+    # Set algebra
+
+    def is_compatible(self, other: BloomFilter) -> bool:
+        """Whether both have equal :attr:`parameters`, so that they can be combined."""
+        return self.parameters == other.parameters
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are compatible and have the same bits."""
+        if not isinstance(other, BloomFilter):
+            return NotImplemented
+        return algebra.same_bits(self._look(), other._look())
+
+    def copy(self) -> BloomFilter:
+        """Return a copy in memory."""
+        empty = BloomFilter(
+            self.capacity,
+            self.fpp,
+            growth=self._growth.policy,
+            confirm=self.confirm,
+            key=self.key,
+        )
+        return empty.__ior__(self)
+
+    def union(self, other: BloomFilter) -> BloomFilter:
+        """Return a filter in memory with the keys of both."""
+        return self.copy().__ior__(other)
+
+    __or__ = union
+
+    def __ior__(self, other: BloomFilter) -> BloomFilter:  # type: ignore[misc]
+        """Add all keys of a compatible filter; the count becomes an estimate.
+
+        In a store this is durable when it returns. After a crash meanwhile some
+        of the other's keys may be missing: do it again.
+        """
+        algebra.merge(self._contents, other._look())
+        self._point_at_newest()
+        return self
+
+    def clear(self) -> None:
+        """Forget all keys; parameters, key and store stay."""
+        self._contents.clear()
+        self._point_at_newest()

@@ -1,0 +1,245 @@
+"""Contents: all that a filter remembers, and how it reaches the store."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bloomdupe.errors import StoreError
+from bloomdupe.filter.exact import ExactKeys
+from bloomdupe.filter.layer import Layer, LayerChange, LayerState
+
+if TYPE_CHECKING:
+    from bloomdupe.filter.parameters import Parameters
+    from bloomdupe.filter.sizing import Geometry
+    from bloomdupe.store.batch import Batch
+    from bloomdupe.store.store import Store
+
+__all__ = ["Contents", "FilterChange", "empty_record"]
+
+RECORD = "filter"
+
+
+def empty_record(parameters: Parameters, journal_end: int = 0) -> dict[str, Any]:
+    """Return the record of a filter without keys; see :class:`Contents`."""
+    return {
+        "layers": [Layer(0, parameters.geometry(0)).state],
+        "journal_end": journal_end,
+        "journal_entries": 0,
+        "exact": 0,
+        "trials": 0,
+        "false_positives": 0,
+        "notes": {},
+    }
+
+
+class FilterChange(NamedTuple):
+    """Everything that one checkpoint writes (a ``Change`` of the store)."""
+
+    contents: Contents
+    new_keys: int
+    layers: list[LayerChange]
+    identities: list[bytes]
+    record: dict[str, Any]
+
+    def write(self, batch: Batch) -> None:
+        """Put it into a transaction."""
+        self.contents.expect(self)
+        for layer in self.layers:
+            layer.write(batch)
+        batch.put_exact(self.identities)
+        batch.put_record(RECORD, self.record)
+
+    def done(self) -> None:
+        """Take note that it is durable."""
+        self.contents.expect(self)
+        self.contents.done(self)
+
+
+class _Clearing(NamedTuple):
+    """Empties the store (a :class:`bloomdupe.store.store.Change`)."""
+
+    record: dict[str, Any]
+
+    def write(self, batch: Batch) -> None:
+        batch.clear()
+        batch.put_record(RECORD, self.record)
+
+    def done(self) -> None:
+        pass
+
+
+class Contents:
+    """Layers, exact keys and counts; what is new in them since the last checkpoint.
+
+    The store's record ``filter`` is a JSON object:
+
+    ``layers``           :class:`~bloomdupe.filter.layer.LayerState`, oldest first
+    ``journal_end``      sequence number of the next journal entry
+    ``journal_entries``  entries in the journal
+    ``exact``            identities kept exactly
+    ``trials``           keys that were new and are kept exactly
+    ``false_positives``  those of them whose bits were all set already
+    ``notes``            a small object of the caller's own
+    """
+
+    def __init__(self, parameters: Parameters, store: Store | None) -> None:
+        self.parameters = parameters
+        self.store = store
+        self.layers = [Layer(0, parameters.geometry(0), store)]
+        self.exact = ExactKeys(parameters.key, store)
+        self.trials = 0
+        self.false_positives = 0
+        self.notes: dict[str, Any] = {}
+        self._noted: dict[str, Any] = {}
+        self._journal_end = 0
+        self._prepared: FilterChange | None = None
+        if store is not None:
+            self._restore(store)
+
+    def _restore(self, store: Store) -> None:
+        with store.snapshot() as snapshot:
+            record = snapshot.record(RECORD)
+            if record is None:
+                raise store.damaged("the record of the filter is missing")
+            states = [LayerState(*state) for state in record["layers"]]
+            snapshot.expect_entries("pages", sum(state.stored for state in states))
+            snapshot.expect_entries("journal", record["journal_entries"])
+            snapshot.expect_entries("exact", record["exact"])
+            self.layers = [
+                Layer.restore(number, state, store)
+                for number, state in enumerate(states)
+            ]
+            for entry in snapshot.journal():
+                if entry.layer >= len(self.layers):
+                    raise store.damaged(f"journal entry {entry.sequence} has no layer")
+                self.layers[entry.layer].replay(entry)
+        self.exact.stored = record["exact"]
+        self.trials = record["trials"]
+        self.false_positives = record["false_positives"]
+        self._journal_end = record["journal_end"]
+        self.notes = record["notes"]
+        self._noted = deepcopy(self.notes)
+
+    @property
+    def newest(self) -> Layer:
+        """The layer that takes new keys."""
+        return self.layers[-1]
+
+    @property
+    def counts(self) -> list[tuple[Geometry, int]]:
+        """Shape and number of keys of each layer, oldest first."""
+        return [
+            (layer.geometry, layer.keys + len(layer.pending)) for layer in self.layers
+        ]
+
+    def add_layer(self) -> Layer:
+        """Begin another layer."""
+        number = len(self.layers)
+        self.layers.append(Layer(number, self.parameters.geometry(number), self.store))
+        return self.newest
+
+    def __len__(self) -> int:
+        """Count the keys that were new when added."""
+        return sum(keys for _, keys in self.counts)
+
+    def remember(self, key: bytes) -> None:
+        """Keep a new key exactly."""
+        self.trials += 1
+        self.exact.add(key)
+
+    # Reaching the store
+
+    def checkpoint(self) -> None:
+        """Make all changes durable in one transaction, where there is a store."""
+        if self.store is None:
+            for layer in self.layers:
+                layer.count_pending()
+        elif self.changed:
+            self.store.commit(self.prepare())
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything for the next checkpoint."""
+        return bool(
+            any(layer.pending for layer in self.layers)
+            or self.exact.changed
+            or self.notes != self._noted
+        )
+
+    def prepare(self, *, everything: bool = False) -> FilterChange:
+        """Work out what the next checkpoint writes, and change nothing.
+
+        ``everything`` sweeps as many pages as one transaction may hold. A change
+        that was prepared before and is not done yet is given up.
+        """
+        new_keys = sum(len(layer.pending) for layer in self.layers)
+        end = self._journal_end
+        backlog = 0
+        changes = []
+        states = []
+        for layer in self.layers:
+            state = layer.state
+            backlog += layer.backlog
+            if layer is self.newest or layer.pending or layer.backlog or everything:
+                change = layer.prepare(end, new_keys, everything=everything)
+                changes.append(change)
+                state = change.state
+                end += change.entry is not None
+                backlog += (change.entry is not None) - len(change.obsolete)
+            states.append(state)
+        identities = self.exact.pending()
+        record = {
+            "layers": states,
+            "journal_end": end,
+            "journal_entries": backlog,
+            "exact": self.exact.stored + len(identities),
+            "trials": self.trials,
+            "false_positives": self.false_positives,
+            "notes": deepcopy(self.notes),
+        }
+        self._prepared = FilterChange(self, new_keys, changes, identities, record)
+        return self._prepared
+
+    def expect(self, change: FilterChange) -> None:
+        """Refuse a change that was given up: others have been prepared on its base."""
+        if self._prepared is not change:
+            raise StoreError(
+                "a checkpoint that was given up must not be written: another one has"
+                " been prepared since"
+            )
+
+    def done(self, change: FilterChange) -> None:
+        """Take note that a checkpoint is durable; what came since waits for the next.
+
+        Takes as long as what it held.
+        """
+        self._prepared = None
+        for part in change.layers:
+            self.layers[part.number].done(part, change.new_keys)
+        self._journal_end = change.record["journal_end"]
+        self.exact.done(change.identities)
+        self._noted = change.record["notes"]
+
+    def fold(self) -> None:
+        """Write every changed page, slice by slice; this empties the journal."""
+        if self.store is None:
+            return
+        # What is pending goes into the journal first: written on the way, it would be
+        # newer than the pages that are written by then.
+        self.checkpoint()
+        goals = [(layer, layer.swept + len(layer.pages)) for layer in self.layers]
+        while any(layer.swept < goal for layer, goal in goals):
+            self.store.commit(self.prepare(everything=True))
+
+    def clear(self) -> None:
+        """Forget all keys, here and in the store."""
+        if self.store is not None:
+            record = empty_record(self.parameters, self._journal_end)
+            self._prepared = None
+            self.store.commit(_Clearing(record))
+        self.layers = [Layer(0, self.parameters.geometry(0), self.store)]
+        self.exact.clear()
+        self.trials = self.false_positives = 0
+        self.notes.clear()
+        self._noted = {}

@@ -1,0 +1,162 @@
+"""FilterInfo: what can be told about a filter, given, calculated and measured."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from bloomdupe.filter import sizing
+
+if TYPE_CHECKING:
+    from bloomdupe.filter.contents import Contents
+
+__all__ = [
+    "FilterInfo",
+    "LayerInfo",
+    "current_fpp",
+    "estimated_keys",
+    "expected_loss",
+    "info_of",
+    "memory_bytes",
+    "wilson_interval",
+]
+
+Z95 = 1.959964
+
+
+@dataclass(frozen=True)
+class LayerInfo:
+    """One layer of a filter."""
+
+    capacity: int
+    """Keys it was sized for."""
+    keys: int
+    """Keys added to it."""
+    fpp: float
+    """Its share of the filter's false-positive probability."""
+    hashes: int
+    """Positions per key (k)."""
+    pages: int
+    """Pages of 8,168 bytes."""
+    bits_per_key: float
+    """m/n at capacity."""
+    fill: float
+    """Share of bits that are set, measured on at most 1,024 pages."""
+
+
+@dataclass(frozen=True)
+class FilterInfo:
+    """A filter at one moment. Sizes are in bytes, rates are probabilities."""
+
+    path: str | None
+    capacity: int
+    """Given: expected keys of the first layer."""
+    fpp: float
+    """Given: false-positive probability of the whole filter."""
+    growth: str
+    confirm: float
+    keys: int
+    """Counted: keys that were new when added."""
+    estimated_keys: float
+    """Estimated from the fill."""
+    current_fpp: float
+    """Calculated: rate at the present number of keys."""
+    expected_loss: float
+    """Calculated: new keys called seen so far (those not confirmed)."""
+    trials: int
+    """Confirmed keys that were new, on which the rate is measured."""
+    false_positives: int
+    """Those of them that the bits alone would have called seen."""
+    measured_fpp: float | None
+    """``false_positives / trials``: mean rate over the filter's life so far."""
+    measured_low: float | None
+    """Lower end of the 95 % confidence interval (Wilson, 1927)."""
+    measured_high: float | None
+    """Upper end."""
+    exact_keys: int
+    """Keys kept exactly."""
+    journal_keys: int
+    """Keys in the journal, not yet folded into stored pages."""
+    memory_bytes: int
+    """Pages in memory."""
+    disk_bytes: int
+    """Size of the store's data file."""
+    layers: list[LayerInfo]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain types, for JSON."""
+        return asdict(self)
+
+
+def current_fpp(contents: Contents) -> float:
+    """Return the rate calculated from the present number of keys."""
+    return min(1.0, sum(shape.rate(keys) for shape, keys in contents.counts))
+
+
+def expected_loss(contents: Contents) -> float:
+    """Return how many new keys were called seen so far, by expectation."""
+    return (1 - contents.parameters.confirm) * sizing.expected_loss(contents.counts)
+
+
+def estimated_keys(contents: Contents) -> float:
+    """Return the number of keys estimated from the bits that are set."""
+    return sum(layer.geometry.keys_for_fill(layer.fill()) for layer in contents.layers)
+
+
+def memory_bytes(contents: Contents) -> int:
+    """Return how many bytes the pages loaded so far take."""
+    return sum(layer.memory_bytes() for layer in contents.layers)
+
+
+def info_of(contents: Contents, growth: str) -> FilterInfo:
+    """Return what is given, calculated and measured about a filter."""
+    parameters, store = contents.parameters, contents.store
+    trials, hits = contents.trials, contents.false_positives
+    low, high = wilson_interval(hits, trials) if trials else (None, None)
+    return FilterInfo(
+        path=None if store is None else str(store.path),
+        capacity=parameters.capacity,
+        fpp=parameters.fpp,
+        growth=growth,
+        confirm=parameters.confirm,
+        keys=len(contents),
+        estimated_keys=estimated_keys(contents),
+        current_fpp=current_fpp(contents),
+        expected_loss=expected_loss(contents),
+        trials=trials,
+        false_positives=hits,
+        measured_fpp=hits / trials if trials else None,
+        measured_low=low,
+        measured_high=high,
+        exact_keys=len(contents.exact),
+        journal_keys=sum(layer.journal_keys for layer in contents.layers),
+        memory_bytes=memory_bytes(contents),
+        disk_bytes=0 if store is None else store.disk_bytes(),
+        layers=[
+            LayerInfo(
+                capacity=shape.capacity,
+                keys=keys,
+                fpp=shape.fpp,
+                hashes=shape.hashes,
+                pages=shape.pages,
+                bits_per_key=shape.bits_per_key,
+                fill=layer.fill(),
+            )
+            for layer, (shape, keys) in zip(
+                contents.layers, contents.counts, strict=True
+            )
+        ],
+    )
+
+
+def wilson_interval(hits: int, trials: int) -> tuple[float, float]:
+    """95 % confidence interval of a proportion (E. B. Wilson, JASA 22, 1927)."""
+    share = hits / trials
+    square = Z95 * Z95
+    middle = share + square / (2 * trials)
+    half = Z95 * math.sqrt(
+        share * (1 - share) / trials + square / (4 * trials * trials)
+    )
+    scale = 1 + square / trials
+    return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)

@@ -1,0 +1,358 @@
+"""Layer: one sized filter inside a growing one, and how its pages reach the disk."""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from itertools import takewhile
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from bitarray import bitarray
+
+from bloomdupe.filter.hashing import (
+    DIGEST_BYTES,
+    digest,
+    head_of_positions,
+    page_hash,
+    tail_of_positions,
+)
+from bloomdupe.filter.sizing import PAGE_BITS, POSITIONS, Geometry
+from bloomdupe.store.format import CHECKSUM_BYTES, JournalEntry, page_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bloomdupe.store.batch import Batch
+    from bloomdupe.store.store import Store
+
+__all__ = ["Layer", "LayerChange", "LayerState"]
+
+BEYOND = b"\xff" * ((POSITIONS - PAGE_BITS) // 8)
+"""The positions past a page's end: always set, so they decide nothing."""
+
+SUM_MODULUS = 1 << 64
+
+_each_digest = Struct(f"{DIGEST_BYTES}s").iter_unpack
+
+MAX_SWEEP = 128
+"""Pages (8 kB each) that one checkpoint writes at most."""
+
+SAMPLED_PAGES = 1_024
+"""Pages looked at for a layer's fill. All pages are alike, and so many hold 67
+million bits: the standard error is below 0.01 percentage points."""
+
+MIN_SWEEP = 8
+"""Pages that are due before a checkpoint writes any: together they share the cost
+of the B-tree pages above them."""
+
+MIN_BACKLOG = 4_096
+MAX_BACKLOG = 1_000_000
+
+
+class LayerState(NamedTuple):
+    """What a checkpoint records of a layer besides its pages."""
+
+    capacity: int
+    fpp: float
+    hashes: int
+    pages: int
+    keys: int
+    """Keys added."""
+    swept: int
+    """Pages that the sweep has passed since the layer began."""
+    stored: int
+    """Pages on disk."""
+    stored_sum: int
+    """Sum of their checksums modulo 2**64: finds missing and outdated pages."""
+
+    @property
+    def geometry(self) -> Geometry:
+        """The layer's shape."""
+        return Geometry(self.capacity, self.fpp, self.hashes, self.pages)
+
+
+class LayerChange(NamedTuple):
+    """A layer's part of a checkpoint, worked out but not yet done."""
+
+    number: int
+    """The layer's."""
+    entry: JournalEntry | None
+    """The new digests, if there are any."""
+    writes: list[tuple[int, bytes]]
+    """Page numbers and values to store."""
+    obsolete: list[int]
+    """Sequence numbers of journal entries that the pages now cover."""
+    state: LayerState
+
+    def write(self, batch: Batch) -> None:
+        """Put it into a transaction."""
+        if self.entry is not None:
+            batch.put_journal(self.entry)
+        for page, value in self.writes:
+            batch.put_page(self.number, page, value)
+        for sequence in self.obsolete:
+            batch.delete_journal(sequence)
+
+
+class Layer:
+    """Pages of bits in memory, loaded from the store when first touched.
+
+    **Journal and sweep.** A new key dirties a page of 8 kB for 4 bytes of news. So
+    a checkpoint appends the new digests (16 bytes) to a journal, and a *sweep*
+    goes round and round over the pages, like the hand of a clock, a few pages per
+    checkpoint, and writes those that changed. The hand's speed follows the number
+    of new keys: one round per :attr:`backlog_limit` of them. When it has gone
+    round once since a journal entry was written, the entry's digests are all in
+    stored pages, and the entry goes. So the journal never holds much more than
+    ``backlog_limit`` digests, every transaction is small, and nothing stalls.
+    """
+
+    def __init__(
+        self, number: int, geometry: Geometry, store: Store | None = None
+    ) -> None:
+        self.number = number
+        self.geometry = geometry
+        self.pages: list[bitarray | None] = [None] * geometry.pages
+        self.keys = 0
+        """Keys added and durable."""
+        self.pending: list[bytes] = []
+        """Digests added since."""
+        self.head = head_of_positions(geometry.hashes)
+        self.tail = tail_of_positions(geometry.hashes)
+        self.backlog_limit = max(MIN_BACKLOG, min(geometry.capacity // 10, MAX_BACKLOG))
+        self._store = store
+        self._unapplied: dict[int, bytes] = {}
+        # Entries of the journal with digests of this layer: sequence, `swept`
+        # when it was written, number of digests. Oldest first.
+        self._journal: deque[tuple[int, int, int]] = deque()
+        self.swept = 0
+        self._stored = 0
+        self._stored_sum = 0
+        self._debt = 0.0
+        """Pages that the sweep is behind."""
+        # Checksum of each loaded page as it stands on disk; 0: not there.
+        self._checksums = array("Q", bytes(8 * geometry.pages) if store else b"")
+
+    @classmethod
+    def restore(cls, number: int, state: LayerState, store: Store) -> Layer:
+        """Return the layer as the last checkpoint left it, no page loaded yet."""
+        layer = cls(number, state.geometry, store)
+        layer._apply(state)
+        return layer
+
+    def replay(self, entry: JournalEntry) -> None:
+        """Take over a journal entry of the store.
+
+        Its digests are only sorted by page; they are applied when the page is
+        first touched, so opening a huge layer does not load it.
+        """
+        pages = self.geometry.pages
+        unapplied = self._unapplied
+        for (first,) in _each_digest(entry.digests):
+            page = page_hash(first) % pages
+            unapplied[page] = unapplied.get(page, b"") + first
+        self.journalled(entry)
+
+    # Pages
+
+    def positions(self, first: bytes) -> list[int]:
+        """Bit positions of a digest within its page."""
+        if self.tail is None:
+            return [*self.head(first)]
+        return [*self.head(first), *self.tail(digest(first))]
+
+    def page(self, number: int) -> bitarray:
+        """Return a page, loading it when needed."""
+        page = self.pages[number]
+        return self.load(number) if page is None else page
+
+    def load(self, number: int) -> bitarray:
+        """Bring a page into memory."""
+        page = self._read(number)
+        self._unapplied.pop(number, None)
+        self.pages[number] = page
+        return page
+
+    def peek(self, number: int) -> bitarray:
+        """Return a page without keeping it in memory."""
+        page = self.pages[number]
+        return self._read(number) if page is None else page
+
+    def _read(self, number: int) -> bitarray:
+        page = bitarray(endian="little")
+        value = None
+        if self._store is not None:
+            with self._store.snapshot() as snapshot:
+                value = snapshot.page(self.number, number)
+        if value is None:
+            bits = bytes(PAGE_BITS // 8)
+        else:
+            bits = value[CHECKSUM_BYTES:]
+            self._checksums[number] = _as_number(value)
+        # In one step: a bitarray that grows takes 6 % more than it needs.
+        page.frombytes(bits + BEYOND)
+        digests = self._unapplied.get(number, b"")
+        for (first,) in _each_digest(digests):
+            page[self.positions(first)] = 1
+        return page
+
+    def all_pages(self) -> Iterator[bitarray]:
+        """Iterate over all pages without keeping them in memory."""
+        return self.some_pages(range(len(self.pages)))
+
+    def some_pages(self, numbers: range) -> Iterator[bitarray]:
+        """Iterate over pages without keeping them in memory."""
+        return map(self.peek, numbers)
+
+    def fill(self) -> float:
+        """Share of the bits that are set, from at most 2,048 evenly spread pages."""
+        total = len(self.pages)
+        numbers = range(0, total, max(1, total // SAMPLED_PAGES))
+        ones = sum(page.count(1, 0, PAGE_BITS) for page in self.some_pages(numbers))
+        return float(ones / (len(numbers) * PAGE_BITS))
+
+    def merge(self, other: Layer, other_keys: int) -> None:
+        """Add everything that is in a layer of the same shape.
+
+        How many keys both have in common is unknown: their number is estimated
+        from the bits, within what is possible.
+        """
+        for number, theirs in enumerate(other.all_pages()):
+            mine = self.page(number)
+            mine |= theirs
+        self.keys = self.united_keys(self.keys, other_keys)
+
+    def united_keys(self, keys: int, other_keys: int) -> int:
+        """Estimate how many keys are in here after those of another layer came.
+
+        Before, there were so many in this one and in the other.
+        """
+        estimate = self.geometry.keys_for_fill(self.fill())
+        most = keys + other_keys
+        least = max(keys, other_keys)
+        return round(max(least, min(most, estimate)))
+
+    # Reaching the disk
+
+    @property
+    def state(self) -> LayerState:
+        """What a checkpoint records."""
+        shape = self.geometry
+        return LayerState(
+            shape.capacity,
+            shape.fpp,
+            shape.hashes,
+            shape.pages,
+            self.keys,
+            self.swept,
+            self._stored,
+            self._stored_sum,
+        )
+
+    def _apply(self, state: LayerState) -> None:
+        self.keys = state.keys
+        self.swept = state.swept
+        self._stored = state.stored
+        self._stored_sum = state.stored_sum
+
+    @property
+    def backlog(self) -> int:
+        """Entries of the journal with digests of this layer."""
+        return len(self._journal)
+
+    @property
+    def journal_keys(self) -> int:
+        """Digests of this layer in the journal."""
+        return sum(count for _, _, count in self._journal)
+
+    def prepare(
+        self, sequence: int, new_keys: int, *, everything: bool = False
+    ) -> LayerChange:
+        """Work out the layer's part of a checkpoint, and change nothing.
+
+        ``sequence`` is the number of its journal entry. ``new_keys`` digests enter
+        the journal now, in whatever layer; they set the pace of the sweep.
+        ``everything`` goes on as fast as one transaction allows.
+        """
+        entry = None
+        if self.pending:
+            digests = b"".join(self.pending)
+            entry = JournalEntry(sequence, self.number, self.swept, digests)
+        total = len(self.pages)
+        if everything:
+            due = total
+        else:
+            due = int(self._debt + new_keys * total / self.backlog_limit)
+            if due < min(MIN_SWEEP, total):
+                due = 0
+        writes: list[tuple[int, bytes]] = []
+        stored, stored_sum = self._stored, self._stored_sum
+        passed = 0
+        for passed in range(1, min(due, total) + 1):
+            number = (self.swept + passed - 1) % total
+            value = self._changed(number)
+            if value is None:
+                continue
+            before = self._checksums[number]
+            stored += before == 0
+            stored_sum = (stored_sum + _as_number(value) - before) % SUM_MODULUS
+            writes.append((number, value))
+            if len(writes) >= MAX_SWEEP:
+                break
+        swept = self.swept + passed
+        obsolete = [
+            sequence
+            for sequence, _, _ in takewhile(
+                lambda entry: swept - entry[1] >= total, self._journal
+            )
+        ]
+        state = self.state._replace(
+            keys=self.keys + len(self.pending),
+            swept=swept,
+            stored=stored,
+            stored_sum=stored_sum,
+        )
+        return LayerChange(self.number, entry, writes, obsolete, state)
+
+    def _changed(self, number: int) -> bytes | None:
+        """Return the value of a page if it differs from the stored one."""
+        page = self.pages[number]
+        if page is None:
+            if number not in self._unapplied:
+                return None
+            page = self.load(number)
+        value = page_value(self.number, number, memoryview(page))
+        return None if _as_number(value) == self._checksums[number] else value
+
+    def done(self, change: LayerChange, new_keys: int) -> None:
+        """Take note that a change is durable; what was added since stays pending."""
+        due = self._debt + new_keys * len(self.pages) / self.backlog_limit
+        self._debt = max(0.0, due - (change.state.swept - self.swept))
+        for number, value in change.writes:
+            self._checksums[number] = _as_number(value)
+        for _ in change.obsolete:
+            self._journal.popleft()
+        del self.pending[: change.state.keys - self.keys]
+        self._apply(change.state)
+        if change.entry is not None:
+            self.journalled(change.entry)
+
+    def count_pending(self) -> None:
+        """Count what was added as the rest, where nothing is ever durable."""
+        self.keys += len(self.pending)
+        self.pending.clear()
+
+    def journalled(self, entry: JournalEntry) -> None:
+        """Take note of an entry that is now in the journal."""
+        count = len(entry.digests) // DIGEST_BYTES
+        self._journal.append((entry.sequence, entry.swept, count))
+
+    def memory_bytes(self) -> int:
+        """Bytes that the loaded pages take."""
+        loaded = sum(page is not None for page in self.pages)
+        return loaded * (POSITIONS // 8)
+
+
+def _as_number(value: bytes) -> int:
+    return int.from_bytes(value[:CHECKSUM_BYTES], "little")

@@ -1,0 +1,103 @@
+"""Opening: the store of a filter, found or created, and held against what is asked.
+
+A filter that is named by a URL is opened by ``bloomdupe.redis``. That room stands above
+this one and imports it; what is here knows of it only the name of a module, in
+:func:`class_for_urls`, which is imported when the first URL is opened.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from bloomdupe.errors import StoreError
+from bloomdupe.filter.contents import empty_record
+from bloomdupe.filter.parameters import Parameters, check_same
+from bloomdupe.store.store import Store
+
+if TYPE_CHECKING:
+    from os import PathLike
+    from pathlib import Path
+    from typing import TypeGuard
+
+    from bloomdupe.filter.bloom import BloomFilter
+
+__all__ = ["class_for_urls", "held_against", "is_url", "open_or_create"]
+
+URL = re.compile(r"(?:rediss?|unix)://")
+
+
+def is_url(path: str | PathLike[str]) -> TypeGuard[str]:
+    """Whether a filter's place is the URL of a Redis, and no directory."""
+    return isinstance(path, str) and URL.match(path) is not None
+
+
+def class_for_urls() -> type[BloomFilter]:
+    """Return the class of the filters that URLs name.
+
+    Raises :class:`~bloomdupe.errors.ExtraMissingError` without ``bloomdupe[redis]``.
+    """
+    filters = import_module("bloomdupe.redis.redis_filter")
+    found: type[BloomFilter] = filters.RedisFilter
+    return found
+
+
+def open_or_create(
+    path: Path,
+    given: dict[str, Any],
+    identity: dict[str, Any],
+    *,
+    readonly: bool,
+    network: bool,
+) -> tuple[Parameters, Store]:
+    """Open the store in the directory ``path``, or create it there.
+
+    ``given`` are the parameters by name; None: not asked for. A store that is there
+    must have been made with those given and with ``identity``. A new one needs a
+    capacity. Returns what it was made with, too; see
+    :meth:`bloomdupe.BloomFilter.open`.
+    """
+    capacity = given["capacity"]
+    # One that need not be given is 1 as long as nobody looks at it.
+    asked = Parameters.checked(
+        **{**given, "capacity": 1 if capacity is None else capacity}
+    )
+    if Store.exists(path):
+        store = Store.open(path, readonly=readonly, network=network)
+    elif readonly or capacity is None:
+        raise StoreError(
+            f"{path}: there is no bloomdupe store"
+            + ("" if readonly else "; give a capacity to create one")
+        )
+    else:
+        asked.check_disk(path)
+        records = {"store": asked.header(identity), "filter": empty_record(asked)}
+        store = Store.create(path, records, network=network)
+    try:
+        found = held_against(path, store.header, asked, given, identity)
+    except BaseException:
+        store.close()
+        raise
+    return found, store
+
+
+def held_against(
+    path: Path | str,
+    header: dict[str, Any],
+    asked: Parameters,
+    given: dict[str, Any],
+    identity: dict[str, Any],
+) -> Parameters:
+    """Return the parameters in a store's header, unless others were ``given``.
+
+    ``asked`` are the checked ones. Raises
+    :class:`~bloomdupe.errors.StoreMismatchError`, which says both.
+    """
+    found = Parameters.from_header(header, path)
+    wanted = {
+        name: value for name, value in vars(asked).items() if given[name] is not None
+    }
+    check_same(path, vars(found), wanted)
+    check_same(path, header["identity"], identity)
+    return found

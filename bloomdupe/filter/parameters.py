@@ -1,0 +1,163 @@
+"""Parameters: what a filter is made with, checked once and kept for ever."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from bloomdupe._version import __version__
+from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
+from bloomdupe.filter import hashing
+from bloomdupe.filter.sizing import PAGE_BITS, check_capacity, check_fpp, layer_geometry
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bloomdupe.filter.sizing import Geometry
+
+__all__ = ["DEFAULT_FPP", "Parameters", "check_confirm", "check_growth"]
+
+DEFAULT_FPP = 1e-6
+GROWTH_POLICIES = ("grow", "warn", "error")
+
+
+def check_growth(value: object, name: str = "growth") -> str:
+    """Return a growth policy, or raise :class:`SettingError`."""
+    if value not in GROWTH_POLICIES:
+        raise SettingError(
+            f"{name} = {value!r}: expected one of {', '.join(GROWTH_POLICIES)}"
+        )
+    return str(value)
+
+
+def check_confirm(value: object, name: str = "confirm") -> float:
+    """Return a share of keys to confirm, or raise :class:`SettingError`.
+
+    A text may be a fraction, such as ``1/1024``.
+    """
+    try:
+        share = float(Fraction(value))  # type: ignore[call-overload]
+    except (TypeError, ValueError, ArithmeticError):
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise SettingError(
+            f"{name} = {value!r}: expected a share from 0 (a pure filter) to 1 (exact)"
+        )
+    return share
+
+
+def check_key(value: object) -> bytes:
+    """Return a filter's secret key, or raise :class:`SettingError`."""
+    if not isinstance(value, bytes) or len(value) != hashing.SECRET_BYTES:
+        raise SettingError(
+            f"key: expected {hashing.SECRET_BYTES} bytes, such as the `key` of another"
+            " filter"
+        )
+    return value
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The parameters of a filter. Filters with equal ones can be combined."""
+
+    capacity: int
+    """n: expected keys of the first layer."""
+    fpp: float
+    """p: false-positive probability of the whole filter."""
+    confirm: float
+    """Share of keys kept exactly."""
+    key: bytes
+    """Secret mixed into every hash."""
+
+    @classmethod
+    def checked(
+        cls,
+        capacity: object,
+        fpp: object = None,
+        confirm: object = None,
+        key: object = None,
+    ) -> Parameters:
+        """Check what the user gave, and fill in what is left out (None)."""
+        return cls(
+            check_capacity(capacity),
+            DEFAULT_FPP if fpp is None else check_fpp(fpp),
+            0.0 if confirm is None else check_confirm(confirm),
+            hashing.new_secret() if key is None else check_key(key),
+        )
+
+    def geometry(self, number: int) -> Geometry:
+        """Return the shape of a layer."""
+        return layer_geometry(self.capacity, self.fpp, number)
+
+    def check_memory(self) -> None:
+        """Refuse a capacity that this machine's memory cannot hold."""
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        self.check_room(memory, "memory")
+
+    def check_disk(self, directory: Path) -> None:
+        """Refuse a capacity that the disk cannot hold."""
+        place = directory
+        try:
+            while not place.exists() and place != place.parent:
+                place = place.parent
+            free = shutil.disk_usage(place).free
+        except OSError as error:
+            raise StoreError(f"cannot look at the disk of {place}: {error}") from error
+        self.check_room(free, f"disk free at {place}")
+
+    def check_room(self, available: int, where: str) -> None:
+        """Refuse a capacity for which there are not enough bytes ``where``."""
+        needed = self.geometry(0).bits // 8
+        if needed > available:
+            raise SettingError(
+                f"capacity = {self.capacity:,} at fpp = {self.fpp:g} needs {needed:,}"
+                f" bytes, but there are {available:,} bytes of {where}"
+            )
+
+    # In the header of a store
+
+    def header(self, identity: dict[str, Any]) -> dict[str, Any]:
+        """Return the record that describes a store for ever."""
+        return {
+            "written_by": f"bloomdupe {__version__}",
+            "hash": hashing.NAME,
+            "page_bits": PAGE_BITS,
+            **asdict(self),
+            "key": self.key.hex(),
+            "identity": identity,
+        }
+
+    @classmethod
+    def from_header(cls, header: dict[str, Any], path: Path | str) -> Parameters:
+        """Read a store's header, refusing what this version cannot handle."""
+        for name, ours in (("hash", hashing.NAME), ("page_bits", PAGE_BITS)):
+            if header[name] != ours:
+                raise StoreMismatchError(
+                    f"{path} has {name} = {header[name]!r}, this version of bloomdupe"
+                    f" has {ours!r}; use the one that wrote it"
+                    f" ({header['written_by']})"
+                )
+        return cls(
+            header["capacity"],
+            header["fpp"],
+            header["confirm"],
+            bytes.fromhex(header["key"]),
+        )
+
+
+def check_same(path: Path | str, found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Refuse a store that was made with other values than those asked for."""
+    for name, value in wanted.items():
+        if found.get(name) == value:
+            continue
+        if name == "key":
+            raise StoreMismatchError(f"{path} was made with another key", name)
+        raise StoreMismatchError(
+            f"{path} was made with {name} = {found.get(name)!r}, but {name} ="
+            f" {value!r} is asked for; ask for the former, or name another place for"
+            " a new store",
+            name,
+        )

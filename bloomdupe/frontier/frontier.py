@@ -1,0 +1,511 @@
+"""Frontier: what a crawl owes. Bytes in, bytes out; it survives anything."""
+
+from __future__ import annotations
+
+import math
+from time import monotonic, time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bloomdupe.frontier.later import Later, LaterPart, waiting_entry
+from bloomdupe.frontier.rank import rank_of
+from bloomdupe.frontier.rotation import Rotation
+from bloomdupe.frontier.slot_queue import Entry, SlotQueue
+from bloomdupe.store.format import (
+    CHECKSUM_BYTES,
+    FRONTIER_DATABASES,
+    FRONTIER_FORMAT,
+    LATER,
+    request_key,
+    request_record,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bloomdupe.filter.bloom import BloomFilter
+    from bloomdupe.store.batch import Batch
+    from bloomdupe.store.store import Change, Store
+
+__all__ = ["Frontier"]
+
+RECORD = "frontier"
+DIGEST_MODULUS = 1 << 64
+
+MAX_FRESH = 2_500
+"""Unwritten requests after which a checkpoint is due at once: it takes 15 ms then."""
+
+MAX_LOADED = 5_000
+"""Requests kept in memory, over all slots, when a checkpoint has written them."""
+
+MAX_HEAD = 512
+"""The same for one slot."""
+
+MOST_MOVED = 250
+"""Requests whose time has come that join their slots at once."""
+
+
+def _at_once(_slot: str, _under_way: int) -> float:
+    return 0.0
+
+
+class Frontier:
+    """Pending and leased requests, and what has been seen.
+
+    A request whose fingerprint is new is marked in :attr:`seen` and *pushed*: it
+    waits (*pending*), in the slot and with the priority it was given. *Leasing*
+    hands out the next one; *settling* says that it is done, its children pushed.
+    A *checkpoint* writes everything that has changed in one transaction, marks
+    included. What is leased stays in the store until the checkpoint that also
+    holds its children; after a crash it is pending again. So in every state that
+    the store is ever in, **what is seen is pending, leased or done**.
+
+    The store is that of the filter ``seen``, which is the frontier's from now on;
+    without one both live in memory. ``fifo`` takes the oldest request first,
+    ``start_fifo`` the oldest start request. ``wait`` says how long a slot must
+    wait, see :class:`bloomdupe.frontier.rotation.Rotation`. ``clock`` gives seconds,
+    ``wall`` Unix time.
+
+    A request may be pushed for a point in time (``not_before``): it waits apart (see
+    :class:`bloomdupe.frontier.later.Later`) and joins its slot when it is due. Then its
+    turn comes as if it had been pushed at that moment.
+
+    The record ``frontier`` of the store is a JSON object:
+
+    ``format``    of slots, queue and payloads: ``FRONTIER_FORMAT`` in ``store``
+    ``requests``  number of requests in the store
+    ``digest``    sum of their checksums modulo 2**64: with ``requests``, it finds
+                  missing and outdated ones
+    ``slots``     number of slots in the store
+    ``sequence``  requests numbered so far
+    ``numbered``  slots numbered so far
+    ``later``     if any requests wait for a point in time: ``requests`` and ``digest``
+                  of these
+    """
+
+    def __init__(
+        self,
+        seen: BloomFilter,
+        *,
+        fifo: bool = False,
+        start_fifo: bool = True,
+        wait: Callable[[str, int], float] = _at_once,
+        clock: Callable[[], float] = monotonic,
+        wall: Callable[[], float] = time,
+    ) -> None:
+        self.seen = seen
+        self._store = seen.share_store()
+        self._fifo = fifo
+        self._start_fifo = start_fifo
+        self._clock = clock
+        self._wall = wall
+        self._rotation = Rotation(wait)
+        self._queues: dict[str, SlotQueue] = {}
+        self._numbered = 0
+        self._sequence = 0
+        self.pending = 0
+        """Requests that wait in their slots."""
+        self.leased = 0
+        """Requests handed out and not settled."""
+        self._stored = 0
+        self._digest = 0
+        self._slots = 0
+        self._loaded = 0
+        # Queues with requests in memory; those that came first were asked long ago.
+        self._crowded: dict[SlotQueue, None] = {}
+        # Since the last checkpoint:
+        self._fresh: dict[Entry, None] = {}
+        self._settled: dict[Entry, None] = {}
+        self._prepared: _Change | None = None
+        self._later: Later | None = None
+        """Requests that wait for a point in time; None if there never was one."""
+        if self._store is not None:
+            self._store.make_room_for(*FRONTIER_DATABASES)
+            self._recover(self._store)
+
+    def _recover(self, store: Store) -> None:
+        """Take up what the last checkpoint holds; leased requests are pending again."""
+        with store.snapshot() as snapshot:
+            record = snapshot.record(RECORD)
+            if record is None:
+                record = {
+                    "requests": 0, "digest": 0, "slots": 0, "sequence": 0, "numbered": 0
+                }  # fmt: skip
+            snapshot.expect_entries("queue", record["requests"])
+            snapshot.expect_entries("slots", record["slots"])
+            for slot in snapshot.slots():
+                queue = SlotQueue(slot.number, slot.name, slot.requests)
+                self._queues[slot.name] = queue
+                self._rotation.join(queue)
+                self.pending += slot.requests
+        if self.pending != record["requests"]:
+            raise store.damaged(
+                f"the slots account for {self.pending:,} requests, but"
+                f" {record['requests']:,} were written"
+            )
+        self._stored = record["requests"]
+        self._digest = record["digest"]
+        self._slots = record["slots"]
+        self._sequence = record["sequence"]
+        self._numbered = record["numbered"]
+        later = record.get("later", {"requests": 0})
+        with store.snapshot() as snapshot:
+            snapshot.expect_entries(LATER.decode(), later["requests"])
+        if later["requests"]:
+            self._later = Later(store, later)
+
+    # The life of a request
+
+    def push(
+        self,
+        slot: str,
+        priority: int,
+        payload: bytes | None,
+        *,
+        start: bool = False,
+        attachment: object = None,
+        not_before: float | None = None,
+        sequence: int | None = None,
+    ) -> Entry:
+        """Take in a request, whose fingerprint the caller has marked in :attr:`seen`.
+
+        ``start`` marks a start request (see :func:`bloomdupe.frontier.rank.rank_of`).
+        Without ``payload`` it lives in memory only. The ``attachment`` comes back
+        with a request that is in memory; of one that is stored it may be gone.
+        ``not_before`` is the Unix time before which nobody gets it; one that has passed
+        changes nothing. Its age is that of the next ``sequence``, unless it is given;
+        no two may be equal.
+        """
+        if not_before is not None and not_before > self._wall():
+            entry = waiting_entry(payload, attachment)
+            if self._later is None:
+                self._later = Later(self._store, None)
+            self._later.push(
+                not_before, self._sequence, slot, priority, entry, start=start
+            )
+            self._sequence += 1
+            return entry
+        queue = self._queue_of(slot)
+        rank = self._next_rank(priority, sequence, start=start)
+        entry = Entry(queue, rank, payload, attachment)
+        self._join(entry)
+        return entry
+
+    def _queue_of(self, slot: str) -> SlotQueue:
+        queue = self._queues.get(slot)
+        if queue is None:
+            queue = SlotQueue(self._numbered, slot)
+            self._numbered += 1
+            self._queues[slot] = queue
+        return queue
+
+    def _next_rank(
+        self, priority: int, sequence: int | None = None, *, start: bool
+    ) -> bytes:
+        fifo = self._start_fifo if start else self._fifo
+        if sequence is None:
+            sequence = self._sequence
+        self._sequence = max(self._sequence, sequence) + 1
+        return rank_of(priority, sequence, start=start, fifo=fifo)
+
+    def _join(self, entry: Entry) -> None:
+        """Let a request wait in the queue of its slot."""
+        queue = entry.queue
+        if queue.push(entry):
+            self._loaded += 1
+            self._crowded[queue] = None
+        self._rotation.join(queue)
+        self.pending += 1
+        if self._store is not None and entry.payload is not None:
+            self._fresh[entry] = None
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for a point in time."""
+        return 0 if self._later is None else self._later.waiting
+
+    @property
+    def next_due(self) -> float:
+        """Unix time at which the next of these is due; infinite if there is none."""
+        return math.inf if self._later is None else self._later.next_due
+
+    def _move_due(self, later: Later) -> None:
+        """Let those whose time has come join their slots.
+
+        Not more than the next checkpoint should hold, as long as others are ready: the
+        rest follows after it.
+        """
+        if self.due and self.pending:
+            return
+        for item in later.take(self._wall(), MOST_MOVED):
+            entry = item.entry
+            entry.queue = self._queue_of(item.slot)
+            entry.rank = self._next_rank(item.priority, start=item.start)
+            self._join(entry)
+
+    @property
+    def slots(self) -> int:
+        """Count the slots with requests that wait or are under way."""
+        return len(self._queues)
+
+    @property
+    def sequence(self) -> int:
+        """Number of the next request, of all that were ever taken in."""
+        return self._sequence
+
+    def pending_in(self, slot: str) -> int:
+        """Count the requests that wait in a slot."""
+        queue = self._queues.get(slot)
+        return 0 if queue is None else queue.pending
+
+    def lease(self) -> Entry | None:
+        """Hand out the next request, or None if none is ready."""
+        later = self._later
+        if later is not None and later.next_due <= self._wall():
+            self._move_due(later)
+        queue = self._rotation.next(self._clock())
+        if queue is None:
+            return None
+        if not queue.heap:
+            self._loaded += queue.refill(self._store)
+            self._crowded[queue] = None
+        entry = queue.pop()
+        self._loaded -= 1
+        if not queue.pending:
+            self._rotation.leave(queue)
+        entry.active = True
+        self._rotation.took(queue)
+        self.pending -= 1
+        self.leased += 1
+        return entry
+
+    def release(self, entry: Entry) -> None:
+        """Say that a leased request does not keep its slot busy any more."""
+        if entry.active:
+            entry.active = False
+            self._rotation.freed(entry.queue)
+
+    def settle(self, entry: Entry) -> None:
+        """Say that a leased request is done: its children have been pushed."""
+        self.release(entry)
+        self.leased -= 1
+        if entry.stored:
+            self._settled[entry] = None
+            return
+        self._fresh.pop(entry, None)
+        if self._prepared is None or entry not in self._prepared.written:
+            entry.queue.forget(entry.rank)
+            self._tidy(entry.queue)
+        # Else it may be in the store by now: see _written() and _give_up().
+
+    def seconds_until_ready(self) -> float | None:
+        """Return how long to wait until a slot is ready that was not so far.
+
+        Or until the next request is due that waits for a point in time.
+        """
+        alarm = self._rotation.next_alarm()
+        seconds = math.inf if alarm is None else alarm - self._clock()
+        if self._later is not None:
+            seconds = min(seconds, self._later.next_due - self._wall())
+        return None if seconds == math.inf else max(0.0, seconds)
+
+    def ask_again(self, slot: str) -> None:
+        """Take note that a slot may be ready sooner than it has said."""
+        queue = self._queues.get(slot)
+        if queue is not None:
+            self._rotation.ask_again(queue)
+
+    def _tidy(self, queue: SlotQueue) -> None:
+        """Forget a queue that is empty; its slot gets another number next time."""
+        if not (queue.pending or queue.stored or queue.active or queue.out):
+            self._crowded.pop(queue, None)
+            if self._queues.get(queue.name) is queue:
+                del self._queues[queue.name]
+
+    # Reaching the store
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything for the next checkpoint."""
+        later = self._later is not None and self._later.changed
+        return bool(self._fresh or self._settled or later or self.seen.changed)
+
+    @property
+    def due(self) -> bool:
+        """Whether a checkpoint should not wait."""
+        fresh = len(self._fresh)
+        if self._later is not None:
+            fresh += self._later.fresh
+        return fresh >= MAX_FRESH or self.seen.due
+
+    @property
+    def store(self) -> Store | None:
+        """What holds everything durable, if anything does."""
+        return self._store
+
+    def checkpoint(self, *others: Change) -> None:
+        """Make everything durable in one transaction, ``others`` with it.
+
+        If it fails, the last checkpoint stands, and the next one tries again.
+        """
+        if self._store is None:
+            self.seen.checkpoint()
+        elif others or self.changed:
+            self._store.commit(self.prepare(), *others)
+
+    def prepare(self) -> Change:
+        """Return what the next checkpoint writes, for a common transaction.
+
+        It takes time to commit it, and requests may be pushed, leased and settled
+        meanwhile: what comes after this call is for the checkpoint after it. Once
+        it is committed, ``done`` must be called before anything else is prepared.
+        If it is not committed, it can just be dropped: preparing the next one
+        gives it up, and it cannot be written any more.
+        """
+        self._give_up()
+        marks = self.seen.prepare()
+        digest = self._digest
+        growth: dict[SlotQueue, int] = {}
+        puts: dict[int, list[tuple[bytes, bytes]]] = {}
+        written: dict[Entry, int] = {}
+        for entry in self._fresh:
+            queue = entry.queue
+            payload = entry.payload
+            assert payload is not None  # noqa: S101 - or it would not be fresh
+            record = request_record(queue.number, entry.rank, payload)
+            checksum = int.from_bytes(record[1][:CHECKSUM_BYTES], "little")
+            digest += checksum
+            puts.setdefault(queue.number, []).append(record)
+            written[entry] = checksum
+            growth[queue] = growth.get(queue, 0) + 1
+        deletes = []
+        for entry in self._settled:
+            queue = entry.queue
+            deletes.append(request_key(queue.number, entry.rank))
+            digest -= entry.checksum
+            growth[queue] = growth.get(queue, 0) - 1
+        # In the order of the keys: each page of the tree is touched once.
+        puts = {number: sorted(puts[number]) for number in sorted(puts)}
+        deletes.sort()
+        slots = self._slots
+        changed = []
+        for queue, difference in growth.items():
+            if difference:
+                stored = queue.stored + difference
+                slots += (stored > 0) - (queue.stored > 0)
+                changed.append((queue.number, stored, queue))
+        changed.sort()
+        state: dict[str, Any] = {
+            "format": FRONTIER_FORMAT,
+            "requests": self._stored + len(written) - len(deletes),
+            "digest": digest % DIGEST_MODULUS,
+            "slots": slots,
+            "sequence": self._sequence,
+            "numbered": self._numbered,
+        }
+        later = None if self._later is None else self._later.prepare()
+        if later is not None and later.record["requests"]:
+            state["later"] = later.record
+        self._prepared = _Change(
+            self,
+            marks,
+            later,
+            puts,
+            deletes,
+            changed,
+            list(growth),
+            state,
+            written,
+            list(self._settled),
+        )
+        return self._prepared
+
+    def _give_up(self) -> None:
+        """Forget a change that was prepared and never committed."""
+        change, self._prepared = self._prepared, None
+        if change is None:
+            return
+        for entry in change.written:
+            if entry not in self._fresh:  # settled since, and not in the store
+                entry.queue.forget(entry.rank)
+                self._tidy(entry.queue)
+
+    def _written(self, change: _Change) -> None:
+        """Take note that a checkpoint is durable: what it held, and nothing else.
+
+        Takes as long as what it held.
+        """
+        self._prepared = None
+        for entry, checksum in change.written.items():
+            entry.stored = True
+            entry.checksum = checksum
+            if entry in self._fresh:
+                del self._fresh[entry]
+            else:  # settled since: the next checkpoint deletes it
+                self._settled[entry] = None
+        for entry in change.settled:
+            del self._settled[entry]
+            entry.queue.forget(entry.rank)
+        for _, stored, queue in change.slots:
+            queue.stored = stored
+        self._stored = change.record["requests"]
+        self._digest = change.record["digest"]
+        self._slots = change.record["slots"]
+        if self._later is not None and change.later is not None:
+            self._later.written(change.later)
+        self._relieve(change.queues)
+        for queue in change.queues:
+            self._tidy(queue)
+
+    def _relieve(self, queues: list[SlotQueue]) -> None:
+        """Keep the memory small, now that everything is on disk."""
+        for queue in queues:
+            self._loaded -= queue.relieve(MAX_HEAD)
+        if self._loaded > MAX_LOADED:
+            for queue in list(self._crowded):
+                del self._crowded[queue]
+                self._loaded -= queue.relieve(0)
+                if self._loaded <= MAX_LOADED // 2:
+                    break
+
+
+class _Change(NamedTuple):
+    """A frontier's part of a transaction (a :class:`bloomdupe.store.store.Change`)."""
+
+    frontier: Frontier
+    marks: Change
+    """The filter's part."""
+    later: LaterPart | None
+    """What waits for a point in time."""
+    puts: dict[int, list[tuple[bytes, bytes]]]
+    """Records by number of their slot, all in order."""
+    deletes: list[bytes]
+    slots: list[tuple[int, int, SlotQueue]]
+    """Number, requests that will be stored, queue."""
+    queues: list[SlotQueue]
+    """All that have changed."""
+    record: dict[str, Any]
+    written: dict[Entry, int]
+    """Entries that will be stored, and their checksums."""
+    settled: list[Entry]
+    """Entries that will not be stored any more."""
+
+    def write(self, batch: Batch) -> None:
+        """Put it into a transaction."""
+        self.marks.write(batch)
+        batch.delete_requests(self.deletes)
+        batch.put_requests(self.puts.values())
+        batch.put_slots(
+            (number, requests, queue.name) for number, requests, queue in self.slots
+        )
+        batch.count_requests(self.record["requests"], self.record["digest"])
+        if self.later is not None:
+            self.later.write(batch)
+        batch.put_record(RECORD, self.record)
+
+    def done(self) -> None:
+        """Take note that it is durable."""
+        try:
+            self.marks.done()
+        finally:
+            if self.frontier._prepared is self:
+                self.frontier._written(self)

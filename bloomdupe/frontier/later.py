@@ -1,0 +1,241 @@
+"""Later: requests that wait for a point in time. The next are in memory."""
+
+from __future__ import annotations
+
+import math
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, NamedTuple
+
+from bloomdupe.frontier.slot_queue import Entry, SlotQueue
+from bloomdupe.store.format import (
+    CHECKSUM_BYTES,
+    LATER,
+    LATER_KEY,
+    MODULUS,
+    later_key,
+    later_record,
+)
+
+if TYPE_CHECKING:
+    from bloomdupe.store.batch import Batch
+    from bloomdupe.store.store import Store
+
+__all__ = ["Later", "LaterPart", "Postponed"]
+
+BEFORE_ALL = b""
+AFTER_ALL = b"\xff" * (LATER_KEY.size + 1)
+
+MAX_NEAR = 4_000
+"""Requests kept in memory, the next ones, when a checkpoint has written them all."""
+
+BATCH = 500
+"""Requests read from disk at once."""
+
+_NOWHERE = SlotQueue(0, "")
+"""Stands for the queue of those that have not joined that of their slot."""
+
+
+class Postponed:
+    """A request that waits for a point in time."""
+
+    __slots__ = ("checksum", "entry", "key", "priority", "slot", "start")
+
+    def __init__(
+        self, key: bytes, slot: str, priority: int, entry: Entry, *, start: bool
+    ) -> None:
+        self.key = key
+        """When it is due, and its number: see :func:`later_key`."""
+        self.slot = slot
+        self.priority = priority
+        self.start = start
+        self.entry = entry
+        """What it is when it is due; its queue and rank are not known before."""
+        self.checksum = 0
+        """Of its value in the store, as a number; 0 if it is not there."""
+
+    def __lt__(self, other: Postponed) -> bool:
+        return self.key < other.key
+
+
+class LaterPart(NamedTuple):
+    """What a checkpoint writes of the requests that wait for a point in time."""
+
+    puts: list[tuple[bytes, bytes]]
+    """Keys and values, in order."""
+    written: dict[bytes, int]
+    """Keys that will be stored, and their checksums."""
+    deletes: list[bytes]
+    record: dict[str, int]
+    """Number of requests that will be stored, and the sum of their checksums."""
+
+    def write(self, batch: Batch) -> None:
+        """Put it into a transaction."""
+        batch.delete_later(self.deletes)
+        batch.put_later(self.puts)
+        batch.count_later(self.record["requests"], self.record["digest"])
+
+
+class Later:
+    """Requests by the time before which nobody gets them.
+
+    They lie in the database ``later`` of the store, in the order of their times. In
+    memory are those up to ``_bound``, and of those above it the ones that no checkpoint
+    has written yet, and those that cannot be written. So a million of them cost no more
+    than a few thousand. What is due *moves* into the queue of its slot: in memory at
+    once, and in the store with the next checkpoint, which deletes it here and stores it
+    there, unless it is done by then. So after a crash it is in one of the two.
+    """
+
+    def __init__(self, store: Store | None, record: dict[str, int] | None) -> None:
+        self._store = store
+        if store is not None:
+            store.make_room_for(LATER)
+        record = record or {"requests": 0, "digest": 0}
+        self._stored = record["requests"]
+        self._digest = record["digest"]
+        self.waiting = self._stored
+        """Requests that wait, wherever they are."""
+        self._near: list[Postponed] = []
+        self._bound = BEFORE_ALL if self._stored else AFTER_ALL
+        # Not written yet; of these, those above the bound.
+        self._fresh: dict[bytes, Postponed] = {}
+        self._beyond: dict[bytes, Postponed] = {}
+        # Moved, and in the store until the next checkpoint.
+        self._moved: dict[bytes, int] = {}
+        self.next_due = math.inf
+        """Unix time at which the next one is due; infinite if there is none."""
+        self._find_next()
+
+    def push(
+        self, due: float, sequence: int, slot: str, priority: int, entry: Entry,
+        *, start: bool,
+    ) -> None:  # fmt: skip
+        """Let a request wait until a Unix time; ``sequence`` tells it from others."""
+        key = later_key(due, sequence)
+        item = Postponed(key, slot, priority, entry, start=start)
+        storable = self._store is not None and entry.payload is not None
+        if storable:
+            self._fresh[key] = item
+        if storable and key > self._bound:
+            self._beyond[key] = item
+        else:
+            heappush(self._near, item)
+        self.waiting += 1
+        self.next_due = min(self.next_due, _due(key))
+
+    @property
+    def fresh(self) -> int:
+        """How many no checkpoint has written."""
+        return len(self._fresh)
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything for the next checkpoint."""
+        return bool(self._fresh or self._moved)
+
+    def take(self, now: float, most: int) -> list[Postponed]:
+        """Take out those that are due, the first one first, ``most`` at most."""
+        taken: list[Postponed] = []
+        while self.next_due <= now and len(taken) < most:
+            item = heappop(self._near)
+            taken.append(item)
+            if item.checksum:
+                self._moved[item.key] = item.checksum
+            else:  # if it is in the store by now, _written() finds out
+                self._fresh.pop(item.key, None)
+            self.waiting -= 1
+            self._find_next()
+        return taken
+
+    def _find_next(self) -> None:
+        """Bring the next one to the front of those in memory."""
+        while not self._near or self._near[0].key > self._bound:
+            if self._bound == AFTER_ALL:
+                break
+            self._refill()
+        self.next_due = _due(self._near[0].key) if self._near else math.inf
+
+    def _refill(self) -> None:
+        """Bring the next ones from the store into memory."""
+        assert self._store is not None  # noqa: S101 - or there is no bound
+        known = self._fresh.keys() | self._moved.keys()
+        found = self._store.later(self._bound, known, BATCH)
+        for later in found:
+            entry = Entry(_NOWHERE, b"", later.payload)
+            item = Postponed(
+                later.key, later.slot, later.priority, entry, start=later.start
+            )
+            item.checksum = later.checksum
+            self._near.append(item)
+        self._bound = found[-1].key if len(found) == BATCH else AFTER_ALL
+        beyond, self._beyond = self._beyond, {}
+        for key, item in beyond.items():
+            if key <= self._bound:
+                self._near.append(item)
+            else:
+                self._beyond[key] = item
+        heapify(self._near)
+
+    # Two phases: see bloomdupe.frontier.frontier.Frontier.prepare()
+
+    def prepare(self) -> LaterPart:
+        """Work out what the next checkpoint writes, and change nothing."""
+        puts = []
+        written = {}
+        digest = self._digest
+        for key, item in sorted(self._fresh.items()):
+            payload = item.entry.payload
+            assert payload is not None  # noqa: S101 - or it would not be fresh
+            value = later_record(
+                key, item.slot, item.priority, payload, start=item.start
+            )
+            checksum = int.from_bytes(value[:CHECKSUM_BYTES], "little")
+            puts.append((key, value))
+            written[key] = checksum
+            digest += checksum
+        digest -= sum(self._moved.values())
+        requests = self._stored + len(written) - len(self._moved)
+        return LaterPart(
+            puts,
+            written,
+            sorted(self._moved),
+            {"requests": requests, "digest": digest % MODULUS},
+        )
+
+    def written(self, part: LaterPart) -> None:
+        """Take note that a part is durable: what it held, and nothing else."""
+        for key in part.deletes:
+            del self._moved[key]
+        for key, checksum in part.written.items():
+            item = self._fresh.pop(key, None)
+            if item is None:  # moved since: the next checkpoint deletes it
+                self._moved[key] = checksum
+            else:
+                item.checksum = checksum
+                self._beyond.pop(key, None)
+        self._stored = part.record["requests"]
+        self._digest = part.record["digest"]
+        self._relieve()
+
+    def _relieve(self) -> None:
+        """Keep the memory small, now that everything is on disk."""
+        if len(self._near) <= MAX_NEAR:
+            return
+        self._near.sort()
+        keep, rest = self._near[:MAX_NEAR], self._near[MAX_NEAR:]
+        self._bound = min(self._bound, keep[-1].key)
+        for item in rest:
+            if item.key in self._fresh:
+                self._beyond[item.key] = item
+            elif not item.checksum:  # it cannot be stored
+                keep.append(item)
+        self._near = keep  # in order, so it is a heap
+
+
+def waiting_entry(payload: bytes | None, attachment: object) -> Entry:
+    """Return an entry that has not joined the queue of its slot."""
+    return Entry(_NOWHERE, b"", payload, attachment)
+
+
+def _due(key: bytes) -> float:
+    return float(LATER_KEY.unpack(key)[0]) / 1e6

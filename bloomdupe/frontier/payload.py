@@ -1,0 +1,42 @@
+"""Payload: how a stored request begins, whatever follows: with its URL.
+
+A payload is a msgpack array whose first element is the URL, its usual beginning
+replaced by one character. The rest is the business of who has written it.
+"""
+
+from __future__ import annotations
+
+import msgpack  # type: ignore[import-untyped]
+
+__all__ = ["long_url", "short_url", "url_of"]
+
+_HEADS = ("", "https://www.", "https://", "http://www.", "http://")
+
+
+def short_url(url: str) -> str:
+    """Replace the beginning of a URL by one character, if it is among the usual."""
+    for number in range(1, len(_HEADS)):
+        if url.startswith(_HEADS[number]):
+            return chr(number) + url[len(_HEADS[number]) :]
+    return "\0" + url if url[:1] < chr(len(_HEADS)) else url
+
+
+def long_url(url: str) -> str:
+    """Return the URL that was made short."""
+    first = ord(url[0])
+    return _HEADS[first] + url[1:] if first < len(_HEADS) else url
+
+
+def url_of(payload: bytes) -> str:
+    """Return the URL of a stored request, even of one that cannot be restored.
+
+    For a message: of a URL that could break a line, characters are escaped.
+    """
+    try:
+        unpacker = msgpack.Unpacker(unicode_errors="surrogatepass")
+        unpacker.feed(payload)
+        unpacker.read_array_header()
+        url = long_url(str(unpacker.unpack()))
+    except Exception:  # noqa: BLE001 - whatever is wrong with it
+        return f"{len(payload):,} bytes"
+    return url if url.isprintable() else ascii(url)

@@ -1,0 +1,104 @@
+"""Removal: requests are taken out of the store of a job that does not run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bloomdupe.store.format import MODULUS, request_key
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bloomdupe.frontier.waiting import Waiting
+    from bloomdupe.store.batch import Batch
+    from bloomdupe.store.store import Change, Store
+
+__all__ = ["Remover"]
+
+RECORD = "frontier"
+
+
+class Remover:
+    """Takes requests out of a store, which the caller has opened to write to.
+
+    Nobody may have a :class:`~bloomdupe.frontier.frontier.Frontier` on it meanwhile.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        with store.snapshot() as snapshot:
+            self._record = snapshot.record(RECORD) or {}
+            self._left = {slot.number: slot.requests for slot in snapshot.slots()}
+
+    @property
+    def left(self) -> int:
+        """Requests that are still in the store."""
+        later = self._record.get("later", {"requests": 0})
+        return int(self._record.get("requests", 0) + later["requests"])
+
+    def remove(self, found: Sequence[Waiting], *others: Change) -> None:
+        """Take these out in one transaction, ``others`` with it.
+
+        Each of them must be in the store.
+        """
+        left: dict[int, int] = {}
+        names: dict[int, str] = {}
+        digest = self._record["digest"]
+        keys: list[bytes] = []
+        later: list[Waiting] = []
+        for one in found:
+            number = one.number
+            if number is None:
+                later.append(one)
+                continue
+            keys.append(request_key(number, one.key))
+            left[number] = left.get(number, self._left[number]) - 1
+            names[number] = one.slot
+            digest -= one.checksum
+        record = self._record | {
+            "requests": self._record["requests"] - len(keys),
+            "digest": digest % MODULUS,
+            "slots": self._record["slots"] - sum(not count for count in left.values()),
+        }
+        if later:
+            record["later"] = self._without(later)
+        slots = [(number, left[number], names[number]) for number in sorted(left)]
+        postponed = sorted(one.key for one in later)
+        change = _Removal(self, sorted(keys), postponed, slots, record)
+        self._store.commit(change, *others)
+
+    def _without(self, later: list[Waiting]) -> dict[str, int]:
+        """Return the record of those that wait for a point in time, without some."""
+        before = self._record["later"]
+        digest = before["digest"] - sum(one.checksum for one in later)
+        return {
+            "requests": before["requests"] - len(later),
+            "digest": digest % MODULUS,
+        }
+
+
+class _Removal(NamedTuple):
+    """Part of a transaction (a :class:`bloomdupe.store.store.Change`)."""
+
+    remover: Remover
+    keys: list[bytes]
+    later: list[bytes]
+    """Keys of those that wait for a point in time."""
+    slots: list[tuple[int, int, str]]
+    record: dict[str, Any]
+
+    def write(self, batch: Batch) -> None:
+        """Put it into the transaction."""
+        batch.delete_requests(self.keys)
+        batch.put_slots(self.slots)
+        batch.count_requests(self.record["requests"], self.record["digest"])
+        if self.later:
+            batch.delete_later(self.later)
+            left = self.record["later"]
+            batch.count_later(left["requests"], left["digest"])
+        batch.put_record(RECORD, self.record)
+
+    def done(self) -> None:
+        """Take note that it is durable."""
+        self.remover._record = self.record
+        self.remover._left.update({number: left for number, left, _ in self.slots})

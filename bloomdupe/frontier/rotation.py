@@ -1,0 +1,103 @@
+"""Rotation: which slot is next. The one least busy, in rotation among equals."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bloomdupe.frontier.slot_queue import SlotQueue
+
+__all__ = ["Rotation"]
+
+
+class Rotation:
+    """Queues with pending requests, by the number of their requests under way.
+
+    A queue stands in the ring of the queues as busy as itself. It is asked whether
+    it is ready when it comes to the front; if it is not, it is set aside until its
+    time has come or one of its requests is through, so that a call costs the same
+    however many queues there are. ``wait(slot, under_way)`` answers with the seconds
+    until the slot may have another request; 0 means now.
+    """
+
+    def __init__(self, wait: Callable[[str, int], float]) -> None:
+        self._wait = wait
+        self._rings: list[OrderedDict[SlotQueue, None]] = [OrderedDict()]
+        self._aside: OrderedDict[SlotQueue, None] = OrderedDict()
+        self._alarms: list[tuple[float, int, SlotQueue]] = []
+        self._alarm = 0
+
+    def join(self, queue: SlotQueue) -> None:
+        """Take in a queue that has something pending; it may be here already."""
+        if queue.ring is None:
+            self._put(queue)
+
+    def leave(self, queue: SlotQueue) -> None:
+        """Take out a queue that has nothing pending."""
+        if queue.ring is not None:
+            del queue.ring[queue]
+            queue.ring = None
+
+    def took(self, queue: SlotQueue) -> None:
+        """Count another request of the queue under way: to the end of the ring."""
+        queue.active += 1
+        if queue.ring is not None:
+            self._put(queue)
+
+    def freed(self, queue: SlotQueue) -> None:
+        """Count one request of the queue less under way."""
+        queue.active -= 1
+        if queue.ring is not None:
+            self._put(queue)
+
+    def ask_again(self, queue: SlotQueue) -> None:
+        """Let a queue that was set aside be asked before its time."""
+        if queue.ring is self._aside:
+            self._put(queue)
+
+    def next(self, now: float) -> SlotQueue | None:
+        """Return the queue whose turn it is, or None if none is ready."""
+        alarms = self._alarms
+        while alarms and alarms[0][0] <= now:
+            _, number, queue = heappop(alarms)
+            if queue.ring is self._aside and queue.alarm == number:
+                self._put(queue)
+        for active, ring in enumerate(self._rings):
+            while ring:
+                queue = next(iter(ring))
+                seconds = self._wait(queue.name, active)
+                if seconds <= 0:
+                    return queue
+                self._set_aside(queue, now + seconds)
+        return None
+
+    def next_alarm(self) -> float | None:
+        """Return when the next queue that was set aside is due."""
+        alarms = self._alarms
+        while alarms and (
+            alarms[0][2].ring is not self._aside or alarms[0][2].alarm != alarms[0][1]
+        ):
+            heappop(alarms)
+        return alarms[0][0] if alarms else None
+
+    def _put(self, queue: SlotQueue) -> None:
+        rings = self._rings
+        while len(rings) <= queue.active:
+            rings.append(OrderedDict())
+        self._move(queue, rings[queue.active])
+
+    def _set_aside(self, queue: SlotQueue, until: float) -> None:
+        self._move(queue, self._aside)
+        self._alarm += 1
+        queue.alarm = self._alarm
+        heappush(self._alarms, (until, self._alarm, queue))
+
+    def _move(self, queue: SlotQueue, ring: OrderedDict[SlotQueue, None]) -> None:
+        if queue.ring is not None:
+            del queue.ring[queue]
+        ring[queue] = None
+        queue.ring = ring

@@ -1,0 +1,115 @@
+"""Waiting: the requests in a store, looked at without taking the job up.
+
+Those that a running crawl works on are among them: they stay in the store until they
+are done.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from bloomdupe.frontier.rank import BEFORE_ALL, is_start, sequence_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bloomdupe.store.format import StoredLater, StoredSlot
+    from bloomdupe.store.snapshot import Snapshot
+    from bloomdupe.store.store import Store
+
+__all__ = ["Waiting", "count_waiting", "slots_of", "waiting", "waiting_in"]
+
+PORTION = 1_000
+"""Requests that are read in one transaction of LMDB, whose pages a crawl that runs
+cannot use again meanwhile."""
+
+
+class Waiting(NamedTuple):
+    """A request in the store."""
+
+    slot: str
+    number: int | None
+    """Of the slot; None if the request waits for a point in time."""
+    key: bytes
+    """Its rank in the slot; of one that waits for a point in time, its key."""
+    payload: bytes
+    checksum: int
+    later: StoredLater | None = None
+
+    @property
+    def start(self) -> bool:
+        """Whether it comes after others of its priority, as start requests do."""
+        return is_start(self.key) if self.later is None else self.later.start
+
+    @property
+    def age(self) -> int:
+        """Its number among all requests ever taken in."""
+        return sequence_of(self.key) if self.later is None else self.later.sequence
+
+    @property
+    def not_before(self) -> float | None:
+        """Unix time before which nobody gets it."""
+        return None if self.later is None else self.later.due
+
+
+def slots_of(store: Store) -> list[StoredSlot]:
+    """Return the slots that have requests, about 200 bytes of memory for each."""
+    with store.snapshot() as snapshot:
+        return list(snapshot.slots())
+
+
+def count_waiting(store: Store, slot: str | None = None) -> int:
+    """Count the requests in the store.
+
+    In a ``slot``, those that wait for a point in time are counted whatever their slot.
+    """
+    with store.snapshot() as snapshot:
+        later = (snapshot.record("frontier") or {}).get("later", {"requests": 0})
+        slots = snapshot.slots()
+        return int(later["requests"]) + sum(
+            one.requests for one in slots if slot in (None, one.name)
+        )
+
+
+def waiting(store: Store, slot: str | None = None) -> Iterator[Waiting]:
+    """Yield the requests in the store, slot by slot, in each the next one first.
+
+    Those that wait for a point in time come last, the next one first. Of one ``slot``
+    only, if it is given. Memory does not grow with the requests. While a crawl runs,
+    what it takes in or settles meanwhile may be there or not.
+    """
+    slots = iter([one for one in slots_of(store) if slot in (None, one.name)])
+    current, after = next(slots, None), BEFORE_ALL
+    while current is not None:
+        found: list[Waiting] = []
+        with store.snapshot() as snapshot:
+            while current is not None and len(found) < PORTION:
+                name, number = current.name, current.number
+                some = snapshot.next_requests(number, after, (), PORTION)
+                found += (Waiting(name, number, *request) for request in some)
+                if len(some) < PORTION:
+                    current, after = next(slots, None), BEFORE_ALL
+                else:
+                    after = some[-1][0]
+        yield from found
+    after = b""
+    while True:
+        with store.snapshot() as snapshot:
+            items = list(islice(snapshot.later(after), PORTION))
+        if not items:
+            return
+        after = items[-1].key
+        yield from (_for_later(item) for item in items if slot in (None, item.slot))
+
+
+def waiting_in(snapshot: Snapshot) -> Iterator[Waiting]:
+    """Yield the requests of one snapshot, which has to be kept meanwhile."""
+    for slot in snapshot.slots():
+        for request in snapshot.requests(slot.number, BEFORE_ALL):
+            yield Waiting(slot.name, slot.number, *request)
+    yield from map(_for_later, snapshot.later())
+
+
+def _for_later(item: StoredLater) -> Waiting:
+    return Waiting(item.slot, None, item.key, item.payload, item.checksum, item)

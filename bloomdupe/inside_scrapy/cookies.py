@@ -1,0 +1,290 @@
+"""CookieJars: what Scrapy's CookiesMiddleware keeps, and what changes in it.
+
+Each of its jars holds a :class:`http.cookiejar.CookieJar`, and whatever sets or removes
+a cookie calls ``set_cookie`` or ``clear`` of that: answers to requests, to redirects
+and for robots.txt, ``request.cookies``, expiry, and code that reaches for the jars
+itself. So a subclass with these two methods knows all changes, one by one.
+
+:meth:`CookieJars.of` looks for every name that is used here when a crawl opens. Tested
+with Scrapy 2.13 to 2.19.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import cache
+from http.cookiejar import Cookie, CookieJar
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from scrapy import __version__
+from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
+
+from bloomdupe.errors import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.crawler import Crawler
+    from typing_extensions import Self
+
+__all__ = ["CookieJars", "Place", "cookie_of", "fields_of"]
+
+
+class Place(NamedTuple):
+    """Where a cookie is kept."""
+
+    jar: Any
+    """Key of the jar: ``meta["cookiejar"]``, None for the usual one."""
+    domain: str
+    path: str
+    name: str
+
+
+class CookieJars:
+    """The jars of a crawl, which are watched from now on.
+
+    Raises :class:`~bloomdupe.errors.EngineError` if they are not like Scrapy's.
+    """
+
+    def __init__(self, middleware: CookiesMiddleware) -> None:
+        self._middleware = middleware
+        self._changed: dict[Place, Cookie | None] = {}
+        _check_cookie()
+        self._watch(middleware.jars)
+
+    @classmethod
+    def of(cls, crawler: Crawler) -> CookieJars | None:
+        """Return the jars of a crawl; None if it has not Scrapy's middleware.
+
+        A class derived from that will do.
+        """
+        middleware = crawler.get_downloader_middleware(CookiesMiddleware)
+        return None if middleware is None else cls(middleware)
+
+    def _watch(self, jars: Any) -> None:  # noqa: ANN401 - whatever is there
+        if type(jars) not in (dict, defaultdict):
+            raise _unknown("CookiesMiddleware.jars")
+        factory = getattr(jars, "default_factory", None)
+        if factory is not None:
+            _inner(factory())
+        self._jars = _Jars(factory)
+        self._jars.enter, self._jars.leave = self._enter, self._leave
+        self._jars.update(jars)
+        self._middleware.jars = self._jars
+
+    def _enter(self, key: Any, jar: Any) -> None:  # noqa: ANN401
+        """Watch a jar, and what is in it already."""
+        inner = _inner(jar)
+
+        def changed(domain: str, path: str, name: str, cookie: Cookie | None) -> None:
+            self._changed[Place(key, domain, path, name)] = cookie
+
+        inner.__dict__["on_change"] = changed
+        kind: Any = type(inner)
+        if not issubclass(kind, _Watched):
+            inner.__class__ = _watched(kind)
+        for cookie in inner:
+            changed(cookie.domain, cookie.path, cookie.name, cookie)
+
+    def _leave(self, key: Any, jar: Any) -> None:  # noqa: ANN401
+        """Stop watching a jar: its cookies are not sent any more."""
+        inner = _inner(jar)
+        kind: Any = type(inner)
+        if issubclass(kind, _Watched):
+            del inner.on_change
+            inner.__class__ = kind.plain
+        for cookie in inner:
+            self._changed[Place(key, cookie.domain, cookie.path, cookie.name)] = None
+
+    def __contains__(self, key: object) -> bool:
+        """Whether there is a jar with this key."""
+        return key in self._jars
+
+    def restore(self, key: Any, cookie: Cookie) -> None:  # noqa: ANN401
+        """Put a cookie into its jar, as something that has not changed."""
+        self._jars[key].jar.set_cookie(cookie)
+        self._changed.pop(Place(key, cookie.domain, cookie.path, cookie.name), None)
+
+    def expire(self, key: Any, cookie: Cookie) -> None:  # noqa: ANN401
+        """Take note that a cookie which is stored is gone."""
+        self._changed[Place(key, cookie.domain, cookie.path, cookie.name)] = None
+
+    @property
+    def changed(self) -> dict[Place, Cookie | None]:
+        """Cookies that have changed, None for those that are gone."""
+        if self._middleware.jars is not self._jars:
+            given, known = self._middleware.jars, self._jars
+            known.clear()
+            self._watch(given)
+        return self._changed
+
+    def written(self, changes: dict[Place, Cookie | None]) -> None:
+        """Forget changes, unless the cookie has changed again."""
+        for place, cookie in changes.items():
+            if place in self._changed and self._changed[place] is cookie:
+                del self._changed[place]
+
+
+def _nothing(key: object, jar: object) -> None:
+    pass
+
+
+class _Jars(defaultdict[Any, Any]):
+    """Jars by key; tells which come and which go."""
+
+    enter: Callable[[Any, Any], None] = staticmethod(_nothing)
+    leave: Callable[[Any, Any], None] = staticmethod(_nothing)
+    """Called with key and jar. A copy of the jars does not call anybody."""
+
+    def __setitem__(self, key: Any, jar: Any) -> None:  # noqa: ANN401
+        # A jar that is made for a new key comes here, too.
+        if key in self:
+            self.leave(key, self[key])
+        super().__setitem__(key, jar)
+        self.enter(key, jar)
+
+    def __delitem__(self, key: Any) -> None:  # noqa: ANN401
+        if key in self:
+            self.leave(key, self[key])
+        super().__delitem__(key)
+
+    def pop(self, key: Any, *default: Any) -> Any:  # noqa: ANN401
+        """Take a jar out."""
+        if key in self:
+            self.leave(key, self[key])
+        return super().pop(key, *default)
+
+    def popitem(self) -> tuple[Any, Any]:
+        """Take the last jar out."""
+        key, jar = super().popitem()
+        self.leave(key, jar)
+        return key, jar
+
+    def clear(self) -> None:
+        """Take all jars out."""
+        for key in list(self):
+            del self[key]
+
+    def setdefault(self, key: Any, default: Any = None) -> Any:  # noqa: ANN401
+        """Return a jar, the given one if there is none."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def update(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+        """Put several jars in."""
+        for key, jar in dict(*args, **kwargs).items():
+            self[key] = jar
+
+    def __ior__(self, other: Any) -> Self:  # type: ignore[misc] # noqa: ANN401
+        self.update(other)
+        return self
+
+    def __reduce__(self) -> Any:  # noqa: ANN401
+        # Middlewares derived from Scrapy's put the jars into a pickle.
+        return defaultdict(self.default_factory, self).__reduce__()
+
+
+class _Watched(CookieJar):
+    """A cookie jar that tells of each change."""
+
+    plain: type[CookieJar]
+    """What it was before."""
+    on_change: Callable[[str, str, str, Cookie | None], None]
+
+    def set_cookie(self, cookie: Cookie) -> None:
+        """Set a cookie."""
+        super().set_cookie(cookie)
+        self.on_change(cookie.domain, cookie.path, cookie.name, cookie)
+
+    def clear(
+        self,
+        domain: str | None = None,
+        path: str | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Remove cookies: all, of a domain, of a path there, or one."""
+        if name is not None:
+            gone = [(domain, path, name)]
+        else:
+            gone = [
+                (cookie.domain, cookie.path, cookie.name)
+                for cookie in self
+                if domain in (None, cookie.domain) and path in (None, cookie.path)
+            ]
+        super().clear(domain, path, name)
+        for place in gone:
+            self.on_change(*place, None)  # type: ignore[arg-type]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:  # noqa: ANN401
+        """Give to a pickle, or a copy, what it was before."""
+        twin = self.plain.__new__(self.plain)
+        twin.__dict__.update(self.__dict__)
+        del twin.__dict__["on_change"]
+        # From protocol 2 on, a pickle insists on the class of the object itself.
+        return twin.__reduce_ex__(min(protocol, 1))
+
+
+@cache
+def _watched(kind: type[CookieJar]) -> type[_Watched]:
+    return type(f"Watched{kind.__name__}", (_Watched, kind), {"plain": kind})
+
+
+def _inner(jar: Any) -> Any:  # noqa: ANN401
+    """Return the jar of the standard library in one of Scrapy's."""
+    inner = getattr(jar, "jar", None)
+    if not isinstance(inner, CookieJar):
+        raise _unknown("CookieJar.jar")
+    return inner
+
+
+def fields_of(cookie: Cookie) -> list[Any]:
+    """Return what a cookie is made of, for :func:`cookie_of`."""
+    return [getattr(cookie, name) for name in _FIELDS]
+
+
+def cookie_of(fields: list[Any]) -> Cookie:
+    """Make the cookie again."""
+    return Cookie(*fields)
+
+
+_FIELDS = (
+    "version",
+    "name",
+    "value",
+    "port",
+    "port_specified",
+    "domain",
+    "domain_specified",
+    "domain_initial_dot",
+    "path",
+    "path_specified",
+    "secure",
+    "expires",
+    "discard",
+    "comment",
+    "comment_url",
+    "_rest",
+    "rfc2109",
+)
+"""Attributes of a cookie, in the order in which its class takes them."""
+
+
+def _check_cookie() -> None:
+    fields = [0, "n", "v", "80", True, "d", True, False, "/", True, False, 1, False]
+    fields += ["c", "u", {"HttpOnly": None}, True]
+    cookie = cookie_of(fields)
+    if vars(cookie).keys() != set(_FIELDS) or fields_of(cookie) != fields:
+        raise EngineError(
+            "http.cookiejar.Cookie of this Python has other attributes than Python 3.10"
+            " to 3.13 have, so cookies cannot be stored: set BLOOMDUPE_COOKIES = False"
+        )
+
+
+def _unknown(name: str) -> EngineError:
+    return EngineError(
+        f"Scrapy {__version__}, or a cookies middleware derived from its own, has no"
+        f" {name} as Scrapy 2.13 to 2.19 have, so cookies cannot be part of the"
+        " checkpoints: set BLOOMDUPE_COOKIES = False, or use a version of bloomdupe"
+        " made for this Scrapy"
+    )

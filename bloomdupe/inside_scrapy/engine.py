@@ -1,0 +1,284 @@
+"""EngineAccess: what we know about the inside of Scrapy's engine and downloader.
+
+Together with :mod:`bloomdupe.inside_scrapy.processing` it reads or replaces private
+names of Scrapy. :func:`check_engine` looks for all of them when a crawl opens, before
+any of them is used. Tested with Scrapy 2.13 to 2.19.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from pydispatch.dispatcher import (  # type: ignore[import-untyped]
+    getAllReceivers,
+    liveReceivers,
+)
+from scrapy import __version__, signals
+from scrapy.core import downloader as downloader_module
+
+from bloomdupe.errors import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from twisted.internet.defer import Deferred
+
+__all__ = [
+    "EngineAccess",
+    "check_engine",
+    "fail_crawl",
+    "item_pipelines",
+    "listeners",
+    "mark_failed",
+    "send_signal",
+    "spider_middlewares",
+    "stop_crawl",
+]
+
+GLANCE = 0.05
+"""Seconds after which to look again at a slot that others than us keep busy."""
+LONG = 1.0
+"""Seconds after which to look at a slot again though nobody has called."""
+
+
+class EngineAccess:
+    """Looks into the engine of a running crawl: the downloader's slots, mostly."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        check_engine(crawler)
+        engine: Any = crawler.engine
+        self._engine = engine
+        self._downloader = engine.downloader
+        self._slots = self._downloader.slots
+        self._slot_settings = self._downloader.per_slot_settings
+        # The clock of Slot.lastseen.
+        self._clock: Callable[[], float] = (
+            time.monotonic if hasattr(downloader_module, "monotonic") else time.time
+        )
+        self._held: dict[str, float] = {}
+
+    def watch_start(
+        self, watch: Callable[[AsyncIterator[Any]], AsyncIterator[Any]]
+    ) -> None:
+        """Put ``watch`` between ``Spider.start()`` and the engine."""
+        self._engine._start = watch(self._engine._start)
+
+    def slot_of(self, request: Request) -> str:
+        """Return the name of the downloader's slot for a request."""
+        return str(self._downloader.get_slot_key(request))
+
+    def wait(self, name: str, under_way: int) -> float:
+        """Seconds until the downloader can use another request in a slot.
+
+        ``under_way`` is the number of ours in it, those included that have not
+        reached it yet.
+        """
+        if self._held:
+            held = self._held_for(name)
+            if held > 0:
+                return held
+        slot = self._slots.get(name)
+        if slot is None:
+            given = self._slot_settings.get(name, {})
+            concurrency = given.get("concurrency", self._concurrency)
+            delay = given.get("delay", self._delay)
+            transferring = 0
+            earliest = 0.0
+        else:
+            concurrency = slot.concurrency
+            delay = slot.delay
+            transferring = len(slot.transferring)
+            if len(slot.active) > under_way and len(slot.active) >= concurrency > 0:
+                return GLANCE  # inline requests, robots.txt: nobody tells us
+            # The downloader draws the delay anew each time it looks; before the
+            # least possible one there is no use in having a request there.
+            earliest = slot.lastseen + delay * (1 - _jitter(slot)) - self._clock()
+        if under_way >= concurrency > 0:
+            return LONG
+        if delay <= 0:
+            return 0.0
+        if under_way > transferring:
+            # One is there already, and will go when the delay is over.
+            return max(float(delay) * 0.5, GLANCE)
+        return float(earliest)
+
+    # Delays that have come about
+
+    @property
+    def throttled(self) -> bool:
+        """Whether AutoThrottle changes the delays of slots."""
+        return bool(self._crawler.settings.getbool("AUTOTHROTTLE_ENABLED"))
+
+    def delays(self) -> dict[str, float]:
+        """Return the delay of each slot in use, in seconds."""
+        return {name: slot.delay for name, slot in self._slots.items()}
+
+    def restore_delays(self, delay_of: Callable[[str], float | None]) -> None:
+        """Let slots begin with the delays that ``delay_of`` knows of."""
+        settings = _WithDelays(self._slot_settings, delay_of)
+        self._slot_settings = self._downloader.per_slot_settings = settings
+
+    def hold(self, name: str, until: float) -> None:
+        """Let a slot rest until a point in Unix time."""
+        self._held[name] = max(until, self._held.get(name, 0.0))
+
+    def _held_for(self, name: str) -> float:
+        seconds = self._held.get(name, 0.0) - time.time()
+        if seconds <= 0:
+            self._held.pop(name, None)
+        return seconds
+
+    def holds(self) -> dict[str, float]:
+        """Return until when slots rest, in Unix time."""
+        now = time.time()
+        self._held = {name: t for name, t in self._held.items() if t > now}
+        return self._held
+
+    def restore_holds(self, holds: dict[str, float]) -> None:
+        """Let slots rest as :meth:`holds` has said."""
+        self._held = dict(holds)
+
+    @property
+    def _concurrency(self) -> int:
+        downloader = self._downloader
+        return downloader.ip_concurrency or downloader.domain_concurrency  # type: ignore[no-any-return]
+
+    @property
+    def _delay(self) -> float:
+        delay = getattr(self._downloader, "_delay", None)
+        if delay is None:
+            delay = self._downloader.settings.getfloat("DOWNLOAD_DELAY")
+        return float(delay)
+
+    def wake(self) -> None:
+        """Let the engine ask for the next request soon."""
+        slot = self._engine._slot
+        if slot is not None:
+            slot.nextcall.schedule()
+
+
+class _WithDelays(dict[str, dict[str, Any]]):
+    """Settings of slots, with a delay that is looked up when a slot is made."""
+
+    def __init__(
+        self,
+        given: Mapping[str, dict[str, Any]],
+        delay_of: Callable[[str], float | None],
+    ) -> None:
+        super().__init__(given)
+        self._delay_of = delay_of
+
+    def get(self, name: str, default: Any = None) -> Any:  # noqa: ANN401
+        """Return the settings of a slot; called by the downloader."""
+        given = super().get(name, default)
+        delay = self._delay_of(name)
+        return given if delay is None else {**(given or {}), "delay": delay}
+
+
+def check_engine(crawler: Crawler) -> None:
+    """Check that Scrapy has every private name that this package reads or replaces.
+
+    Raises :class:`~bloomdupe.errors.EngineError`, which names what is missing.
+    """
+    engine: Any = crawler.engine
+    for path, kind in _NAMES:
+        found = engine
+        for name in path.split("."):
+            found = getattr(found, name, None)
+        if not (callable(found) if kind is None else isinstance(found, kind)):
+            raise EngineError(
+                f"Scrapy {__version__} has no engine.{path} as Scrapy 2.13 to 2.19"
+                " have: bloomdupe.FrontierScheduler cannot tell what is done. Set"
+                ' SCHEDULER = "scrapy.core.scheduler.Scheduler", or use a version'
+                " of bloomdupe made for this Scrapy"
+            )
+
+
+_NAMES: tuple[tuple[str, type | tuple[type, ...] | None], ...] = (
+    ("_handle_downloader_output", None),
+    ("_slot.nextcall.schedule", None),
+    ("_start.__aiter__", None),
+    ("crawl", None),
+    ("downloader.slots", dict),
+    ("downloader.per_slot_settings", dict),
+    ("downloader.get_slot_key", None),
+    ("downloader.domain_concurrency", int),
+    ("scraper.concurrent_items", int),
+    ("scraper.call_spider_async", None),
+    ("scraper.handle_spider_error", None),
+    ("scraper.handle_spider_output_async", None),
+    ("scraper._process_spidermw_output", None),
+    ("scraper.spidermw.middlewares", (list, tuple)),
+)
+"""What must be there, and its type; None: something to call."""
+
+
+def spider_middlewares(crawler: Crawler) -> tuple[Any, ...]:
+    """Return the spider middlewares of a running crawl, the engine's side first."""
+    engine: Any = crawler.engine
+    return tuple(engine.scraper.spidermw.middlewares)
+
+
+def item_pipelines(crawler: Crawler) -> tuple[Any, ...]:
+    """Return the item pipelines of a running crawl, in their order.
+
+    None are known of an ``ITEM_PROCESSOR`` of the project's own.
+    """
+    engine: Any = crawler.engine
+    return tuple(getattr(engine.scraper.itemproc, "middlewares", ()))
+
+
+def listeners(crawler: Crawler, signal: object) -> list[Any]:
+    """Return the functions that a crawl's signal calls at present."""
+    return list(liveReceivers(getAllReceivers(crawler.signals.sender, signal)))
+
+
+def stop_crawl(crawler: Crawler, reason: str) -> None:
+    """Close the spider of a running crawl, soon."""
+    engine: Any = crawler.engine
+    close = getattr(engine, "close_spider_async", None)
+    if close is None:  # before Scrapy 2.14
+        engine.close_spider(engine.spider, reason)
+    else:
+        _run(close(reason=reason))
+
+
+def send_signal(crawler: Crawler, signal: object, **arguments: object) -> Deferred[Any]:
+    """Send a signal whose receivers may be coroutines."""
+    send = getattr(crawler.signals, "send_catch_log_async", None)
+    if send is None:  # before Scrapy 2.14
+        return crawler.signals.send_catch_log_deferred(signal, **arguments)
+    return _run(send(signal, **arguments))
+
+
+def mark_failed(crawler: Crawler) -> None:
+    """Let the process end with status 1 when the crawl is over.
+
+    ``scrapy crawl`` does so if a crawler has no spider then.
+    """
+    crawler.signals.connect(
+        lambda: setattr(crawler, "spider", None), signals.engine_stopped, weak=False
+    )
+
+
+def fail_crawl(crawler: Crawler, reason: str) -> None:
+    """Close the spider of a running crawl, soon; the process ends with status 1."""
+    mark_failed(crawler)
+    stop_crawl(crawler, reason)
+
+
+def _jitter(slot: Any) -> float:  # noqa: ANN401 - its class moved between versions
+    jitter = getattr(slot, "jitter", None)
+    if jitter is None:
+        return 0.5 if slot.randomize_delay else 0.0
+    return min(1.0, float(jitter))
+
+
+def _run(coroutine: Any) -> Deferred[Any]:  # noqa: ANN401
+    from scrapy.utils.defer import deferred_from_coro
+
+    return deferred_from_coro(coroutine)

@@ -1,0 +1,151 @@
+"""The inside of Scrapy's feed exporter and of its item exporters.
+
+Scrapy opens a file when a feed gets its first item, and writes each item at once. To
+write later, and to more than one file, we must have its slots without their files, and
+what its exporters write before, between and after the items. Tested with Scrapy 2.13
+to 2.19.
+"""
+
+from __future__ import annotations
+
+import inspect
+from io import BytesIO
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from scrapy import __version__
+from scrapy.exporters import CsvItemExporter, JsonItemExporter
+from scrapy.extensions import feedexport
+from scrapy.utils.misc import build_from_crawler
+
+from bloomdupe.errors import EngineError
+
+if TYPE_CHECKING:
+    from typing import IO
+
+    from scrapy.exporters import BaseItemExporter
+    from scrapy.extensions.feedexport import FeedSlot
+
+__all__ = [
+    "FeedExporterAccess",
+    "forget_items",
+    "restore_columns",
+    "write_columns",
+    "write_separator",
+]
+
+_ARGUMENTS = {
+    "_get_uri_params": ("spider", "uri_params_function", "slot"),
+    "_start_new_batch": ("batch_id", "uri", "feed_options", "spider", "uri_template"),
+}
+"""Methods of Scrapy's feed exporter that are called, with these arguments."""
+
+_ATTRIBUTES = {
+    CsvItemExporter: (
+        "_headers_not_written",
+        "_write_headers_and_set_fields_to_export",
+    ),
+    JsonItemExporter: ("_add_comma_after_first", "first_item"),
+}
+"""What the exporters that are Scrapy's own have."""
+
+
+class FeedExporterAccess(feedexport.FeedExporter):
+    """Scrapy's feed exporter, whose feeds can be taken from it one by one."""
+
+    def check(self) -> None:
+        """Check that Scrapy's feed exports are as we know them.
+
+        Raises :class:`~bloomdupe.errors.EngineError` if they are not.
+        """
+        for name, arguments in _ARGUMENTS.items():
+            method = getattr(feedexport.FeedExporter, name, None)
+            if method is None or not _takes(method, arguments):
+                _refuse(f"FeedExporter.{name}({', '.join(arguments)})")
+        for kind, names in _ATTRIBUTES.items():
+            exporter = kind(BytesIO())
+            for name in names:
+                if not hasattr(exporter, name):
+                    _refuse(f"{kind.__name__}.{name}")
+
+    def new_slot(
+        self,
+        template: str,
+        options: dict[str, Any],
+        batch_id: int,
+        uri: str | None = None,
+    ) -> FeedSlot:
+        """Return the slot of a batch, as Scrapy makes it; no file is opened.
+
+        Raises :class:`KeyError` if the spider lacks a parameter that is in the URI.
+        """
+        spider = self.crawler.spider
+        assert spider is not None  # noqa: S101 - a crawl is on
+        if uri is None:
+            previous: Any = SimpleNamespace(batch_id=batch_id - 1)
+            params = self._get_uri_params(spider, options["uri_params"], previous)
+            # Before Scrapy 2.19 every percent sign is one of a parameter.
+            apply = getattr(feedexport, "apply_uri_params", str.__mod__)
+            uri = str(apply(template, params))
+        return self._start_new_batch(
+            batch_id=batch_id,
+            uri=uri,
+            feed_options=options,
+            spider=spider,
+            uri_template=template,
+        )
+
+    def new_exporter(self, slot: FeedSlot, file: IO[bytes]) -> BaseItemExporter:
+        """Return an exporter for the items of a slot that writes to this file."""
+        options = slot.feed_options
+        return build_from_crawler(
+            slot.exporters[slot.format],
+            self.crawler,
+            file,
+            fields_to_export=options["fields"],
+            encoding=options["encoding"],
+            indent=options["indent"],
+            **options["item_export_kwargs"],
+        )
+
+
+def write_columns(exporter: CsvItemExporter, item: object) -> None:
+    """Let an item fix the columns, and write the line that names them."""
+    exporter._headers_not_written = False
+    exporter._write_headers_and_set_fields_to_export(item)
+
+
+def restore_columns(exporter: CsvItemExporter, fields: Any, *, found: bool) -> None:  # noqa: ANN401
+    """Set the columns as an earlier run has fixed them, and write that line again.
+
+    ``found`` says that they were those of an item, and not in the settings.
+    """
+    exporter._headers_not_written = False
+    exporter.fields_to_export = fields
+    if fields:
+        exporter._write_headers_and_set_fields_to_export(None)
+    exporter._autodetected_fields = found
+
+
+def write_separator(exporter: JsonItemExporter) -> None:
+    """Write what stands between two items."""
+    exporter.first_item = False
+    exporter._add_comma_after_first()
+
+
+def forget_items(exporter: JsonItemExporter) -> None:
+    """Let the next item be written as if it were the first one."""
+    exporter.first_item = True
+
+
+def _takes(method: Any, arguments: tuple[str, ...]) -> bool:  # noqa: ANN401
+    return set(arguments) <= set(inspect.signature(method).parameters)
+
+
+def _refuse(what: str) -> None:
+    raise EngineError(
+        f"Scrapy {__version__} has no {what} as Scrapy 2.13 to 2.19 have: the feeds of"
+        " a crawl with a JOBDIR cannot be written. Set EXTENSIONS ="
+        ' {"bloomdupe.feeds.FeedExporter": None} to do without, or use a version of'
+        " bloomdupe made for this Scrapy"
+    )

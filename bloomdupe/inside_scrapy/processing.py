@@ -1,0 +1,367 @@
+"""Processing: the road of a result, from the downloader's answer to its end.
+
+Scrapy has no public signal for "this request is done: its callback, its items, their
+pipelines and exports". Its engine and scraper know, though, so their methods are
+replaced here by ones that tell. Nothing is polled, and nothing is guessed from
+``response.request``, which may be another request than the one that was scheduled.
+
+One of them is also made faster. Scrapy (2.14 to 2.19) starts ``CONCURRENT_ITEMS`` tasks
+for every response, whatever the callback yields: half of a crawl's CPU time. Here
+requests are scheduled at once, and only an item starts a task, up to the same limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import AsyncIterator
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Protocol
+
+from scrapy import Request
+from scrapy.core import scraper as scraper_module
+from scrapy.exceptions import CloseSpider
+from scrapy.utils.defer import aiter_errback, iter_errback
+from twisted.internet.defer import succeed
+from twisted.python.failure import Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
+
+    from scrapy.crawler import Crawler
+    from twisted.internet.defer import Deferred
+
+__all__ = ["Processing", "Work", "current_work"]
+
+BREATH = 100
+"""Outputs of a callback after which other tasks get a turn."""
+
+
+class Work(Protocol):
+    """Stands for what a piece of work belongs to: a request handed to the engine."""
+
+    def answered(self, result: object) -> bool:
+        """Take note of the downloader's answer: a response, request or failure.
+
+        Returns whether it is to be handed on, to the callback or to the scheduler.
+        """
+
+    def takes_item(self) -> bool:
+        """Whether the next item that is yielded is to be handed on; asked for each."""
+
+    def cut_short(self) -> None:
+        """Take note that the callback was ended by ``CloseSpider``."""
+
+    def gave_up(self, error: BaseException) -> None:
+        """Take note that there is no page for the callback: an errback gets this."""
+
+    def raised(self, error: BaseException, response: object) -> None:
+        """Take note of what callback or errback have raised, given a response."""
+
+    def ended(self, *, whole: bool) -> None:
+        """Take note of the end; ``whole`` says that nothing went wrong on the road."""
+
+
+_CURRENT: ContextVar[Work | None] = ContextVar("bloomdupe_work", default=None)
+"""What the running code works on. Tasks inherit it from those that start them."""
+
+
+def current_work() -> Any:  # noqa: ANN401 - whatever the crawl has put there
+    """Return what the code that is running works on; None if nobody knows."""
+    return _CURRENT.get()
+
+
+class Processing:
+    """Watches engine and scraper of a running crawl.
+
+    ``work_of`` finds the work that a request of the scheduler stands for.
+    ``failed`` is told what a download or a callback has raised, before any errback is.
+    ``direct`` asks for the faster way of handing on what callbacks yield.
+    """
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        work_of: Callable[[Request], Work | None],
+        failed: Callable[[BaseException], None],
+        *,
+        direct: bool,
+    ) -> None:
+        engine: Any = crawler.engine
+        self._engine = engine
+        self._scraper = engine.scraper
+        self._work_of = work_of
+        self._failed = failed
+        self._direct = direct
+        self._broken: set[Work] = set()
+        # Where Scrapy hands outputs on: whose they are, by the identity of the object.
+        self._owners: defaultdict[int, deque[Work | None]] = defaultdict(deque)
+        self.answering: Work | None = None
+        """Whose answer from the downloader is a request that is being scheduled: a
+        retry, a redirect."""
+
+    def attach(self) -> None:
+        """Replace what tells; :mod:`bloomdupe.inside_scrapy.engine` has checked it."""
+        engine, scraper = self._engine, self._scraper
+        self._handle_result = engine._handle_downloader_output
+        engine._handle_downloader_output = self._result
+        self._call_spider = scraper.call_spider_async
+        scraper.call_spider_async = self._call
+        self._handle_error = scraper.handle_spider_error
+        scraper.handle_spider_error = self._error
+        self._handle_output = scraper.handle_spider_output_async
+        if self._direct and _starts_tasks_for_nothing():
+            scraper.handle_spider_output_async = self._hand_on
+            return
+        scraper.handle_spider_output_async = self._let_scrapy_hand_on
+        if hasattr(scraper, "_process_spidermw_output_async"):
+            self._process = scraper._process_spidermw_output_async
+            scraper._process_spidermw_output_async = self._process_async
+        else:  # before Scrapy 2.14
+            self._process = scraper._process_spidermw_output
+            scraper._process_spidermw_output = self._process_deferred
+
+    # In: what the downloader answers
+
+    def _result(self, result: Any, request: Request) -> Deferred[None]:  # noqa: ANN401
+        """Stand for ``ExecutionEngine._handle_downloader_output()``."""
+        work = self._work_of(request)
+        if work is None:
+            return self._handle_result(result, request)  # type: ignore[no-any-return]
+        if isinstance(result, Failure) and result.value is not None:
+            self._failed(result.value)
+        if not work.answered(result):
+            work.ended(whole=True)
+            return succeed(None)
+        token = _CURRENT.set(work)
+        if isinstance(result, Request):
+            self.answering = work
+        try:
+            # For a request it has been scheduled, or not, when the call returns.
+            deferred: Deferred[None] = self._handle_result(result, request)
+        finally:
+            self.answering = None
+            _CURRENT.reset(token)
+
+        def ended(outcome: Any) -> Any:  # noqa: ANN401 - None, or a failure
+            whole = not isinstance(outcome, Failure) and work not in self._broken
+            self._broken.discard(work)
+            work.ended(whole=whole)
+            return outcome
+
+        return deferred.addBoth(ended)
+
+    def _call(self, result: object, request: Request) -> Awaitable[Any]:
+        """Stand for ``Scraper.call_spider_async()``.
+
+        It gets a failure where the download has failed, or where a spider middleware
+        has refused the response.
+        """
+        if isinstance(result, Failure) and result.value is not None:
+            work = self._work_of(request)
+            if work is not None:
+                work.gave_up(result.value)
+        return self._call_spider(result, request)  # type: ignore[no-any-return]
+
+    # Out: what callbacks yield
+
+    def _error(self, failure: Failure, request: Request, response: object) -> None:
+        """Stand for ``Scraper.handle_spider_error()``."""
+        if failure.value is not None:
+            self._failed(failure.value)
+        work = self._work_of(request)
+        if work is not None and failure.value is not None:
+            if isinstance(failure.value, CloseSpider):
+                work.cut_short()
+            else:
+                work.raised(failure.value, response)
+        self._handle_error(failure, request, response)
+
+    async def _hand_on(
+        self,
+        result: Iterable[Any] | AsyncIterator[Any],
+        request: Request,
+        response: object,
+    ) -> None:
+        """Stand for ``Scraper.handle_spider_output_async()``: the faster way."""
+        work = self._work_of(request)
+        _CURRENT.set(work)  # of this task only
+        error = self._scraper.handle_spider_error
+        take = self._take_output
+        items = _Tasks(self._scraper.concurrent_items)
+        try:
+            if isinstance(result, AsyncIterator):
+                async for output in aiter_errback(result, error, request, response):
+                    if (item := take(output, response, work)) is not None:
+                        await items.start(item)
+            else:
+                rest = BREATH
+                for output in iter_errback(result, error, request, response):
+                    if (item := take(output, response, work)) is not None:
+                        await items.start(item)
+                    rest -= 1
+                    if not rest:
+                        rest = BREATH
+                        await asyncio.sleep(0)
+            await items.join()
+        except BaseException:
+            if work is not None:
+                self._broken.add(work)
+            raise
+
+    def _take_output(self, output: object, response: object, work: Work | None) -> Any:  # noqa: ANN401 - a coroutine, or None
+        """Schedule a request; of an item, return the coroutine of its pipelines."""
+        if isinstance(output, Request):
+            self._engine.crawl(output)
+            return None
+        if output is None or (work is not None and not work.takes_item()):
+            return None
+        return self._scraper.start_itemproc_async(output, response=response)
+
+    async def _let_scrapy_hand_on(
+        self,
+        result: Iterable[Any] | AsyncIterator[Any],
+        request: Request,
+        response: object,
+    ) -> None:
+        """Stand for ``Scraper.handle_spider_output_async()``, and call it."""
+        work = self._work_of(request)
+        _CURRENT.set(work)
+        marked: Any
+        if isinstance(result, AsyncIterator):
+            marked = _MarkedAsync(result, self._owners, work)
+        else:
+            marked = _Marked(iter(result), self._owners, work)
+        try:
+            await self._handle_output(marked, request, response)
+        except BaseException:
+            if work is not None:
+                self._broken.add(work)
+            raise
+
+    def _owner_of(self, output: object) -> Work | None:
+        owners = self._owners.get(id(output))
+        if not owners:
+            return None
+        work = owners.popleft()
+        if not owners:
+            del self._owners[id(output)]
+        return work
+
+    async def _process_async(self, output: object, response: object) -> None:
+        """Stand for ``Scraper._process_spidermw_output_async()``."""
+        work = self._owner_of(output)
+        if _is_left_out(output, work):
+            return
+        token = _CURRENT.set(work)
+        try:
+            await self._process(output, response)
+        finally:
+            _CURRENT.reset(token)
+
+    def _process_deferred(self, output: object, response: object) -> Deferred[None]:
+        """Stand for ``Scraper._process_spidermw_output()`` of Scrapy 2.13."""
+        work = self._owner_of(output)
+        if _is_left_out(output, work):
+            return succeed(None)
+        token = _CURRENT.set(work)
+        try:
+            return self._process(output, response)  # type: ignore[no-any-return]
+        finally:
+            _CURRENT.reset(token)
+
+    # Beside the road
+
+    def works_on(self, work: Work | None) -> None:
+        """Say what the code that runs from here on works on, and what it starts."""
+        _CURRENT.set(work)
+
+
+def _is_left_out(output: object, work: Work | None) -> bool:
+    """Whether an output is an item that must not be handed on."""
+    if output is None or work is None or isinstance(output, Request):
+        return False
+    return not work.takes_item()
+
+
+def _starts_tasks_for_nothing() -> bool:
+    """Whether Scrapy hands outputs on in the slow way, and asyncio is there."""
+    if not hasattr(scraper_module, "_parallel_asyncio"):
+        return False
+    from scrapy.utils.asyncio import is_asyncio_available
+
+    return bool(is_asyncio_available())
+
+
+class _Tasks:
+    """Tasks that run at the same time, up to a limit."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._running: set[asyncio.Future[None]] = set()
+        self._error: BaseException | None = None
+
+    async def start(self, coroutine: Any) -> None:  # noqa: ANN401
+        """Start another one, when there is room for it."""
+        running = self._running
+        while len(running) >= self._most:
+            await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+        task = asyncio.ensure_future(coroutine)
+        running.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Future[None]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._error = self._error or task.exception()
+
+    async def join(self) -> None:
+        """Wait for all; raise what the first of them has raised."""
+        while self._running:
+            await asyncio.wait(self._running)
+        if self._error is not None:
+            raise self._error
+
+
+class _Marked:
+    """Outputs of a callback, each of which is noted as its work's when it is taken."""
+
+    def __init__(
+        self,
+        outputs: Iterator[Any],
+        owners: defaultdict[int, deque[Work | None]],
+        work: Work | None,
+    ) -> None:
+        self._outputs = outputs
+        self._owners = owners
+        self._work = work
+
+    def __iter__(self) -> _Marked:
+        return self
+
+    def __next__(self) -> Any:  # noqa: ANN401
+        output = next(self._outputs)
+        self._owners[id(output)].append(self._work)
+        return output
+
+
+class _MarkedAsync:
+    """The same of an asynchronous callback."""
+
+    def __init__(
+        self,
+        outputs: AsyncIterator[Any],
+        owners: defaultdict[int, deque[Work | None]],
+        work: Work | None,
+    ) -> None:
+        self._outputs = outputs
+        self._owners = owners
+        self._work = work
+
+    def __aiter__(self) -> _MarkedAsync:
+        return self
+
+    async def __anext__(self) -> Any:  # noqa: ANN401
+        output = await anext(self._outputs)
+        self._owners[id(output)].append(self._work)
+        return output

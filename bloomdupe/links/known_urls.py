@@ -1,0 +1,51 @@
+"""KnownUrls: URLs found to be seen, the ones met lately, in bounded memory."""
+
+from __future__ import annotations
+
+from sys import getsizeof
+
+__all__ = ["KnownUrls"]
+
+MAX_BYTES = 8_000_000
+"""What it may take: some 40,000 URLs of 70 characters."""
+
+
+class KnownUrls:
+    """A set of URLs that forgets those that were not asked for lately.
+
+    Two halves: a URL goes into the young one when it is added and when it is found
+    in the old one. When the young half is full, it becomes the old one, and what was
+    in that is forgotten. The URLs themselves are kept, no hashes of them: what is
+    found here is certain.
+    """
+
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._half = max_bytes // 2
+        self.clear()
+
+    def __contains__(self, url: str) -> bool:
+        if url in self._young:
+            return True
+        if url in self._old:
+            self.add(url)
+            return True
+        return False
+
+    def __len__(self) -> int:
+        return len(self._young | self._old)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._young: set[str] = set()
+        self._old: set[str] = set()
+        self._text = 0
+
+    def add(self, url: str) -> None:
+        """Add a URL that is not in it."""
+        young = self._young
+        young.add(url)
+        self._text += getsizeof(url)
+        if self._text + getsizeof(young) > self._half:
+            self._old = young
+            self._young = set()
+            self._text = 0

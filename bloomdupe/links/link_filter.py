@@ -1,0 +1,366 @@
+"""LinkFilter: duplicate links dropped next to the spider, before they cost anything.
+
+A link that the scheduler would call a duplicate has by then been through the spider
+middlewares, a queue, a signal or two and the fingerprinter. Here it is dropped when
+the spider yields it, or with :func:`new_links` before there is a request at all.
+
+Nothing is marked here, so a link that is let through has lost nothing, and whenever
+in doubt a link is let through. A link is dropped only if the scheduler would find the
+very same fingerprint seen, which stays so: *seen* never becomes *new* again, and what
+was found seen once needs no second look. What could make a difference on the way to
+the scheduler is looked for at the first response; if there is anything, the log says
+so, and all links are let through:
+
+* another spider middleware, nearer to the engine, that handles the output of spiders:
+  it may replace or drop requests;
+* a fingerprinter that may look at what is not there yet, such as headers
+  (:func:`bloomdupe.links.fingerprint.is_known_early`);
+* a receiver of the signals ``request_scheduled`` or ``request_dropped``, which are not
+  sent for links that are dropped here (Scrapy's own one, for offsite links, is asked);
+* settings that want to see every link: ``DUPEFILTER_DEBUG``, ``DEPTH_STATS_VERBOSE``;
+* a scheduler or a dupefilter that is not from this package.
+
+Links that Scrapy would not count as duplicates, for their length or depth, are let
+through to be counted as what they are.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from scrapy import Request, signals
+from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
+from scrapy.exceptions import NotConfigured
+from scrapy.spidermiddlewares.referer import RefererMiddleware
+from scrapy.utils.python import global_object_name
+from w3lib.url import safe_url_string
+
+from bloomdupe.inside_scrapy.engine import listeners, spider_middlewares
+from bloomdupe.links.fingerprint import is_known_early, is_scrapys_own
+from bloomdupe.links.known_urls import KnownUrls
+from bloomdupe.settings import JobSettings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from scrapy.link import Link
+    from typing_extensions import Self
+
+    AnyLink = TypeVar("AnyLink", str, Link)
+
+__all__ = ["ORDER", "LinkFilter", "attach_link_filter", "new_links"]
+
+logger = logging.getLogger(__name__)
+
+ORDER = 10_000
+"""Where the add-on puts it in SPIDER_MIDDLEWARES: next to the spider."""
+
+HARMLESS = ("scrapy.spidermiddlewares.", "bloomdupe.")
+"""Spider middlewares that change no fingerprint, and drop what is checked here."""
+
+SPECIAL = frozenset({"verbatim_url", "depth_reset"})
+"""Keys of ``meta`` that make a request different from others with its URL."""
+
+
+class DupeFilter(Protocol):
+    """What a link filter needs of the crawl's duplicate filter."""
+
+    def tell(self, request: Request, spider: Spider) -> None:
+        """Log a request that was dropped, if it is one that is to be logged."""
+
+    def mark_scheduled(self, request: Request) -> None:
+        """Mark what is scheduled; receives the signal ``request_scheduled``."""
+
+
+class LinkFilter:
+    """A spider middleware that drops requests that the scheduler would filter."""
+
+    def __init__(self, crawler: Crawler, known: KnownUrls) -> None:
+        self._crawler = crawler
+        self._known = known
+        self._is_duplicate: Callable[[Request], bool] | None = None
+        self._dupefilter: DupeFilter | None = None
+        settings = crawler.settings
+        self._max_length = settings.getint("URLLENGTH_LIMIT")
+        self._max_depth = settings.getint("DEPTH_LIMIT")
+        self._offsite: list[OffsiteMiddleware] = []
+        self._logged = False
+        # Whether links may be dropped here, and by new_links(); unknown at first.
+        self._on: bool | None = None
+        self._new_links_work = False
+        self._new_links_used = False
+        # Whether plain requests with the same URL have the same fingerprint.
+        self._by_url = False
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Make the link filter of a crawl, unless ``BLOOMDUPE_EARLY_DROP`` is off."""
+        if not JobSettings.read(crawler.settings).early_drop:
+            raise NotConfigured
+        return cls(crawler, KnownUrls())
+
+    def attach(
+        self, is_duplicate: Callable[[Request], bool], dupefilter: DupeFilter
+    ) -> None:
+        """Begin to drop links, when the store is open.
+
+        ``is_duplicate`` says whether the scheduler would filter a request (without
+        ``dont_filter``), and marks nothing.
+        """
+        self._is_duplicate = is_duplicate
+        self._dupefilter = dupefilter
+
+    # Between spider and engine
+
+    def process_spider_output(
+        self, response: Response, result: Iterable[Any], **_: Spider
+    ) -> Iterator[Any]:
+        """Drop the duplicates from what a callback yields; called by Scrapy."""
+        judge = self._judge(response)
+        dropped = 0
+        try:
+            for output in result:
+                if judge and isinstance(output, Request) and self._drops(output):
+                    dropped += 1
+                    continue
+                if dropped:
+                    dropped = self._count(dropped, response)
+                yield output
+        finally:
+            self._count(dropped, response)
+
+    async def process_spider_output_async(
+        self, response: Response, result: AsyncIterator[Any], **_: Spider
+    ) -> AsyncIterator[Any]:
+        """Do the same to an asynchronous callback; called by Scrapy."""
+        judge = self._judge(response)
+        dropped = 0
+        try:
+            async for output in result:
+                if judge and isinstance(output, Request) and self._drops(output):
+                    dropped += 1
+                    continue
+                if dropped:
+                    dropped = self._count(dropped, response)
+                yield output
+        finally:
+            self._count(dropped, response)
+
+    def _judge(self, response: Response) -> bool:
+        """Whether to judge the links of a response at all."""
+        if self._on is None:
+            self._look_for_obstacles()
+        if not self._on:
+            return False
+        return not self._max_depth or (_depth(response) or 0) < self._max_depth
+
+    def _drops(self, request: Request) -> bool:
+        if request.dont_filter:
+            return False
+        url = request.url
+        meta = request.meta
+        plain = (
+            self._by_url
+            and request.method == "GET"
+            and not request.body
+            and (not meta or SPECIAL.isdisjoint(meta))
+        )
+        if not (plain and url in self._known):
+            if self._is_duplicate is None or not self._is_duplicate(request):
+                return False
+            if "depth_reset" in meta or not self._arrives(request):
+                return False
+            if plain and (not self._new_links_used or safe_url_string(url) == url):
+                self._known.add(url)
+        if not self._logged:
+            self._log(request)
+        return True
+
+    def _arrives(self, request: Request) -> bool:
+        """Whether a request would get as far as the scheduler."""
+        if self._max_length and len(request.url) > self._max_length:
+            return False
+        spider = self._crawler.spider
+        assert spider is not None  # noqa: S101 - it has just yielded the request
+        any_domain = not getattr(spider, "allowed_domains", None)
+        return all(
+            (any_domain and type(offsite) is OffsiteMiddleware)
+            or offsite.should_follow(request, spider)
+            for offsite in self._offsite
+        )
+
+    def _log(self, request: Request) -> None:
+        """Log the first duplicate as the scheduler would; it is counted later."""
+        self._logged = True
+        if self._dupefilter is not None and self._crawler.spider is not None:
+            self._dupefilter.tell(request, self._crawler.spider)
+
+    def _count(self, dropped: int, response: Response | None = None) -> int:
+        """Count duplicates; return how many are not counted then: none."""
+        stats = self._crawler.stats
+        if dropped and stats is not None:
+            stats.inc_value("dupefilter/filtered", dropped)
+            stats.inc_value("bloomdupe/dropped_early", dropped)
+            depth = None if response is None else _depth(response)
+            if depth is not None:
+                # Scrapy's DepthMiddleware counts the depth of duplicates, too.
+                stats.max_value("request_depth_max", depth + 1)
+        return 0
+
+    # Before there is a request
+
+    def new_links(self, links: Iterable[AnyLink]) -> list[AnyLink]:
+        """See the function :func:`new_links`."""
+        if self._on is None:
+            self._look_for_obstacles()
+        if not self._new_links_work:
+            return list(links)
+        if not self._new_links_used:
+            # From now on Request(url) must lead to the same URL for every known one.
+            self._new_links_used = True
+            self._known.clear()
+        known = self._known
+        given = list(links)
+        kept = [
+            link
+            for link in given
+            if (link if isinstance(link, str) else link.url) not in known
+        ]
+        dropped = len(given) - len(kept)
+        if dropped:
+            self._count(dropped)
+        return kept
+
+    # What might come between
+
+    def _look_for_obstacles(self) -> None:
+        """Find out whether anything makes a difference between here and scheduler."""
+        self._offsite = [
+            receiver.__self__
+            for receiver in listeners(self._crawler, signals.request_scheduled)
+            if _is_offsite(receiver)
+        ]
+        obstacle = self._obstacle()
+        self._on = obstacle is None
+        fingerprinter = self._crawler.request_fingerprinter
+        self._by_url = fingerprinter is not None and is_scrapys_own(fingerprinter)
+        self._new_links_work = (
+            self._on
+            and self._by_url
+            and not self._max_depth
+            and not self._foreign(all_=True)
+        )
+        if obstacle is not None:
+            logger.info(
+                "Duplicate links are left to the scheduler, which takes longer:"
+                " %(obstacle)s",
+                {"obstacle": obstacle},
+                extra={"spider": self._crawler.spider},
+            )
+
+    def _obstacle(self) -> str | None:
+        """Return why links must not be dropped here."""
+        settings = self._crawler.settings
+        if self._is_duplicate is None:
+            return "SCHEDULER or DUPEFILTER_CLASS is not bloomdupe's own"
+        fingerprinter = self._crawler.request_fingerprinter
+        if fingerprinter is None or not is_known_early(fingerprinter, settings):
+            return (
+                "the REQUEST_FINGERPRINTER_CLASS may look at what a request does not"
+                " have yet; if it does not, give it the attribute bloomdupe_early ="
+                " True"
+            )
+        for name in ("DUPEFILTER_DEBUG", "DEPTH_STATS_VERBOSE"):
+            if settings.getbool(name):
+                return f"{name} is on"
+        foreign = self._foreign()
+        if foreign:
+            return (
+                f"{foreign[0]} handles what spiders yield after bloomdupe.LinkFilter;"
+                " give it a higher order in SPIDER_MIDDLEWARES, or LinkFilter a lower"
+            )
+        ours = None if self._dupefilter is None else self._dupefilter.mark_scheduled
+        for name in ("request_scheduled", "request_dropped"):
+            for receiver in listeners(self._crawler, getattr(signals, name)):
+                if not (_is_harmless(receiver) or receiver == ours):
+                    return f"{receiver} listens to the signal {name}"
+        return None
+
+    def _foreign(self, *, all_: bool = False) -> list[str]:
+        """Name other people's middlewares after this one, or all of them."""
+        names = []
+        for middleware in spider_middlewares(self._crawler):
+            if middleware is self:
+                if not all_:
+                    break
+                continue
+            name = global_object_name(type(middleware))
+            if not name.startswith(HARMLESS) and (
+                hasattr(middleware, "process_spider_output")
+                or hasattr(middleware, "process_spider_output_async")
+            ):
+                names.append(name)
+        return names
+
+
+def _depth(response: Response) -> int | None:
+    """Return what Scrapy has noted; where its middleware is off, it may be anything."""
+    depth = response.meta.get("depth")
+    return depth if type(depth) is int else None
+
+
+def _is_offsite(receiver: Any) -> bool:  # noqa: ANN401 - anything can listen
+    """Whether it is Scrapy's filter of offsite links, whatever its idea of offsite."""
+    return (
+        isinstance(getattr(receiver, "__self__", None), OffsiteMiddleware)
+        and receiver.__func__ is OffsiteMiddleware.request_scheduled
+        and type(receiver.__self__).process_request is OffsiteMiddleware.process_request
+    )
+
+
+def _is_harmless(receiver: Any) -> bool:  # noqa: ANN401
+    """Whether it is a part of Scrapy that changes no fingerprint.
+
+    Before Scrapy 2.14 its RefererMiddleware mends the header of redirected requests.
+    """
+    function = getattr(receiver, "__func__", receiver)
+    home = getattr(function, "__module__", None)
+    return _is_offsite(receiver) or home == RefererMiddleware.__module__
+
+
+def attach_link_filter(
+    crawler: Crawler, is_duplicate: Callable[[Request], bool], dupefilter: DupeFilter
+) -> None:
+    """Let the link filter of a crawl, if it has one, begin to work."""
+    try:
+        link_filter = crawler.get_spider_middleware(LinkFilter)
+    except RuntimeError:  # no engine: the dupefilter was opened by hand
+        return
+    if link_filter is not None:
+        link_filter.attach(is_duplicate, dupefilter)
+
+
+def new_links(spider: Spider, links: Iterable[AnyLink]) -> list[AnyLink]:
+    """Return the links that are not known to be duplicates, in their order.
+
+    For absolute URLs, or Scrapy's ``Link`` objects, of which the spider is about to
+    make plain requests, ``Request(url)``, with a callback and the like as it pleases,
+    but no ``dont_filter``, no other method and no body (nor a ``process_request`` of a
+    rule that adds them)::
+
+        for url in new_links(self, urls):
+            yield Request(url)
+
+    and, in a ``CrawlSpider``, ``Rule(LinkExtractor(), process_links="new_links")``
+    with a method ``new_links(self, links)`` that returns ``new_links(self, links)``.
+
+    What is left out counts in ``dupefilter/filtered``, as if it had been yielded.
+    Some duplicates may stay in; they are filtered later. Everything stays in where
+    :class:`LinkFilter` is off.
+    """
+    link_filter = spider.crawler.get_spider_middleware(LinkFilter)
+    return list(links) if link_filter is None else link_filter.new_links(links)

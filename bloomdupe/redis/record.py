@@ -1,0 +1,96 @@
+"""Record: what stands in Redis beside the pages, and what is refused there."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bloomdupe.errors import StoreDamagedError, StoreMismatchError
+from bloomdupe.filter.sizing import Geometry
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bloomdupe.filter.parameters import Parameters
+    from bloomdupe.redis.address import Address
+
+__all__ = ["Record", "new_fields", "new_mark", "shape_text"]
+
+FORMAT = 1
+
+
+class Record(NamedTuple):
+    """The head of a filter, a hash of Redis at ``bloomdupe:{NAME}``.
+
+    ``format``   1; another one is refused
+    ``header``   parameters, secret key and identity, as JSON
+    ``made``     8 hex digits drawn when the filter is made or cleared
+    ``layers``   number of layers
+    ``layer:N``  :class:`~bloomdupe.filter.sizing.Geometry` of a layer, as JSON
+    ``keys:N``   keys added to it
+
+    A page is a string of 8,168 bytes at ``bloomdupe:{NAME}:MADE:LAYER:PAGE``, with the
+    same bytes as in an LMDB store. ``made`` stands in its name so that pages that are
+    left of an earlier filter are never taken for ours.
+    """
+
+    header: dict[str, Any]
+    made: str
+    layers: list[Geometry]
+    keys: list[int]
+
+    @classmethod
+    def read(cls, fields: Mapping[bytes, bytes], address: Address) -> Record:
+        """Read the fields of a head that is there."""
+        shown = address.shown
+        if b"format" not in fields or b"header" not in fields:
+            raise StoreMismatchError(
+                f"{shown}: the key {address.head} holds something else than a filter of"
+                " bloomdupe; take another name for the filter"
+            )
+        if fields[b"format"] != b"%d" % FORMAT:
+            raise StoreMismatchError(
+                f"{shown} has format {fields[b'format'].decode()}, this version of"
+                f" bloomdupe knows {FORMAT}; use the version that wrote it"
+            )
+        try:
+            layers = range(int(fields[b"layers"]))
+            return cls(
+                json.loads(fields[b"header"]),
+                fields[b"made"].decode(),
+                [Geometry(**json.loads(fields[b"layer:%d" % n])) for n in layers],
+                [int(fields[b"keys:%d" % n]) for n in layers],
+            )
+        except (KeyError, ValueError, TypeError) as error:
+            raise StoreDamagedError(
+                f"{shown}: the key {address.head} is not as it was written"
+                f" ({error!r}); restore the data of Redis from a backup"
+            ) from error
+
+    def page_name(self, address: Address, layer: int, page: int) -> str:
+        """Return the Redis key of a page."""
+        return f"{address.head}:{self.made}:{layer}:{page}"
+
+
+def new_mark() -> str:
+    """Draw what tells a filter from an earlier one of the same name."""
+    return secrets.token_hex(4)
+
+
+def shape_text(shape: Geometry) -> str:
+    """Return the shape of a layer as it stands in the head."""
+    return json.dumps(asdict(shape))
+
+
+def new_fields(parameters: Parameters, identity: dict[str, Any]) -> list[str | int]:
+    """Return fields and values of the head of a filter without keys."""
+    return [
+        *("format", FORMAT),
+        *("header", json.dumps(parameters.header(identity))),
+        *("made", new_mark()),
+        *("layers", 1),
+        *("layer:0", shape_text(parameters.geometry(0))),
+        *("keys:0", 0),
+    ]

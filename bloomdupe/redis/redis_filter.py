@@ -1,0 +1,366 @@
+"""RedisFilter: a Bloom filter that many processes share at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
+from bloomdupe.filter import algebra, hashing
+from bloomdupe.filter.bloom import BloomFilter
+from bloomdupe.filter.growth import Growth
+from bloomdupe.filter.opening import held_against
+from bloomdupe.filter.parameters import Parameters, check_growth
+from bloomdupe.redis.address import Address
+from bloomdupe.redis.record import Record, new_fields, new_mark, shape_text
+from bloomdupe.redis.server import Server
+from bloomdupe.redis.shared_layer import PAGE_BYTES, PAGES_AT_ONCE, contents
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable
+
+    from typing_extensions import Self
+
+    from bloomdupe.filter.contents import Contents
+    from bloomdupe.filter.info import FilterInfo
+
+__all__ = ["RedisFilter"]
+
+MAX_BATCH = 1_000
+"""Keys that one script goes through. Meanwhile Redis serves nobody else, for some tens
+of milliseconds at most."""
+
+NOTHING = bytes(PAGE_BYTES)
+
+
+class RedisFilter(BloomFilter):
+    """A :class:`~bloomdupe.BloomFilter` whose pages lie in Redis.
+
+    Many processes may open it at once, on many machines. Whatever they add at the same
+    time, a key is called new once at most, and the filter grows once. :meth:`add` and
+    ``in`` take a round trip each; :meth:`update`, :meth:`add_many` and
+    :meth:`contains_many` take one for a thousand keys.
+
+    What is added is in Redis when the call returns, so :meth:`checkpoint` does nothing.
+    How durable it is there, is for Redis' settings to say. Keys are not kept exactly,
+    and nothing of a crawl's own can be kept beside them: those verbs raise
+    :class:`~bloomdupe.errors.StoreError`.
+
+    All verbs raise :class:`~bloomdupe.errors.StoreUnreachableError` while the server is
+    away; the same object works again afterwards.
+    """
+
+    def __init__(
+        self, server: Server, record: Record, growth: str, *, readonly: bool
+    ) -> None:
+        # Not the base's: the filter has no pages in this process.
+        self.parameters = Parameters.from_header(record.header, server.address.shown)
+        self._growth = Growth(growth)
+        self._server: Server | None = server
+        self._record = record
+        self._readonly = readonly
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        capacity: int | None = None,
+        fpp: float | None = None,
+        *,
+        growth: str = "grow",
+        confirm: float | None = None,
+        key: bytes | None = None,
+        identity: dict[str, Any] | None = None,
+        readonly: bool = False,
+        allow_network_fs: bool = False,  # noqa: ARG003 - of directories only
+    ) -> Self:
+        """Open the filter that the URL ``path`` names, or create it there.
+
+        See :class:`~bloomdupe.redis.address.Address` for the URL, and
+        :meth:`bloomdupe.BloomFilter.open` for everything else.
+        """
+        check_growth(growth)
+        given = {"capacity": capacity, "fpp": fpp, "confirm": confirm, "key": key}
+        asked = Parameters.checked(
+            **{**given, "capacity": 1 if capacity is None else capacity}
+        )
+        if asked.confirm:
+            raise SettingError(
+                f"confirm = {asked.confirm:g}: a filter on Redis keeps no keys exactly;"
+                " leave confirm out"
+            )
+        address = Address.of(str(path))
+        server = Server(address)
+        try:
+            fields = server.fields()
+            if not fields:
+                _check_creating(address, given, readonly=readonly)
+                asked.check_room(server.memory, f"memory at {address.shown}")
+                made = server.run("create", *new_fields(asked, identity or {}))
+                fields = dict(zip(made[::2], made[1::2], strict=True))
+            record = Record.read(fields, address)
+            held_against(address.shown, record.header, asked, given, identity or {})
+        except BaseException:
+            server.close()
+            raise
+        return cls(server, record, growth, readonly=readonly)
+
+    def close(self) -> None:
+        """Close the connection. Closing again does nothing."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
+
+    # Adding and asking
+
+    def add(self, key: bytes | str, *, exact: bool = False) -> bool:
+        """Add a key; True if it was certainly new, False if maybe seen before."""
+        self._not_exactly(exact)
+        return self._each("add", [key]) == b"1"
+
+    def update(self, keys: Iterable[bytes | str]) -> int:
+        """Add all keys; return how many were new.
+
+        They go to Redis in portions of a thousand. If one fails (a key of a wrong type,
+        a server that is away), those before it have been added.
+        """
+        return sum(answers.count(b"1") for answers in self._portions("add", keys))
+
+    def add_many(self, keys: Iterable[bytes | str]) -> list[bool]:
+        """Add all keys, like :meth:`update`; say of each whether it was new."""
+        return _as_list(self._portions("add", keys))
+
+    def contains(self, key: bytes | str, *, exact: bool = False) -> bool:
+        """Whether the key is maybe in the filter; False is certain."""
+        self._not_exactly(exact)
+        return self._each("contains", [key]) == b"1"
+
+    __contains__ = contains
+
+    def contains_many(self, keys: Iterable[bytes | str]) -> list[bool]:
+        """Say of each key whether it is maybe in the filter."""
+        return _as_list(self._portions("contains", keys))
+
+    def _portions(self, script: str, keys: Iterable[bytes | str]) -> Iterable[bytes]:
+        some = iter(keys)
+        while portion := list(islice(some, MAX_BATCH)):
+            yield self._each(script, portion)
+
+    def _each(self, script: str, keys: list[bytes | str]) -> bytes:
+        """Run a script for keys; return its answer to each, ``0`` or ``1``."""
+        server = self._open(to_change=script == "add")
+        answers = b""
+        while len(answers) < len(keys):
+            shapes = self._record.layers
+            batch, size = self._batch(keys[len(answers) :], shapes[-1].hashes)
+            state, some = server.run(
+                script,
+                self._record.made,
+                len(shapes),
+                batch,
+                size,
+                self._growth.policy,
+                shapes[-1].capacity,
+                *(part for shape in shapes for part in (shape.pages, shape.hashes)),
+            )
+            answers += some
+            if state == b"full":
+                self._grow()
+            elif state == b"changed":
+                self._reload()
+        return answers
+
+    def _batch(self, keys: list[bytes | str], hashes: int) -> tuple[bytes, int]:
+        """Return what the scripts must know of keys, and the bytes for each.
+
+        A record is the page hash, 4 bytes, and the fields of the digests.
+        """
+        secret = self.parameters.key
+        records = []
+        for key in keys:
+            text = key if type(key) is bytes else hashing.as_bytes(key)
+            first = hashing.digest(secret + text)
+            records.append(hashing.page_hash(first).to_bytes(4, "little"))
+            records.append(hashing.chain(first, hashes))
+        batch = b"".join(records)
+        size = len(batch) // len(keys)
+        # Redis counts the bits of a byte from the highest, the pages have them from the
+        # lowest: bit 0 of a page is bit 7 for Redis. One operation for all positions.
+        flip = (bytes(4) + b"\7\0" * ((size - 4) // 2)) * len(keys)
+        flipped = int.from_bytes(batch, "little") ^ int.from_bytes(flip, "little")
+        return flipped.to_bytes(len(batch), "little"), size
+
+    def _not_exactly(self, exact: bool) -> None:
+        if exact:
+            self._refuse("exact=True")
+
+    def _open(self, *, to_change: bool = False) -> Server:
+        if self._server is None:
+            raise StoreError("the filter is closed; open it again")
+        if to_change and self._readonly:
+            raise StoreError(f"{self._server.address.shown} was opened read-only")
+        return self._server
+
+    # Growth
+
+    def _grow(self) -> None:
+        """Do what is due when the newest layer is full."""
+        if self._growth.adds_layers:
+            self._add_layer()
+        elif self._growth.refuses:
+            raise self._growth.error(self.parameters)
+        else:
+            self._growth.warn(self.parameters)
+
+    def _add_layer(self) -> None:
+        """Add a layer, unless another process has just done so."""
+        server, number = self._open(), len(self._record.layers)
+        shape = shape_text(self.parameters.geometry(number))
+        added = server.run("grow", self._record.made, number, shape)
+        self._reload()
+        if added:
+            self._growth.announce(contents(self.parameters, server, self._record))
+
+    def _reload(self) -> None:
+        """Read the head anew, after another process has changed it."""
+        server = self._open()
+        fields = server.fields()
+        if not fields:
+            raise StoreError(
+                f"{server.address.shown}: the filter is gone. Somebody has deleted it,"
+                " or Redis was started without its data; restore them, or open the"
+                " filter anew to begin an empty one"
+            )
+        record = Record.read(fields, server.address)
+        if record.header != self._record.header:
+            raise StoreMismatchError(
+                f"{server.address.shown}: another filter has been made under this name"
+                " since this one was opened; open it again"
+            )
+        self._record = record
+
+    # What is known about it
+
+    def _look(self) -> Contents:
+        self._reload()
+        return contents(self.parameters, self._open(), self._record)
+
+    def info(self) -> FilterInfo:
+        """Return what is given, calculated and measured about the filter.
+
+        Its memory and disk are those of Redis, and not among it.
+        """
+        found = super().info()
+        return replace(found, path=self._open().address.shown)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the creator of the filter called it."""
+        return dict(self._record.header["identity"])
+
+    @property
+    def changed(self) -> bool:
+        """False: there is nothing that is not in Redis yet."""
+        return False
+
+    @property
+    def due(self) -> bool:
+        """False, like :attr:`changed`."""
+        return False
+
+    def checkpoint(self) -> None:
+        """Do nothing: what was added is in Redis."""
+
+    # Set algebra
+
+    def __ior__(self, other: BloomFilter) -> Self:  # type: ignore[misc]
+        """Add all keys of a compatible filter; the count becomes an estimate.
+
+        Others may add meanwhile. After a crash some of the other's keys may be missing:
+        do it again.
+        """
+        server = self._open(to_change=True)
+        theirs = other._look()
+        algebra.check_compatible(self.parameters, theirs.parameters)
+        for layer, (_, keys) in zip(theirs.layers, theirs.counts, strict=True):
+            self._reload()
+            if layer.number == len(self._record.layers):
+                self._add_layer()
+            before = self._record.keys[layer.number]
+            pages: list[int | bytes] = []
+            for number, page in enumerate(layer.all_pages()):
+                value = page.tobytes()[:PAGE_BYTES]
+                if value != NOTHING:
+                    pages += number, value
+                if len(pages) == 2 * PAGES_AT_ONCE:
+                    self._unite(layer.number, 0, pages)
+                    pages = []
+            self._unite(layer.number, 0, pages)
+            ours = contents(self.parameters, server, self._record)
+            after = ours.layers[layer.number].united_keys(before, keys)
+            self._unite(layer.number, after - before, [])
+        self._reload()
+        full = self._record.keys[-1] >= self._record.layers[-1].capacity
+        if full and self._growth.adds_layers:
+            self._add_layer()
+        return self
+
+    def _unite(self, layer: int, keys: int, pages: list[int | bytes]) -> None:
+        server = self._open()
+        scratch = f"{server.address.head}:scratch"
+        made = self._record.made
+        if not server.run("unite", made, layer, keys, *pages, scratch=scratch):
+            raise StoreError(
+                f"{server.address.shown}: the filter was cleared or made anew"
+                " meanwhile; unite again"
+            )
+
+    def clear(self) -> None:
+        """Forget all keys, for all who share the filter; parameters and key stay."""
+        server = self._open(to_change=True)
+        shape = shape_text(self.parameters.geometry(0))
+        while not server.run("clear", self._record.made, new_mark(), shape):
+            self._reload()
+        self._reload()
+
+    # What a filter on Redis has not
+
+    def _refuse(self, verb: str) -> NoReturn:
+        where = self._open().address.shown
+        raise StoreError(
+            f"{verb}: {where} is on Redis, which keeps the keys' bits only"
+        )
+
+    def _durable(self, verb: str) -> NoReturn:
+        self._refuse(verb)
+
+    def share_store(self) -> NoReturn:
+        """Refuse: a crawl's checkpoint is a transaction of LMDB."""
+        self._refuse("share_store")
+
+    def prepare(self) -> NoReturn:
+        """Refuse, as :meth:`share_store`."""
+        self._refuse("prepare")
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """Refuse: there is no place for them."""
+        self._refuse("notes")
+
+    def record(self, name: str) -> dict[str, Any] | None:
+        """Refuse: nobody else keeps anything here."""
+        self._refuse(f"record({name!r})")
+
+
+def _check_creating(address: Address, given: dict[str, Any], *, readonly: bool) -> None:
+    if readonly or given["capacity"] is None:
+        raise StoreError(
+            f"{address.shown}: there is no filter of this name"
+            + ("" if readonly else "; give a capacity to create one")
+        )
+
+
+def _as_list(portions: Iterable[bytes]) -> list[bool]:
+    return [answer == ord("1") for answers in portions for answer in answers]

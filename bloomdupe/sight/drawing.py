@@ -1,0 +1,104 @@
+"""Drawing: charts as SVG, for a page that is light or dark. Needs matplotlib.
+
+Colours are written as shades of black that nobody else uses, and then replaced by
+variables of the page's style sheet.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from matplotlib.axes import Axes
+
+__all__ = [
+    "BAD",
+    "FAINT",
+    "FIRST",
+    "GOOD",
+    "INK",
+    "SECOND",
+    "Chart",
+    "Maker",
+    "drawing",
+]
+
+COLOURS = {
+    "ink": "#000001",
+    "faint": "#000002",
+    "first": "#000003",
+    "second": "#000004",
+    "good": "#000005",
+    "bad": "#000006",
+}
+INK, FAINT, FIRST, SECOND, GOOD, BAD = COLOURS.values()
+
+
+class Chart(NamedTuple):
+    """One chart."""
+
+    title: str
+    note: str
+    """What it shows, in a sentence."""
+    svg: str
+
+
+class Maker:
+    """Makes a chart of what was drawn."""
+
+    def __init__(self, figure: Figure, axes: Axes) -> None:
+        self._figure = figure
+        self._axes = axes
+        self.lowest: float | None = None
+        """Where the vertical axis begins; None: where the values do."""
+
+    def __call__(self, title: str, note: str) -> Chart:
+        """Return it under a title."""
+        self._axes.set_ylim(bottom=self.lowest)
+        file = io.StringIO()
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        with mpl.rc_context({"svg.hashsalt": title, "svg.fonttype": "none"}):
+            self._figure.savefig(file, format="svg", metadata=nothing, transparent=True)
+        svg = file.getvalue()
+        svg = svg[svg.index("<svg") :]
+        svg = re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2)
+        for name, colour in COLOURS.items():
+            svg = svg.replace(colour, f"var(--{name})")
+        return Chart(title, note, svg)
+
+
+@contextmanager
+def drawing() -> Iterator[tuple[Axes, Maker]]:
+    """Give axes to draw in, and what makes a chart of that."""
+    style: dict[Any, Any] = {
+        "text.color": INK,
+        "axes.edgecolor": FAINT,
+        "axes.labelcolor": INK,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.formatter.limits": (-9, 9),
+        "xtick.color": INK,
+        "ytick.color": INK,
+        "grid.color": FAINT,
+        "grid.alpha": 0.4,
+        "legend.frameon": False,
+        "legend.labelcolor": INK,
+        "font.size": 9,
+        "lines.linewidth": 1.6,
+    }
+    with mpl.rc_context(style):
+        figure = Figure(figsize=(6.4, 2.5), layout="constrained")
+        axes = figure.add_subplot()
+        axes.grid(axis="y")
+        axes.set_axisbelow(True)
+        axes.yaxis.set_major_formatter(EngFormatter(sep=""))
+        yield axes, Maker(figure, axes)

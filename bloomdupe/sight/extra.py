@@ -1,0 +1,18 @@
+"""Extra: packages that not everybody has installed."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from bloomdupe.errors import ExtraMissingError
+
+__all__ = ["need"]
+
+
+def need(package: str, extra: str, what: str) -> None:
+    """Raise :class:`ExtraMissingError` if a package is missing that ``what`` needs."""
+    if find_spec(package) is None:
+        raise ExtraMissingError(
+            f"{what} needs the package {package}, which is not installed:"
+            f" pip install 'bloomdupe[{extra}]'"
+        )

@@ -1,0 +1,327 @@
+"""Batch: what one transaction writes, in the words of filter and frontier."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from struct import unpack
+from typing import TYPE_CHECKING, Any
+
+from bloomdupe.store.format import (
+    BLOBS,
+    CHECKSUM_BYTES,
+    COOKIE_HEAD,
+    COOKIES,
+    COUNT,
+    DELAY,
+    DELAYS,
+    FAILURE_HEAD,
+    FAILURES,
+    HISTORY,
+    HISTORY_HEAD,
+    HISTORY_KEY,
+    JOURNAL_HEAD,
+    JOURNAL_KEY,
+    LATER,
+    LEDGER,
+    MODULUS,
+    PAGE_BYTES,
+    PAGE_COUNTS,
+    PAGE_KEY,
+    SLOT_HEAD,
+    SLOT_KEY,
+    JournalEntry,
+    Ledger,
+    Totals,
+    checksum,
+    json_of,
+    name_digest,
+    sum_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import lmdb
+
+__all__ = ["Batch"]
+
+LMDB_PAGE_BYTES = 4096
+MANY = 40
+"""Requests of a slot, in one checkpoint, that are worth some trouble."""
+
+
+class Batch:
+    """One write transaction, in the words of the filter.
+
+    ``totals`` are those of the last transaction. :meth:`seal` must come last.
+    """
+
+    def __init__(
+        self,
+        txn: lmdb.Transaction,
+        databases: dict[bytes, Any],
+        totals: Totals | None = None,
+    ) -> None:
+        self._txn = txn
+        self._databases = databases
+        self._totals: Totals = defaultdict(lambda: [0, 0])
+        for name, (records, sums) in (totals or {}).items():
+            self._totals[name] = [records, sums]
+        self._meta = databases[b"meta"]
+        self._journal = databases[b"journal"]
+        self._exact = databases[b"exact"]
+
+    def _put(self, database: bytes, key: bytes, value: bytes) -> None:
+        """Store a value that begins with its sum, in the place of another or not."""
+        before = self._txn.replace(key, value, db=self._databases[database])
+        total = self._totals[database]
+        if before is None:
+            total[0] += 1
+        else:
+            total[1] -= sum_of(before)
+        total[1] += sum_of(value)
+
+    def _delete(self, database: bytes, key: bytes) -> None:
+        before = self._txn.pop(key, db=self._databases[database])
+        if before is not None:
+            total = self._totals[database]
+            total[0] -= 1
+            total[1] -= sum_of(before)
+
+    def seal(self) -> Ledger:
+        """Write down what is in the store now."""
+        totals = {
+            name: [records, sums % MODULUS]
+            for name, (records, sums) in self._totals.items()
+        }
+        ledger = Ledger(self._txn.id(), totals)
+        key = LEDGER.encode()
+        value = json_of(
+            {
+                "transaction": ledger.transaction,
+                "totals": {name.decode(): total for name, total in totals.items()},
+            }
+        )
+        self._txn.put(key, checksum(key, value) + value, db=self._meta)
+        return ledger
+
+    def put_again(self, database: bytes, key: bytes, value: bytes) -> None:
+        """Store a record as it was found elsewhere.
+
+        Of a page, all bits that are set in either stay; of anything else, what is
+        there already.
+        """
+        if database == b"exact":
+            self.put_exact([key])
+            return
+        there = self._txn.get(key, db=self._databases[database])
+        if there is not None and database == b"pages":
+            both = int.from_bytes(there[CHECKSUM_BYTES:], "little")
+            both |= int.from_bytes(value[CHECKSUM_BYTES:], "little")
+            bits = both.to_bytes(PAGE_BYTES, "little")
+            value, there = checksum(key, bits) + bits, None
+        if there is None:
+            self._put(database, key, value)
+
+    def put_record(self, name: str, record: dict[str, Any]) -> None:
+        """Store a named record of numbers and texts."""
+        key = name.encode()
+        value = json_of(record)
+        self._put(b"meta", key, checksum(key, value) + value)
+
+    def put_page(self, layer: int, page: int, value: bytes) -> None:
+        """Store what :func:`page_value` made."""
+        self._put(b"pages", PAGE_KEY.pack(layer, page), value)
+
+    def put_journal(self, entry: JournalEntry) -> None:
+        """Append an entry."""
+        key = JOURNAL_KEY.pack(entry.sequence)
+        value = JOURNAL_HEAD.pack(entry.layer, entry.swept) + entry.digests
+        self._put(b"journal", key, checksum(key, value) + value)
+
+    def delete_journal(self, sequence: int) -> None:
+        """Remove an entry whose digests are all in their pages."""
+        self._delete(b"journal", JOURNAL_KEY.pack(sequence))
+
+    def put_exact(self, identities: Iterable[bytes]) -> None:
+        """Store exact identities of keys."""
+        total = self._totals[b"exact"]
+        for identity in identities:
+            if self._txn.put(identity, b"", overwrite=False, db=self._exact):
+                total[0] += 1
+                total[1] += sum(unpack("<QQ", identity))
+
+    def put_requests(self, slots: Iterable[list[tuple[bytes, bytes]]]) -> None:
+        """Store what :func:`request_record` made, of each slot in the order of keys.
+
+        LMDB fills its pages only where records are appended at their ends; a page in
+        which other records follow it splits into halves, over and over. So where a
+        slot gets many, a page of those that follow is lifted and put back on top.
+        """
+        few: list[tuple[bytes, bytes]] = []
+        with self._txn.cursor(self._databases[b"queue"]) as cursor:
+            for records in slots:
+                if len(records) > MANY:
+                    lifted = _lift(cursor, records)
+                    cursor.putmulti(records)
+                    cursor.putmulti(lifted)
+                else:
+                    few += records
+            cursor.putmulti(few)  # one call in C for all of them
+
+    def delete_requests(self, keys: list[bytes]) -> None:
+        """Remove requests, best in the order of the keys."""
+        delete, queue = self._txn.delete, self._databases[b"queue"]
+        for key in keys:
+            delete(key, db=queue)
+
+    def put_slots(self, slots: Iterable[tuple[int, int, str]]) -> None:
+        """Store slots (see :class:`StoredSlot`); those without requests are removed."""
+        txn, database = self._txn, self._databases[b"slots"]
+        records, sums = self._totals[b"slots"]
+        # As _put() and _delete(), but a crawl of many hosts changes many slots.
+        for number, requests, name in slots:
+            key = SLOT_KEY.pack(number)
+            if requests:
+                value = SLOT_HEAD.pack(requests) + name.encode(errors="surrogatepass")
+                value = checksum(key, value) + value
+                before = txn.replace(key, value, db=database)
+                sums += sum_of(value)
+                records += before is None
+            else:
+                before = txn.pop(key, db=database)
+                records -= before is not None
+            if before is not None:
+                sums -= sum_of(before)
+        self._totals[b"slots"] = [records, sums]
+
+    def count_requests(self, requests: int, sums: int) -> None:
+        """Say how many requests are stored now, and what their sums add up to."""
+        self._totals[b"queue"] = [requests, sums]
+
+    def put_later(self, records: list[tuple[bytes, bytes]]) -> None:
+        """Store what :func:`later_record` made, in the order of the keys.
+
+        The database must be there, or ``records`` be empty.
+        """
+        if records:
+            with self._txn.cursor(self._databases[LATER]) as cursor:
+                cursor.putmulti(records)
+
+    def delete_later(self, keys: list[bytes]) -> None:
+        """Remove requests that wait for a point in time, best in their order."""
+        for key in keys:
+            self._txn.delete(key, db=self._databases[LATER])
+
+    def count_later(self, requests: int, sums: int) -> None:
+        """Say how many requests wait for a point in time, and their sums added up."""
+        if LATER in self._databases:
+            self._totals[LATER] = [requests, sums]
+
+    def put_blob(self, name: str, value: bytes) -> None:
+        """Store some bytes under a name."""
+        key = name.encode()
+        self._put(BLOBS, key, checksum(key, value) + value)
+
+    def delete_blob(self, name: str) -> None:
+        """Remove what is stored under a name."""
+        self._delete(BLOBS, name.encode())
+
+    def put_page_counts(self, counts: dict[str, int]) -> None:
+        """Store how many requests of these slots were ever taken in."""
+        for slot, count in counts.items():
+            key = name_digest(slot)
+            value = COUNT.pack(count)
+            self._put(PAGE_COUNTS, key, checksum(key, value) + value)
+
+    def put_delays(self, delays: dict[str, float]) -> None:
+        """Store the delays of these slots, in seconds."""
+        for slot, seconds in delays.items():
+            key = name_digest(slot)
+            value = DELAY.pack(0, seconds)
+            self._put(DELAYS, key, checksum(key, value) + value)
+
+    def put_cookies(self, cookies: Mapping[bytes, bytes]) -> None:
+        """Store cookies under their digests; those that are there already cost nothing.
+
+        The database must be there, or ``cookies`` be empty.
+        """
+        for key, cookie in cookies.items():
+            value = COOKIE_HEAD + cookie
+            value = checksum(key, value) + value
+            if self._txn.get(key, db=self._databases[COOKIES]) != value:
+                self._put(COOKIES, key, value)
+
+    def delete_cookies(self, keys: Iterable[bytes]) -> None:
+        """Remove the cookies with these digests, as far as there are any."""
+        if COOKIES in self._databases:
+            for key in keys:
+                self._delete(COOKIES, key)
+
+    def clear_cookies(self) -> None:
+        """Remove all cookies, and the note that some were left out of a backup."""
+        if COOKIES in self._databases:
+            self._txn.drop(self._databases[COOKIES], delete=False)
+            self._totals[COOKIES] = [0, 0]
+        self.note_cookies_left_out(0)
+
+    def note_cookies_left_out(self, cookies: int) -> None:
+        """Say how many cookies the store from which this one was copied has had."""
+        if cookies:
+            self.put_record(COOKIES.decode(), {"left_out": cookies})
+        else:
+            self._delete(b"meta", COOKIES)
+
+    def put_failures(self, failures: Mapping[bytes, bytes]) -> None:
+        """Store failures under the digests of their requests.
+
+        The database must be there, or ``failures`` be empty.
+        """
+        for key, failure in failures.items():
+            value = FAILURE_HEAD + failure
+            self._put(FAILURES, key, checksum(key, value) + value)
+
+    def delete_failures(self, keys: Iterable[bytes]) -> None:
+        """Remove the failures with these digests, as far as there are any."""
+        if FAILURES in self._databases:
+            for key in keys:
+                self._delete(FAILURES, key)
+
+    def put_history(self, points: Mapping[tuple[int, int], bytes]) -> None:
+        """Store points of the history by milliseconds and run.
+
+        The database must be there, or ``points`` be empty.
+        """
+        for moment, point in points.items():
+            key = HISTORY_KEY.pack(*moment)
+            value = HISTORY_HEAD + point
+            self._put(HISTORY, key, checksum(key, value) + value)
+
+    def delete_history(self, moments: Iterable[tuple[int, int]]) -> None:
+        """Remove points of the history."""
+        for moment in moments:
+            self._delete(HISTORY, HISTORY_KEY.pack(*moment))
+
+    def clear(self) -> None:
+        """Remove all pages, journal entries and exact identities."""
+        for name in (b"pages", b"journal", b"exact"):
+            self._txn.drop(self._databases[name], delete=False)
+            self._totals[name] = [0, 0]
+
+
+def _lift(
+    cursor: lmdb.Cursor, records: list[tuple[bytes, bytes]]
+) -> list[tuple[bytes, bytes]]:
+    """Take out a page of those that will follow new records, and return them."""
+    if not cursor.set_range(records[0][0]) or not cursor.prev():
+        return []  # nothing follows; or nothing precedes, where no page has its end
+    lifted = []
+    size = 0
+    there = cursor.next()
+    while there and size < LMDB_PAGE_BYTES:
+        record = (bytes(cursor.key()), bytes(cursor.value()))
+        lifted.append(record)
+        size += len(record[0]) + len(record[1])
+        cursor.delete()
+        there = bool(cursor.key())  # it stands on the next record now, if there is one
+    return lifted

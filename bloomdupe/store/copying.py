@@ -1,0 +1,102 @@
+"""Copying: a compacted copy of a store, with all of it or without its secrets.
+
+LMDB's own copies take whole pages. A page is rarely full, and in the rest of it LMDB
+leaves what the memory held before: pieces of records that were removed, also of other
+databases. A compacted copy from which the cookies are removed, and which is compacted
+once more, still holds pieces of them (``tests/crawl/test_cookies.py`` shows it). So a
+store that has ever had cookies is copied record by record, into pages that were zero
+before.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from bloomdupe.store import files
+from bloomdupe.store.batch import Batch
+from bloomdupe.store.environment import open_databases, open_environment
+from bloomdupe.store.format import COOKIES
+from bloomdupe.store.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from pathlib import Path
+
+    import lmdb
+
+__all__ = ["copy_compacted"]
+
+BATCH_BYTES = 16 << 20
+"""Of one transaction, when records are copied."""
+
+Records = list[tuple[bytes, bytes]]
+
+
+def copy_compacted(
+    env: lmdb.Environment,
+    directory: Path,
+    header: dict[str, Any],
+    without: Collection[bytes] = (),
+) -> int:
+    """Write a compacted copy of the last commit into a directory, with its marker.
+
+    Of the databases ``without`` nothing is copied; returns how many records that are.
+    Others may read and write ``env`` meanwhile.
+    """
+    left_out = 0
+    _copy_data(env, directory, without)
+    data = directory / files.DATA
+    data.chmod(0o600)
+    # LMDB numbers the transactions of a copy anew.
+    with open_environment(directory, lock=False) as copy:
+        databases = open_databases(copy)
+        with copy.begin() as txn:
+            ledger = Snapshot(txn, databases, str(data)).ledger()
+        if ledger is not None:
+            totals = {n: t for n, t in ledger.totals.items() if n not in without}
+            with copy.begin(write=True) as txn:
+                batch = Batch(txn, databases, totals)
+                left_out = sum(ledger.totals.get(name, [0])[0] for name in without)
+                if left_out and COOKIES in without:
+                    batch.note_cookies_left_out(left_out)
+                batch.seal()
+    with data.open("rb") as file:
+        os.fsync(file.fileno())
+    files.write_marker(directory, header)
+    return left_out
+
+
+def _copy_data(
+    env: lmdb.Environment, directory: Path, without: Collection[bytes]
+) -> None:
+    if COOKIES not in open_databases(env):
+        env.copy(str(directory), compact=True)
+        with open_environment(directory, lock=False) as copy:
+            if COOKIES not in open_databases(copy):
+                return
+        # Another process has made it just now.
+        (directory / files.DATA).unlink()
+    databases = open_databases(env)
+    with open_environment(directory, lock=False) as copy, env.begin() as snapshot:
+        copy.set_mapsize(2 * env.info()["map_size"])
+        for name, database in databases.items():
+            if name in without:
+                continue
+            copied = copy.open_db(name)
+            with snapshot.cursor(database) as records:
+                for batch in _batches(records):
+                    with copy.begin(write=True) as txn, txn.cursor(copied) as cursor:
+                        cursor.putmulti(batch, append=True)
+
+
+def _batches(records: lmdb.Cursor) -> Iterator[Records]:
+    batch: Records = []
+    size = 0
+    for key, value in records:
+        batch.append((bytes(key), bytes(value)))
+        size += len(key) + len(value)
+        if size > BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    yield batch

@@ -1,0 +1,84 @@
+"""Environment: LMDB's, opened as a store needs it, and built."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import lmdb
+
+from bloomdupe.errors import StoreError
+from bloomdupe.store import files
+from bloomdupe.store.batch import Batch
+from bloomdupe.store.failures import limit_of_memory
+from bloomdupe.store.format import DATABASES, FORMAT, MAGIC, OPTIONAL_DATABASES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = [
+    "build",
+    "open_databases",
+    "open_environment",
+    "unmappable",
+]
+
+MAP_BYTES = 1 << 30
+"""Address space at first; doubled whenever a batch does not fit."""
+
+
+def open_environment(
+    path: Path, *, readonly: bool = False, lock: bool = True
+) -> lmdb.Environment:
+    """Open the environment in the directory ``path``, or create one."""
+    size = (path / files.DATA).stat().st_size if (path / files.DATA).exists() else 0
+    size = max(MAP_BYTES, 2 * size)
+    try:
+        return lmdb.open(
+            str(path),
+            map_size=size,
+            readonly=readonly,
+            lock=lock,
+            # Pages are read at random: reading ahead would fetch what nobody asked for.
+            readahead=False,
+            max_dbs=len(DATABASES) + len(OPTIONAL_DATABASES),
+            mode=0o600,
+            lib_version=0,
+        )
+    except (lmdb.MemoryError, MemoryError) as error:
+        raise unmappable(path, size) from error
+
+
+def open_databases(env: lmdb.Environment) -> dict[bytes, Any]:
+    """Open the databases that are there."""
+    databases = {name: env.open_db(name, create=False) for name in DATABASES}
+    for name in OPTIONAL_DATABASES:
+        with contextlib.suppress(lmdb.NotFoundError):
+            databases[name] = env.open_db(name, create=False)
+    return databases
+
+
+def unmappable(path: Path, size: int) -> StoreError:
+    """Return the error that says why so many bytes cannot be mapped."""
+    return StoreError(
+        f"cannot map {size:,} bytes of address space for {path / files.DATA}:"
+        f" {limit_of_memory()}; raise it"
+    )
+
+
+def build(building: Path, records: dict[str, dict[str, Any]]) -> None:
+    """Fill a new environment and close it."""
+    files.make_lock_file(building)
+    head = {"magic": MAGIC, "format": FORMAT, "ledger": True}
+    records = {**records, "store": head | records["store"]}
+    env = open_environment(building)
+    try:
+        with env.begin(write=True) as txn:
+            databases = {name: env.open_db(name, txn) for name in DATABASES}
+            batch = Batch(txn, databases)
+            for name, record in records.items():
+                batch.put_record(name, record)
+            batch.seal()
+    finally:
+        env.close()
+    files.write_marker(building, records["store"])

@@ -1,0 +1,90 @@
+"""Failures: why a store could not be written or read, and what helps."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import tempfile
+from typing import TYPE_CHECKING
+
+import lmdb
+
+from bloomdupe.errors import StoreError, StoreFullError, StoreIOError
+from bloomdupe.store.files import DATA, free_space
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["failed", "limit_of_memory", "reason_of"]
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+PROBE_BYTES = 1 << 20
+
+
+def failed(what: str, path: Path, error: Exception, then: str = "") -> StoreError:
+    """Return the error that says what failed in the directory ``path``, and why."""
+    code = getattr(error, "code", None) or getattr(error, "errno", None)
+    kind: type[StoreError] = StoreError
+    remedy = ""
+    if code in FULL or (code == errno.EIO and _is_full(path)):
+        # LMDB reports a write cut short as an input/output error.
+        kind, remedy = StoreFullError, _make_room()
+        what = f"{what}: {error}{free_space(path)}"
+    elif code == errno.EIO or isinstance(error, lmdb.PanicError):
+        kind, remedy = StoreIOError, "look at the system's log (dmesg) and at the disk"
+        what = f"{what}: {error}{free_space(path)}"
+    else:
+        what = f"{what}: {error}"
+        if code in (errno.EACCES, errno.EPERM):
+            remedy = "look at its owner and its permissions"
+        elif code == errno.ELOOP:
+            remedy = "a symbolic link is not followed there; move it away"
+    return kind("; ".join(filter(None, [what, then, remedy])))
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the reason with which a crawl is closed after an error."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, StoreFullError) or getattr(cause, "errno", None) in FULL:
+            return "frontier_disk_full"
+        if isinstance(cause, MemoryError):
+            return "out_of_memory"
+        if isinstance(cause, StoreIOError) or getattr(cause, "errno", 0) == errno.EIO:
+            return "frontier_io_error"
+        cause = cause.__cause__
+    return "frontier_error"
+
+
+def limit_of_memory() -> str:
+    """Say what limits the address space of the process."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return "no limit on address space (ulimit -v)"
+    return f"the limit on address space (ulimit -v) is {limit:,} bytes"
+
+
+def _make_room() -> str:
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    if limit == resource.RLIM_INFINITY:
+        return "make room on the disk or in the quota"
+    return f"make room on the disk, or raise the limit of {limit:,} bytes on file size"
+
+
+def _is_full(path: Path) -> bool:
+    """Whether the disk, the quota or the limit on file sizes leaves no more room."""
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    try:
+        size = (path / DATA).stat().st_size
+    except OSError:
+        size = 0
+    if limit != resource.RLIM_INFINITY and size + PROBE_BYTES > limit:
+        return True
+    try:
+        there = next(place for place in (path, *path.parents) if place.exists())
+        with tempfile.TemporaryFile(dir=there) as probe:
+            os.posix_fallocate(probe.fileno(), 0, PROBE_BYTES)
+    except OSError as error:
+        return error.errno in FULL
+    return False

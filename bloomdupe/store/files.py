@@ -1,0 +1,396 @@
+"""Files: the directory of a store, and what stands in it beside LMDB's data."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import shutil
+import stat
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bloomdupe.errors import StoreDamagedError, StoreError, StoreLockedError
+
+__all__ = [
+    "DATA",
+    "MARKER",
+    "OWNER",
+    "Mark",
+    "MarkFile",
+    "check_file_system",
+    "delete_unfinished",
+    "free_space",
+    "identify",
+    "in_use",
+    "lock_owner",
+    "make_directory",
+    "make_lock_file",
+    "owner_of",
+    "read_mark",
+    "read_marker",
+    "refuse_link",
+    "store_exists",
+    "sync_directory",
+    "write_marker",
+]
+
+DATA = "data.mdb"
+OWNER = "owner.lock"
+LMDB_LOCK = "lock.mdb"
+MARKER = "store.json"
+MARK = "clean.json"
+
+LOCK_BYTES = 8192
+"""Size of LMDB's lock file: a head, and 126 readers of 64 bytes."""
+MARK_BYTES = 400
+PATIENCE = 0.05
+"""Seconds; somebody who only asks whether there is an owner is done by then."""
+
+# fmt: off
+NETWORK_FILE_SYSTEMS = frozenset([
+    "9p", "afs", "beegfs", "ceph", "cifs", "coda", "fuse.ceph", "fuse.gcsfuse",
+    "fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "gfs2", "glusterfs",
+    "gpfs", "lustre", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "smb3", "smbfs",
+])
+# fmt: on
+
+
+class Mark(NamedTuple):
+    """What the data file was like after the last transaction.
+
+    Whoever writes to a file changes these numbers, and so does copying it. As long as
+    they are the same, the file is as its owner has left it, even if he was killed: what
+    a process has written stays in the kernel. That ends with the power, so a mark is
+    good until the machine is started again; and it needs no sync.
+    """
+
+    device: int
+    inode: int
+    size: int
+    modified: int
+    changed: int
+    boot: str
+    transaction: int
+
+
+def store_exists(path: Path) -> bool:
+    """Whether there is a store to open; refuses anything else that is there.
+
+    An empty directory and nothing at all count as no store.
+    """
+    if not path.exists() and not path.is_symlink():
+        return False
+    if not path.is_dir():
+        raise StoreError(
+            f"{path} is not a directory, so it cannot be a bloomdupe store;"
+            " move it away or name another place"
+        )
+    with contextlib.suppress(FileNotFoundError):
+        (path / DATA).lstat()  # a disk that fails is not a file that is gone
+        identify(path)
+        return True
+    if any(path.iterdir()):
+        marked = (path / MARKER).exists()
+        raise (StoreDamagedError if marked else StoreError)(
+            f"{path} holds other files but no {DATA}: "
+            + ("its data was deleted" if marked else "it is not a bloomdupe store")
+            + f"; `bloomdupe restore BACKUP {path}` puts a backup in its place; or name"
+            " another place"
+        )
+    return False
+
+
+def identify(path: Path) -> os.stat_result:
+    """Return what the data file of a store is like.
+
+    Anything but a regular file of ours is refused.
+    """
+    data = path / DATA
+    try:
+        found = data.lstat()
+    except FileNotFoundError:
+        raise StoreDamagedError(f"{data} was deleted; {_restore(path)}") from None
+    if not stat.S_ISREG(found.st_mode) or found.st_size == 0:
+        raise StoreDamagedError(
+            f"{data} is empty or not a regular file; {_restore(path)}"
+        )
+    if os.geteuid() not in (0, found.st_uid):
+        raise StoreError(
+            f"{data} belongs to user {found.st_uid}, this is user {os.geteuid()}: run"
+            " as that user, or change its owner"
+        )
+    return found
+
+
+def _restore(path: Path) -> str:
+    return (
+        f"`bloomdupe restore BACKUP {path}` puts a backup in its place; or move"
+        f" {path} away to start anew"
+    )
+
+
+# Who uses it
+
+
+def lock_owner(path: Path) -> int:
+    """Take the owner's lock and return its file descriptor.
+
+    The kernel drops the lock with the process, so a killed owner blocks nobody.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    fd = os.open(path / OWNER, flags, 0o600)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(PATIENCE)
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        pid = os.pread(fd, 32, 0).decode(errors="replace").strip()
+        os.close(fd)
+        raise StoreLockedError(
+            f"{path} is in use by process {pid or 'unknown'}; wait for it or stop it"
+        ) from error
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    return fd
+
+
+def in_use(path: Path) -> bool:
+    """Whether somebody owns the store at this moment."""
+    try:
+        fd = os.open(path / OWNER, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def owner_of(path: Path) -> int | None:
+    """Return the process that owns the store at this moment; 0 if it hides its number.
+
+    None if there is no such process.
+    """
+    if not in_use(path):
+        return None
+    with contextlib.suppress(OSError, ValueError):
+        return int((path / OWNER).read_text("ascii"))
+    return 0
+
+
+def make_lock_file(path: Path) -> None:
+    """Give LMDB's lock file its space on disk, before LMDB maps it.
+
+    LMDB makes it with a hole, and writing there on a full disk ends the process.
+    Never to be called while LMDB has the file open: closing it drops LMDB's locks.
+    """
+    place = path / LMDB_LOCK
+    with contextlib.suppress(FileNotFoundError):
+        found = place.lstat()
+        if not stat.S_ISREG(found.st_mode):
+            raise StoreError(f"{place} is not a regular file; move it away")
+        if found.st_size >= LOCK_BYTES and found.st_blocks * 512 >= LOCK_BYTES:
+            return
+    fd = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        os.posix_fallocate(fd, 0, LOCK_BYTES)
+    finally:
+        os.close(fd)
+
+
+# The marker, and the mark
+
+
+def write_marker(path: Path, header: dict[str, Any]) -> None:
+    """Say beside the data whose data it is, so that its loss is seen."""
+    _write(path / MARKER, header)
+    sync_directory(path)
+
+
+def read_marker(path: Path) -> dict[str, Any] | None:
+    """Return what :func:`write_marker` wrote; None if there is nothing."""
+    try:
+        return _read(path / MARKER)
+    except ValueError as error:
+        raise StoreDamagedError(
+            f"{path / MARKER} is damaged: {error}; if `bloomdupe verify {path}` finds"
+            " nothing else, delete it: it is written anew"
+        ) from error
+
+
+class MarkFile:
+    """Where the :class:`Mark` of a store is kept.
+
+    No harm if it cannot be written: the next run looks more closely.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._fd: int | None = None
+        self._boot = _boot()
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        with contextlib.suppress(OSError):
+            self._fd = os.open(path / MARK, flags, 0o600)
+            os.ftruncate(self._fd, MARK_BYTES)
+
+    def write(self, found: os.stat_result, transaction: int) -> None:
+        """Note that the data file, which is like this, is sound."""
+        if self._fd is not None:
+            text = json.dumps(_mark(found, self._boot, transaction)._asdict())
+            with contextlib.suppress(OSError):
+                os.pwrite(self._fd, text.ljust(MARK_BYTES).encode(), 0)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+
+def read_mark(path: Path) -> tuple[bool, int]:
+    """Whether the data file is as its mark says; and which transaction it had then.
+
+    0 if it is another file now: one that was compacted begins anew.
+    """
+    try:
+        record = _read(path / MARK)
+        mark = None if record is None else Mark(**record)
+    except (ValueError, TypeError):
+        mark = None
+    if mark is None or type(mark.transaction) is not int:
+        return False, 0
+    now = _mark((path / DATA).lstat(), _boot(), mark.transaction)
+    same = (mark.device, mark.inode) == (now.device, now.inode)
+    return mark == now, mark.transaction if same else 0
+
+
+def _mark(found: os.stat_result, boot: str, transaction: int) -> Mark:
+    return Mark(
+        found.st_dev,
+        found.st_ino,
+        found.st_size,
+        found.st_mtime_ns,
+        found.st_ctime_ns,
+        boot,
+        transaction,
+    )
+
+
+def _boot() -> str:
+    """Return what tells one start of the machine from another."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+
+
+def _write(place: Path, record: dict[str, Any]) -> None:
+    """Write a small JSON file so that there is the old one or the new one."""
+    building = place.with_name(place.name + ".new")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    fd = os.open(building, flags, 0o600)
+    with open(fd, "w", encoding="utf-8") as file:  # noqa: PTH123
+        json.dump(record, file, indent=1)
+        file.write("\n")
+        file.flush()
+        os.fsync(fd)
+    building.replace(place)
+
+
+def _read(place: Path) -> dict[str, Any] | None:
+    try:
+        fd = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    with open(fd, encoding="utf-8") as file:  # noqa: PTH123
+        record = json.load(file)
+    if not isinstance(record, dict):
+        raise ValueError("it is no JSON object")  # noqa: TRY004
+    return record
+
+
+# Disks
+
+
+def check_file_system(path: Path, mounts: str | None = None) -> None:
+    """Refuse a network file system: neither locks nor mapped files are safe there.
+
+    ``mounts`` is the text of ``/proc/self/mountinfo``.
+    """
+    if mounts is None:
+        mounts = Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
+    place = path.resolve()
+    best, kind = -1, ""
+    for line in mounts.splitlines():
+        fields, _, more = line.partition(" - ")
+        point = Path(_unescaped(fields.split(" ")[4]))
+        # Of equal ones, the last was mounted over the others.
+        if place.is_relative_to(point) and len(point.parts) >= best:
+            best, kind = len(point.parts), more.split(" ")[0]
+    if kind in NETWORK_FILE_SYSTEMS:
+        raise StoreError(
+            f"{path} is on a network file system ({kind}), where locks and mapped files"
+            " are not safe: name a place on a local disk, or set"
+            " BLOOMDUPE_ALLOW_NETWORK_FS = True if no other machine uses it"
+        )
+
+
+def _unescaped(name: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), name)
+
+
+def make_directory(path: Path, mode: int = 0o777) -> None:
+    """Make a directory and its parents so that a power cut leaves them."""
+    missing = [place for place in (path, *path.parents) if not place.exists()]
+    path.mkdir(mode, parents=True, exist_ok=True)
+    for place in missing:
+        sync_directory(place.parent)
+
+
+def refuse_link(path: Path) -> None:
+    """Refuse a link, or a file, where a directory of ours is made and emptied.
+
+    Nobody but an interrupted call of ours leaves something there; where a link leads
+    to, nothing of ours is.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISDIR(path.lstat().st_mode):
+            raise StoreError(
+                f"{path} is a link or a file, where bloomdupe makes a directory of its"
+                " own; it was not followed: find out who has put it there, and delete"
+                " it"
+            )
+
+
+def delete_unfinished(path: Path) -> None:
+    """Delete the directory that an interrupted call has left, if it has."""
+    refuse_link(path)
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(path)
+    except OSError as error:
+        raise StoreError(
+            f"cannot delete {path}, which an interrupted call has left: {error}"
+        ) from error
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory durable."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def free_space(path: Path) -> str:
+    """Free space where ``path`` lies, for an error message."""
+    for place in (path, *path.parents):
+        with contextlib.suppress(OSError):
+            return f" ({shutil.disk_usage(place).free:,} bytes free)"
+    return ""

@@ -1,0 +1,472 @@
+"""Format: what the bytes in a store look like.
+
+Written by :mod:`bloomdupe.store.batch`, read by :mod:`bloomdupe.store.snapshot`.
+
+Format 1. ``data.mdb`` has four named databases; three more stand beside them once a
+frontier has been in use, ``page_counts`` once pages per slot were bounded,
+``delays`` once AutoThrottle was on, ``cookies`` once a crawl had one, ``later``
+once a request had to wait for a point in time, ``failures`` once one has failed, and
+``history`` once a crawl has run.
+``sum`` is the first 8 bytes of
+murmur3_x64_128 of the rest of the value, seeded with the first four bytes
+(little-endian) of murmur3_x64_128 of the key, so that a value under a wrong
+key is found, too.
+
+========= =============================== ====================================
+database  key                             value
+========= =============================== ====================================
+meta      ``store``                       sum + JSON: magic, format, identity
+                                          of the job, and the parameters that
+                                          never change (see :meth:`create`)
+meta      ``filter``                      sum + JSON: state of the filter
+                                          (:class:`bloomdupe.BloomFilter`)
+pages     layer u16, page u32 (big-       sum + 8,168 bytes: bit i is bit
+          endian)                         ``i & 7`` of byte ``i >> 3``; an
+                                          absent page is all zeros
+journal   sequence u64 (big-endian)       sum + layer u16, swept u64 (little-
+                                          endian) + digests of 16 bytes
+exact     16-byte identity of a key       empty
+meta      ``frontier``                    sum + JSON: state of the frontier
+                                          (:class:`bloomdupe.frontier.frontier.Frontier`)
+slots     slot u32 (big-endian)           sum + requests in ``queue`` u64
+                                          (little-endian) + name in UTF-8
+queue     slot (QUIC's variable-length    sum + payload (see
+          integer: RFC 9000, section 16), :mod:`bloomdupe.crawl.serializer`)
+          rank (see
+          :mod:`bloomdupe.frontier.rank`)
+          inverted: the slot's last key
+          goes first
+meta      ``crawl``                       sum + JSON: items, totals, delays
+                                          (:class:`bloomdupe.crawl.checkpoint.Crawl`)
+blobs     name                            sum + bytes (see the record
+                                          ``crawl``)
+page_-    digest of the slot's name       sum + requests ever taken in u64 (little-
+counts                                    endian; see :mod:`bloomdupe.crawl.limits`)
+delays    digest of the slot's name       sum + 0 u8 + seconds f64 (little-endian;
+                                          see :mod:`bloomdupe.crawl.delays`)
+cookies   digest of jar, domain, path     sum + ``C`` u8 + the cookie (see
+          and name                        :mod:`bloomdupe.crawl.cookies`): a secret
+later     Unix time before which the      sum + ``L`` u8, flags u8 (1: a start
+          request waits, microseconds     request), priority i64, length of the
+          u64; sequence u64 (both         slot's name u32 (all little-endian), name
+          big-endian)                     in UTF-8, payload (as in ``queue``)
+failures  digest of the request's         sum + ``F`` u8 + the failure (see
+          fingerprint                     :mod:`bloomdupe.crawl.failure`)
+history   milliseconds of Unix time u64,  sum + ``H`` u8 + how the crawl stood
+          number of the run u64 (big-     then, or the run if the time is 0
+          endian)                         (see :mod:`bloomdupe.crawl.history`)
+meta      ``cookies``                     sum + JSON: ``left_out``, how many cookies
+                                          were not copied into this backup
+meta      ``ledger``                      sum + JSON: ``transaction``, the number
+                                          of LMDB's transaction that wrote it;
+                                          ``totals`` of each database: number of
+                                          records, and their sums added up
+                                          (modulo 2**64; of an identity, its two
+                                          halves), this record left out
+========= =============================== ====================================
+
+Every transaction writes the ledger, so a record that is missing, outdated or
+exchanged is seen, and so is a ledger that is not of the last transaction. Stores
+from before have none, and get one; the others say so in ``store``.
+
+A page's value is 8,176 bytes, which fills exactly two LMDB overflow pages.
+``slots``, ``queue`` and payloads have a format number of their own, in the record
+``frontier``.
+
+Frozen by golden files: a store of format 1 opens for ever, or is refused with the
+words that say what to do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from pathlib import Path
+from struct import Struct, unpack
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mmh3 import mmh3_x64_128_digest, mmh3_x64_128_uintdigest
+
+from bloomdupe.errors import StoreDamagedError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = [
+    "BLOBS",
+    "CHECKSUM_BYTES",
+    "COOKIES",
+    "COOKIE_HEAD",
+    "COUNT",
+    "DATABASES",
+    "DELAY",
+    "DELAYS",
+    "DIGEST_BYTES",
+    "FAILURES",
+    "FAILURE_HEAD",
+    "FORMAT",
+    "FRONTIER_DATABASES",
+    "FRONTIER_FORMAT",
+    "HISTORY",
+    "HISTORY_HEAD",
+    "HISTORY_KEY",
+    "INVERTED",
+    "JOURNAL_HEAD",
+    "JOURNAL_KEY",
+    "LATER",
+    "LATER_KEY",
+    "LEDGER",
+    "MAGIC",
+    "MODULUS",
+    "OPTIONAL_DATABASES",
+    "PAGE_BYTES",
+    "PAGE_COUNTS",
+    "PAGE_KEY",
+    "SLOT_HEAD",
+    "SLOT_KEY",
+    "JournalEntry",
+    "Ledger",
+    "StoredLater",
+    "StoredRequest",
+    "StoredSlot",
+    "Totals",
+    "blob_sum",
+    "checksum",
+    "damaged",
+    "database_of",
+    "describe",
+    "json_of",
+    "later_key",
+    "later_record",
+    "name_digest",
+    "page_value",
+    "read_later",
+    "read_record",
+    "request_key",
+    "request_record",
+    "requests_in_slot",
+    "slot_of",
+    "slot_prefix",
+    "sum_of",
+    "total_of",
+]
+
+MAGIC = "bloomdupe"
+FORMAT = 1
+PAGE_BYTES = 8168
+"""Of a page of bits: two LMDB overflow pages (8,176 bytes) less a checksum."""
+DIGEST_BYTES = 16
+"""Of a key in the journal, of an exact identity, of the digest of a name."""
+CHECKSUM_BYTES = 8
+DATABASES = (b"meta", b"pages", b"journal", b"exact")
+FRONTIER_DATABASES = (b"slots", b"queue")
+BLOBS = b"blobs"
+PAGE_COUNTS = b"page_counts"
+DELAYS = b"delays"
+COOKIES = b"cookies"
+LATER = b"later"
+FAILURES = b"failures"
+HISTORY = b"history"
+OPTIONAL_DATABASES = (
+    *FRONTIER_DATABASES, BLOBS, PAGE_COUNTS, DELAYS, COOKIES, LATER, FAILURES, HISTORY
+)  # fmt: skip
+"""Made when they are first needed."""
+FRONTIER_FORMAT = 1
+"""Of ``slots``, ``queue`` and the payloads in it."""
+
+PAGE_KEY = Struct(">HI")
+JOURNAL_KEY = Struct(">Q")
+JOURNAL_HEAD = Struct("<HQ")
+SLOT_KEY = Struct(">I")
+SLOT_HEAD = Struct("<Q")
+COUNT = Struct("<Q")
+DELAY = Struct("<Bd")
+HISTORY_KEY = Struct(">QQ")
+COOKIE_HEAD = b"C"
+FAILURE_HEAD = b"F"
+HISTORY_HEAD = b"H"
+"""No payload of a request begins with these."""
+LATER_KEY = Struct(">QQ")
+INVERTED = bytes(range(255, -1, -1))
+
+_LATER_HEAD = Struct("<cBqI")
+_LATER_MARK = b"L"
+"""No payload of a request begins with it, and no cookie."""
+_START = 1
+_PRIORITY_LIMIT = (1 << 63) - 1
+
+LEDGER = "ledger"
+META = frozenset({b"store", b"filter", b"frontier", b"crawl", LEDGER.encode()})
+"""Names of the records in ``meta``."""
+MODULUS = 1 << 64
+_LOW_64 = MODULUS - 1
+_LOW_32 = (1 << 32) - 1
+
+Totals = dict[bytes, list[int]]
+"""Of each database: number of records, and their sums added up."""
+
+
+class Ledger(NamedTuple):
+    """What the last transaction says is in the store."""
+
+    transaction: int
+    totals: Totals
+
+
+class JournalEntry(NamedTuple):
+    """Digests added to one layer between two checkpoints."""
+
+    sequence: int
+    """Position in the journal; consecutive."""
+    layer: int
+    swept: int
+    """How many pages of the layer had been swept when the entry was written."""
+    digests: bytes
+    """16 bytes each."""
+
+
+class StoredRequest(NamedTuple):
+    """A request of the frontier, as it is stored."""
+
+    rank: bytes
+    payload: bytes
+    checksum: int
+
+
+class StoredLater(NamedTuple):
+    """A request that waits for a point in time, as it is stored."""
+
+    key: bytes
+    slot: str
+    priority: int
+    start: bool
+    payload: bytes
+    checksum: int
+
+    @property
+    def due(self) -> float:
+        """Unix time before which it waits, in seconds."""
+        return float(LATER_KEY.unpack(self.key)[0]) / 1e6
+
+    @property
+    def sequence(self) -> int:
+        """Its number among all requests of the frontier."""
+        return int(LATER_KEY.unpack(self.key)[1])
+
+
+class StoredSlot(NamedTuple):
+    """A slot of the frontier that has requests in the store."""
+
+    number: int
+    requests: int
+    name: str
+
+
+def request_record(slot: int, rank: bytes, payload: bytes) -> tuple[bytes, bytes]:
+    """Return key and value of a request in ``queue``."""
+    key = request_key(slot, rank)
+    return key, checksum(key, payload) + payload
+
+
+def request_key(slot: int, rank: bytes) -> bytes:
+    """Return the key of a request in ``queue``."""
+    # Inverted, because LMDB packs its pages full where keys are appended in order,
+    # and most crawls take the newest request first.
+    return slot_prefix(slot) + rank.translate(INVERTED)
+
+
+def later_key(due: float, sequence: int) -> bytes:
+    """Return the key in ``later`` of a request that waits until a Unix time.
+
+    Rounded up to the next microsecond: never early. Before 1970 counts as 1970.
+    """
+    return LATER_KEY.pack(max(0, math.ceil(due * 1e6)), sequence)
+
+
+def later_record(
+    key: bytes, slot: str, priority: int, payload: bytes, *, start: bool
+) -> bytes:
+    """Return the value in ``later`` of a request.
+
+    Priorities outside 64 bits are stored as the nearest within.
+    """
+    name = slot.encode(errors="surrogatepass")
+    priority = max(-_PRIORITY_LIMIT, min(priority, _PRIORITY_LIMIT))
+    head = _LATER_HEAD.pack(_LATER_MARK, _START * start, priority, len(name))
+    value = head + name + payload
+    return checksum(key, value) + value
+
+
+def read_later(key: bytes, value: bytes) -> StoredLater:
+    """Return what a record in ``later`` says; its sum must be right."""
+    at = CHECKSUM_BYTES
+    _, flags, priority, size = _LATER_HEAD.unpack_from(value, at)
+    at += _LATER_HEAD.size
+    name = value[at : at + size].decode("utf-8", "surrogatepass")
+    payload = value[at + size :]
+    return StoredLater(
+        key, name, priority, bool(flags & _START), payload, sum_of(value)
+    )
+
+
+def slot_prefix(slot: int) -> bytes:
+    """Return the number of a slot so that it sorts, and begins no other one."""
+    if slot < 1 << 6:
+        return bytes((slot,))
+    if slot < 1 << 14:
+        return (1 << 14 | slot).to_bytes(2, "big")
+    if slot < 1 << 30:
+        return (2 << 30 | slot).to_bytes(4, "big")
+    return (3 << 62 | slot).to_bytes(8, "big")
+
+
+def checksum(key: bytes, value: Buffer) -> bytes:
+    """Eight bytes that depend on the value and on the key it is stored under."""
+    seed = int.from_bytes(mmh3_x64_128_digest(key)[:4], "little")
+    return mmh3_x64_128_digest(value, seed)[:CHECKSUM_BYTES]
+
+
+def blob_sum(name: str, value: bytes) -> str:
+    """Return the checksum of a named value, in hexadecimal."""
+    return checksum(name.encode(), value).hex()
+
+
+def name_digest(slot: str) -> bytes:
+    """Stand for the name of a slot, which may be longer than a key."""
+    name = slot.encode(errors="surrogatepass")
+    return hashlib.blake2b(name, digest_size=DIGEST_BYTES).digest()
+
+
+def page_value(layer: int, page: int, bits: memoryview) -> bytes:
+    """Return the value of a page: its checksum, then the bits' bytes."""
+    bits = bits[:PAGE_BYTES]
+    return b"".join((checksum(PAGE_KEY.pack(layer, page), bits), bits))
+
+
+def total_of(
+    database: bytes, keys: list[bytes], values: list[bytes]
+) -> tuple[int, list[int]]:
+    """Return the sums of records added up, and which records have a wrong one."""
+    if database == b"exact":
+        wrong = [
+            number
+            for number, (key, value) in enumerate(zip(keys, values, strict=True))
+            if len(key) != DIGEST_BYTES or value
+        ]
+        halves = b"".join(keys)
+        return sum(unpack(f"<{len(halves) // 8}Q", halves[: len(halves) & ~7])), wrong
+    as_number = int.from_bytes
+    digest = mmh3_x64_128_uintdigest
+    stored = [as_number(value[:CHECKSUM_BYTES], "little") for value in values]
+    # The same as checksum(), faster.
+    right = [
+        digest(value[CHECKSUM_BYTES:], digest(key) & _LOW_32) & _LOW_64
+        for key, value in zip(keys, values, strict=True)
+    ]
+    wrong = []
+    if stored != right:
+        wrong = [at for at, sums in enumerate(stored) if sums != right[at]]
+    return sum(stored), wrong
+
+
+def database_of(key: bytes, value: bytes) -> bytes | None:
+    """Tell where a record belongs that is found outside of its tree; None: nowhere.
+
+    No two databases have keys and values of the same form, and for what has a sum,
+    that must be right.
+    """
+    size = len(key)
+    if not value:
+        return b"exact" if size == DIGEST_BYTES else None
+    if total_of(b"", [key], [value])[1]:
+        return None
+    if size == PAGE_KEY.size and len(value) == CHECKSUM_BYTES + PAGE_BYTES:
+        return b"pages"
+    if size == SLOT_KEY.size:
+        return b"slots"
+    if size == DIGEST_BYTES and (home := _under_digest(value)) is not None:
+        return home
+    if size == JOURNAL_KEY.size and key[:2] == bytes(2):
+        return b"journal"  # a request's rank never begins with 0 when inverted
+    if key in META:
+        return b"meta"
+    if key.isalnum() and size < JOURNAL_KEY.size:
+        return BLOBS
+    return b"queue" if size >= JOURNAL_KEY.size else None
+
+
+def _under_digest(value: bytes) -> bytes | None:
+    """Tell where a value belongs if its key is a digest."""
+    if len(value) == CHECKSUM_BYTES + COUNT.size:
+        return PAGE_COUNTS
+    if len(value) == CHECKSUM_BYTES + DELAY.size:
+        return DELAYS
+    head = value[CHECKSUM_BYTES : CHECKSUM_BYTES + 1]
+    heads = {
+        COOKIE_HEAD: COOKIES,
+        FAILURE_HEAD: FAILURES,
+        HISTORY_HEAD: HISTORY,
+        _LATER_MARK: LATER,
+    }
+    return heads.get(head)
+
+
+def slot_of(key: bytes) -> tuple[int, bytes]:
+    """Return slot and rank of a key in ``queue``."""
+    size = 1 << (key[0] >> 6)
+    number = int.from_bytes(key[:size], "big") & (1 << 8 * size - 2) - 1
+    return number, key[size:].translate(INVERTED)
+
+
+def describe(database: bytes, key: bytes) -> str:
+    """Say what a key stands for, for a message."""
+    if database == b"meta":
+        return f"record {key.decode(errors='replace')!r}"
+    if database == b"pages" and len(key) == PAGE_KEY.size:
+        layer, page = PAGE_KEY.unpack(key)
+        return f"page {page} of layer {layer}"
+    if database == b"journal" and len(key) == JOURNAL_KEY.size:
+        return f"journal entry {JOURNAL_KEY.unpack(key)[0]}"
+    if database == b"slots" and len(key) == SLOT_KEY.size:
+        return f"slot {SLOT_KEY.unpack(key)[0]}"
+    kind = {
+        b"queue": "request",
+        b"exact": "exact key",
+        LATER: "request for later",
+    }.get(database)
+    return f"{kind or database.decode(errors='replace')} {key.hex()}"
+
+
+def requests_in_slot(value: bytes) -> int:
+    """Return how many requests of a slot are stored, as its record says."""
+    return int(SLOT_HEAD.unpack_from(value, CHECKSUM_BYTES)[0])
+
+
+def read_record(value: bytes) -> dict[str, Any] | None:
+    """Return what a value of ``meta`` says; None if it is of another database."""
+    try:
+        record = json.loads(value[CHECKSUM_BYTES:])
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def json_of(record: dict[str, Any]) -> bytes:
+    """Return a record as it is stored, without its sum."""
+    return json.dumps(record, separators=(",", ":")).encode()
+
+
+def sum_of(value: Buffer) -> int:
+    """Return the sum at the head of a value, as a number."""
+    return int.from_bytes(memoryview(value)[:CHECKSUM_BYTES], "little")
+
+
+def damaged(file: str, what: str) -> StoreDamagedError:
+    """Return the error that names the file, what is wrong, and what helps."""
+    store = Path(file).parent
+    return StoreDamagedError(
+        f"{file}: {what}; `bloomdupe restore BACKUP {store}` puts a backup in its"
+        f" place, `bloomdupe repair {store} NEW` saves what can be read, and"
+        f" `bloomdupe verify {store}` lists what cannot"
+    )

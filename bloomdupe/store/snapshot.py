@@ -1,0 +1,330 @@
+"""Snapshot: what one transaction reads, in the words of filter and frontier."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from bloomdupe.store.format import (
+    BLOBS,
+    CHECKSUM_BYTES,
+    COOKIE_HEAD,
+    COOKIES,
+    COUNT,
+    DELAY,
+    DELAYS,
+    DIGEST_BYTES,
+    FAILURE_HEAD,
+    FAILURES,
+    HISTORY,
+    HISTORY_HEAD,
+    HISTORY_KEY,
+    INVERTED,
+    JOURNAL_HEAD,
+    JOURNAL_KEY,
+    LATER,
+    LEDGER,
+    PAGE_COUNTS,
+    PAGE_KEY,
+    SLOT_HEAD,
+    SLOT_KEY,
+    JournalEntry,
+    Ledger,
+    StoredLater,
+    StoredRequest,
+    StoredSlot,
+    checksum,
+    damaged,
+    describe,
+    name_digest,
+    read_later,
+    slot_of,
+    slot_prefix,
+    sum_of,
+    total_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator
+
+    import lmdb
+
+__all__ = ["Snapshot"]
+
+
+class Snapshot:
+    """One read transaction, in the words of the filter.
+
+    Raises :class:`~bloomdupe.errors.StoreDamagedError` for a value whose checksum
+    is wrong; ``file`` names the file in its message.
+    """
+
+    def __init__(
+        self, txn: lmdb.Transaction, databases: dict[bytes, Any], file: str
+    ) -> None:
+        self._txn = txn
+        self._databases = databases
+        self._file = file
+        self._queue_cursor: lmdb.Cursor | None = None
+
+    def record(self, name: str) -> dict[str, Any] | None:
+        """Return the named record, or None if there is none."""
+        key = name.encode()
+        value = self._get(key, b"meta")
+        if value is None:
+            return None
+        body = self._checked(key, value, f"record {name!r}")
+        record: dict[str, Any] = json.loads(bytes(body))
+        return record
+
+    def blob(self, name: str, expected: str) -> bytes:
+        """Return what is stored under a name; its :func:`blob_sum` must be this."""
+        key = name.encode()
+        value = self._get(key, BLOBS)
+        if value is None:
+            raise damaged(self._file, f"{name!r} is missing")
+        body = bytes(self._checked(key, value, repr(name)))
+        if value[:CHECKSUM_BYTES].hex() != expected:
+            raise damaged(self._file, f"{name!r} is outdated")
+        return body
+
+    def ledger(self) -> Ledger | None:
+        """Return the ledger, or None in a store from before there was one."""
+        record = self.record(LEDGER)
+        if record is None:
+            return None
+        totals = {name.encode(): total for name, total in record["totals"].items()}
+        return Ledger(record["transaction"], totals)
+
+    @property
+    def transaction(self) -> int:
+        """Number of the transaction that is looked at."""
+        return int(self._txn.id())
+
+    def page_count(self, slot: str) -> int:
+        """Return how many requests of a slot were ever taken in."""
+        key = name_digest(slot)
+        value = self._get(key, PAGE_COUNTS)
+        if value is None:
+            return 0
+        (count,) = COUNT.unpack(self._checked(key, value, f"count of slot {slot!r}"))
+        return int(count)
+
+    def delay(self, slot: str) -> float | None:
+        """Return the delay of a slot in seconds, or None if none was stored."""
+        key = name_digest(slot)
+        value = self._get(key, DELAYS)
+        if value is None:
+            return None
+        _, seconds = DELAY.unpack(self._checked(key, value, f"delay of slot {slot!r}"))
+        return float(seconds)
+
+    def cookies(self) -> Iterator[bytes]:
+        """Yield all cookies."""
+        if COOKIES not in self._databases:
+            return
+        with self._txn.cursor(self._databases[COOKIES]) as cursor:
+            for key, value in cursor:
+                body = self._checked(bytes(key), memoryview(value), "a cookie")
+                yield bytes(body[len(COOKIE_HEAD) :])
+
+    @property
+    def cookies_left_out(self) -> int:
+        """How many cookies were not copied when this store was made, a backup."""
+        record = self.record(COOKIES.decode())
+        return 0 if record is None else int(record["left_out"])
+
+    def failures(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the digest of each request that has failed, and its failure."""
+        if FAILURES not in self._databases:
+            return
+        with self._txn.cursor(self._databases[FAILURES]) as cursor:
+            for key, value in cursor:
+                body = self._checked(bytes(key), memoryview(value), "a failure")
+                yield bytes(key), bytes(body[len(FAILURE_HEAD) :])
+
+    def failure(self, digest: bytes) -> bytes | None:
+        """Return the failure of the request with this digest, if it has failed."""
+        if FAILURES not in self._databases:
+            return None
+        value = self._get(digest, FAILURES)
+        if value is None:
+            return None
+        return bytes(self._checked(digest, value, "a failure")[len(FAILURE_HEAD) :])
+
+    def history(self) -> Iterator[tuple[int, int, bytes]]:
+        """Yield milliseconds, run and content of all points, in this order."""
+        if HISTORY not in self._databases:
+            return
+        with self._txn.cursor(self._databases[HISTORY]) as cursor:
+            for key, value in cursor:
+                body = self._checked(bytes(key), memoryview(value), "the history")
+                yield *HISTORY_KEY.unpack(key), bytes(body[len(HISTORY_HEAD) :])
+
+    def page(self, layer: int, page: int) -> bytes | None:
+        """Return the value of a page, or None if it was never stored."""
+        key = PAGE_KEY.pack(layer, page)
+        value = self._get(key, b"pages")
+        if value is None:
+            return None
+        self._checked(key, value, f"page {page} of layer {layer}")
+        return bytes(value)
+
+    def journal(self) -> Iterator[JournalEntry]:
+        """Yield all entries, oldest first."""
+        with self._txn.cursor(self._databases[b"journal"]) as cursor:
+            for key, value in cursor:
+                (sequence,) = JOURNAL_KEY.unpack(key)
+                what = f"journal entry {sequence}"
+                body = self._checked(bytes(key), memoryview(value), what)
+                layer, swept = JOURNAL_HEAD.unpack_from(body)
+                digests = bytes(body[JOURNAL_HEAD.size :])
+                if len(digests) % DIGEST_BYTES:
+                    raise damaged(self._file, f"{what} is damaged")
+                yield JournalEntry(sequence, layer, swept, digests)
+
+    def pages(self) -> Iterator[tuple[int, bytes]]:
+        """Yield layer and value of all pages."""
+        with self._txn.cursor(self._databases[b"pages"]) as cursor:
+            for key, value in cursor:
+                layer, page = PAGE_KEY.unpack(key)
+                self._checked(bytes(key), memoryview(value), f"page {page}")
+                yield layer, bytes(value)
+
+    def queue(self) -> Iterator[tuple[int, StoredRequest]]:
+        """Yield slot and request of all requests."""
+        with self._txn.cursor(self._databases[b"queue"]) as cursor:
+            for key, value in cursor:
+                slot, rank = slot_of(bytes(key))
+                body = self._checked(bytes(key), memoryview(value), "a request")
+                yield slot, StoredRequest(rank, bytes(body), sum_of(value))
+
+    def blob_sums(self) -> dict[str, str]:
+        """Return the :func:`blob_sum` of everything that is stored under a name."""
+        with self._txn.cursor(self._databases[BLOBS]) as cursor:
+            return {
+                bytes(key).decode(): bytes(value[:CHECKSUM_BYTES]).hex()
+                for key, value in cursor
+            }
+
+    def has_exact(self, identity: bytes) -> bool:
+        """Whether the exact identity of a key is stored."""
+        return self._get(identity, b"exact") is not None
+
+    def exact_ids(self) -> Iterator[bytes]:
+        """Yield all exact identities, in order."""
+        with self._txn.cursor(self._databases[b"exact"]) as cursor:
+            for identity in cursor.iternext(keys=True, values=False):
+                yield bytes(identity)
+
+    def raw_marks(self) -> Iterator[tuple[str, bytes, bytes]]:
+        """Yield all records of the filter, as they are: database, key, value."""
+        for name in (b"pages", b"journal", b"exact"):
+            with self._txn.cursor(self._databases[name]) as cursor:
+                for key, value in cursor:
+                    record = bytes(key), bytes(value)
+                    if total_of(name, [record[0]], [record[1]])[1]:
+                        what = describe(name, record[0])
+                        raise damaged(self._file, f"{what} is damaged")
+                    yield name.decode(), *record
+
+    def slots(self) -> Iterator[StoredSlot]:
+        """Yield all slots of the frontier; none if there never was one."""
+        if b"slots" not in self._databases:
+            return
+        with self._txn.cursor(self._databases[b"slots"]) as cursor:
+            for key, value in cursor:
+                (number,) = SLOT_KEY.unpack(key)
+                body = self._checked(bytes(key), memoryview(value), f"slot {number}")
+                (requests,) = SLOT_HEAD.unpack_from(body)
+                name = str(body[SLOT_HEAD.size :], "utf-8", "surrogatepass")
+                yield StoredSlot(number, requests, name)
+
+    def requests(self, slot: int, after: bytes) -> Iterator[StoredRequest]:
+        """Yield the requests of a slot whose rank is above ``after``, next one first.
+
+        :data:`bloomdupe.frontier.rank.BEFORE_ALL` yields them all.
+        """
+        while found := self.next_requests(slot, after, (), 1000):
+            yield from map(StoredRequest._make, found)
+            after = found[-1][0]
+
+    def next_requests(
+        self, slot: int, after: bytes, but: Container[bytes], limit: int
+    ) -> list[tuple[bytes, bytes, int]]:
+        """Return the first ``limit`` of them whose ranks are not among ``but``.
+
+        Plain tuples of what makes a :class:`StoredRequest`: this is a hot path.
+        """
+        cursor = self._queue_cursor
+        if cursor is None:
+            cursor = self._txn.cursor(self._databases[b"queue"])
+            self._queue_cursor = cursor
+        prefix = slot_prefix(slot)
+        size = len(prefix)
+        # The keys are inverted: go backwards from the first one that is too large.
+        end = prefix + (after.translate(INVERTED) if after else b"\xff")
+        there = cursor.prev() if cursor.set_range(end) else cursor.last()
+        found: list[tuple[bytes, bytes, int]] = []
+        while there:
+            key = bytes(cursor.key())
+            if not key.startswith(prefix):
+                break
+            rank = key[size:].translate(INVERTED)
+            if rank not in but:
+                value = cursor.value()
+                head, body = value[:CHECKSUM_BYTES], value[CHECKSUM_BYTES:]
+                if head != checksum(key, body):
+                    raise damaged(self._file, f"request {rank.hex()} is damaged")
+                found.append((rank, bytes(body), int.from_bytes(head, "little")))
+                if len(found) == limit:
+                    break
+            there = cursor.prev()
+        return found
+
+    def later(self, after: bytes = b"") -> Iterator[StoredLater]:
+        """Yield the requests that wait for a point in time, the first one first.
+
+        Those whose keys are above ``after``.
+        """
+        if LATER not in self._databases:
+            return
+        with self._txn.cursor(self._databases[LATER]) as cursor:
+            there = cursor.set_range(after) if after else cursor.first()
+            if there and bytes(cursor.key()) == after:
+                there = cursor.next()
+            while there:
+                key, value = bytes(cursor.key()), memoryview(cursor.value())
+                self._checked(key, value, f"request for later {key.hex()}")
+                yield read_later(key, bytes(value))
+                there = cursor.next()
+
+    def end(self) -> None:
+        """Give back what was opened, the transaction included."""
+        if self._queue_cursor is not None:
+            self._queue_cursor.close()
+        self._txn.abort()
+
+    def entries(self, database: str) -> int:
+        """Count the entries of a database without reading them; 0 if it is absent."""
+        found = self._databases.get(database.encode())
+        return 0 if found is None else int(self._txn.stat(found)["entries"])
+
+    def expect_entries(self, database: str, expected: int) -> None:
+        """Refuse a database in which records are missing, without reading them."""
+        found = self.entries(database)
+        if found != expected:
+            raise damaged(
+                self._file,
+                f"{found:,} {database} records stand where {expected:,} were written",
+            )
+
+    def _get(self, key: bytes, database: bytes) -> memoryview | None:
+        value = self._txn.get(key, db=self._databases[database])
+        return None if value is None else memoryview(value)
+
+    def _checked(self, key: bytes, value: memoryview, what: str) -> memoryview:
+        body = value[CHECKSUM_BYTES:]
+        if value[:CHECKSUM_BYTES] != checksum(key, body):
+            raise damaged(self._file, f"{what} is damaged")
+        return body

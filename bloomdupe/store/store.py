@@ -1,0 +1,403 @@
+"""Storage: the directory that holds everything durable, and its transactions.
+
+Only :class:`Store` begins and ends transactions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol
+
+import lmdb
+
+from bloomdupe.errors import StoreError, StoreIOError
+from bloomdupe.store import files
+from bloomdupe.store.batch import Batch
+from bloomdupe.store.copying import copy_compacted
+from bloomdupe.store.environment import (
+    build,
+    open_databases,
+    open_environment,
+    unmappable,
+)
+from bloomdupe.store.failures import failed
+from bloomdupe.store.format import damaged
+from bloomdupe.store.snapshot import Snapshot
+from bloomdupe.store.trust import (
+    OpenData,
+    check_data,
+    trusted_header,
+    trusted_ledger,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Container, Iterator
+    from pathlib import Path
+
+    from typing_extensions import Self
+
+    from bloomdupe.errors import StoreDamagedError
+    from bloomdupe.store.format import Ledger, StoredLater, Totals
+
+__all__ = ["Change", "Store"]
+
+
+class Change(Protocol):
+    """Something that belongs in the next transaction.
+
+    Whoever has prepared it may change before it is written: a change holds all
+    that it needs. ``write`` may be called several times (when the map must grow)
+    and must not change anything; ``done`` is called once, after the commit. A
+    change that was not committed is dropped without a call.
+    """
+
+    def write(self, batch: Batch) -> None:
+        """Put everything into the transaction."""
+
+    def done(self) -> None:
+        """Take note that all of it is durable, and nothing that came since."""
+
+
+class Store:
+    """A directory with an LMDB environment (0.9 format) and its owner's lock.
+
+    Layout, format 1::
+
+        STORE/              mode 0700
+          data.mdb          mode 0600; LMDB
+          lock.mdb          LMDB's own
+          owner.lock        flock(2) held by the process that writes; its pid
+          store.json        the record ``store`` of data.mdb: tells a store whose
+                            data is gone from a place where there is none yet
+          clean.json        what data.mdb was like after the last transaction
+
+    :mod:`bloomdupe.store.format` says what is in ``data.mdb``. Unless it is still as
+    ``clean.json`` says, it is checked before LMDB gets to see it.
+    """
+
+    def __init__(
+        self, path: Path, *, readonly: bool = False, network: bool = False
+    ) -> None:
+        """Open the existing store at ``path``; see :meth:`open`."""
+        self.path = path
+        self.readonly = readonly
+        self._file = str(path / files.DATA)
+        self._pid = os.getpid()
+        self._lock: int | None = None
+        self._reader: Snapshot | None = None
+        self._failure: StoreError | None = None
+        if not (readonly or network):
+            files.check_file_system(path)
+        if not (path / files.OWNER).exists():
+            # Not opened by us so far: look before leaving files in it.
+            check_data(path, owned=False)
+        if not readonly:
+            self._lock = files.lock_owner(path)
+        try:
+            self._data = OpenData(path)
+            report = check_data(path, owned=not readonly)
+            # LMDB's own lock file is in use from the first owner on.
+            locked = (path / files.OWNER).exists()
+            if locked:
+                files.make_lock_file(path)
+            self._env = open_environment(path, readonly=readonly, lock=locked)
+            try:
+                self._databases = open_databases(self._env)
+                with self.snapshot() as snapshot:
+                    self.header = trusted_header(path, snapshot, readonly=readonly)
+                    self._ledger = trusted_ledger(
+                        path, snapshot, report, readonly=readonly
+                    )
+                if not readonly:
+                    self._env.reader_check()
+                    self._data.begin_marking(self._ledger.transaction)
+            except BaseException:
+                self._env.close()
+                raise
+        except BaseException:
+            self._unlock()
+            raise
+
+    # Life of a store
+
+    @staticmethod
+    def exists(path: Path) -> bool:
+        """Whether there is a store to open; refuses anything else that is there.
+
+        An empty directory and nothing at all count as no store.
+        """
+        try:
+            return files.store_exists(path)
+        except StoreError:
+            raise
+        except OSError as error:
+            raise failed(f"cannot look for a store at {path}", path, error) from error
+
+    @classmethod
+    def create(
+        cls, path: Path, records: dict[str, dict[str, Any]], *, network: bool = False
+    ) -> Self:
+        """Create a store with these records, among them ``store``, and open it.
+
+        It is built beside its place and renamed into it, so a crash at any
+        instant leaves either no store or a whole one. ``network`` allows a network
+        file system.
+        """
+        building = path.with_name(path.name + ".creating")
+        try:
+            if not network:
+                files.check_file_system(path)
+            files.make_directory(path.parent)
+            files.refuse_link(building)
+            building.mkdir(mode=0o700, exist_ok=True)
+            lock = files.lock_owner(building)
+            try:
+                for leftover in building.iterdir():
+                    if leftover.name != files.OWNER:
+                        leftover.unlink()
+                build(building, records)
+                building.rename(path)
+                files.sync_directory(path.parent)
+            finally:
+                os.close(lock)
+        except StoreError:
+            raise
+        except (OSError, lmdb.Error) as error:
+            raise failed(f"cannot create a store at {path}", path, error) from error
+        return cls.open(path, network=network)
+
+    @classmethod
+    def open(cls, path: Path, *, readonly: bool = False, network: bool = False) -> Self:
+        """Open the store at ``path``, after a check if it was not closed well.
+
+        ``readonly`` takes no lock, and looks at the last commit even while
+        another process writes. ``network`` allows a network file system.
+        """
+        if not cls.exists(path):
+            raise StoreError(f"{path}: there is no bloomdupe store")
+        try:
+            return cls(path, readonly=readonly, network=network)
+        except StoreError:
+            raise
+        except (OSError, lmdb.Error) as error:
+            raise failed(f"cannot open the store {path}", path, error) from error
+
+    def close(self) -> None:
+        """Release the store. Nothing is written to the data."""
+        self._end_reader()
+        self._env.close()
+        self._data.close()
+        self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def make_room_for(self, *names: bytes) -> None:
+        """Add optional databases, if they are not there yet."""
+        missing = set(names) - self._databases.keys()
+        added: dict[bytes, Any] = {}
+
+        def write(txn: lmdb.Transaction) -> Ledger:
+            added.update({name: self._env.open_db(name, txn) for name in missing})
+            return Batch(txn, self._databases, self._ledger.totals).seal()
+
+        if missing:
+            self._transact(write)
+            self._databases |= added
+
+    # Reading
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[Snapshot]:
+        """Read the last commit."""
+        try:
+            with self._env.begin(buffers=True) as txn:
+                yield Snapshot(txn, self._databases, self._file)
+        except lmdb.Error as error:
+            raise StoreError(f"cannot read {self._file}: {error}") from error
+
+    def requests(
+        self, slot: int, after: bytes, but: Container[bytes], limit: int
+    ) -> list[tuple[bytes, bytes, int]]:
+        """Return the next requests of a slot as of the last commit.
+
+        See :meth:`bloomdupe.store.format.Snapshot.next_requests`.
+        The transaction is kept until the next commit: a new one would cost more than
+        reading a request.
+        """
+        try:
+            if self._reader is None:
+                txn = self._env.begin(buffers=True)
+                self._reader = Snapshot(txn, self._databases, self._file)
+            return self._reader.next_requests(slot, after, but, limit)
+        except lmdb.Error as error:
+            raise StoreError(f"cannot read {self._file}: {error}") from error
+
+    def later(
+        self, after: bytes, but: Container[bytes], limit: int
+    ) -> list[StoredLater]:
+        """Return the next requests that wait for a point in time.
+
+        As of the last commit, the first ``limit`` of those whose keys are above
+        ``after`` and not in ``but``.
+        """
+        with self.snapshot() as snapshot:
+            found = (later for later in snapshot.later(after) if later.key not in but)
+            return list(islice(found, limit))
+
+    def _end_reader(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.end()
+
+    def damaged(self, what: str) -> StoreDamagedError:
+        """Return the error that says ``what`` is wrong with the data."""
+        return damaged(str(self.path / files.DATA), what)
+
+    def disk_bytes(self) -> int:
+        """Space that the data file takes on disk."""
+        with self._in_our_words():
+            return (self.path / files.DATA).stat().st_blocks * 512
+
+    def free_bytes(self) -> int:
+        """Space that is left on the disk."""
+        with self._in_our_words():
+            disk = os.statvfs(self.path)
+            return disk.f_bavail * disk.f_frsize
+
+    @contextlib.contextmanager
+    def _in_our_words(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            what = f"cannot look at the store {self.path}"
+            raise failed(what, self.path, error) from error
+
+    @property
+    def totals(self) -> Totals:
+        """What the last transaction says is in the store."""
+        return self._ledger.totals
+
+    # Writing
+
+    def commit(self, *changes: Change) -> None:
+        """Write all changes in one durable transaction: all of them, or none.
+
+        If it fails, the last commit stands, nothing was noted as done, and the
+        same changes can be committed later. Once it is durable, every change is told
+        so, even if another one raises then.
+        """
+
+        def write(txn: lmdb.Transaction) -> Ledger:
+            batch = Batch(txn, self._databases, self._ledger.totals)
+            for change in changes:
+                change.write(batch)
+            return batch.seal()
+
+        self._transact(write)
+        errors = []
+        for change in changes:
+            try:
+                change.done()
+            except BaseException as error:  # noqa: BLE001 - raised below
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    def _transact(self, write: Callable[[lmdb.Transaction], Ledger]) -> None:
+        if os.getpid() != self._pid:
+            raise StoreError(
+                f"{self.path} was opened by process {self._pid}; a forked child must"
+                " not write to it"
+            )
+        if self._failure is not None:
+            raise self._failure
+        self._end_reader()  # or pages that it sees could not be used again
+        with self._failing():
+            self._data.expect_same()
+        while True:
+            try:
+                with self._env.begin(write=True) as txn:
+                    ledger = write(txn)
+                break
+            except lmdb.MapFullError:
+                self._grow_map()
+            except lmdb.Error as error:
+                what = f"cannot write to {self._file}"
+                failure = failed(what, self.path, error, "the last checkpoint stands")
+                if isinstance(failure, StoreIOError):
+                    # What a failed sync has dropped, no later one brings back.
+                    self._failure = failure
+                raise failure from error
+        with self._failing():
+            self._data.written(ledger.transaction)
+        self._ledger = ledger
+
+    @contextlib.contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Let nothing be written any more once the data file is not ours."""
+        try:
+            yield
+        except StoreError as error:
+            self._failure = error
+            raise
+
+    def _grow_map(self) -> None:
+        size = 2 * int(self._env.info()["map_size"])
+        try:
+            self._env.set_mapsize(size)
+        except (lmdb.Error, MemoryError) as error:
+            raise unmappable(self.path, size) from error
+
+    def copy(self, target: Path, *, without: Collection[bytes] = ()) -> int:
+        """Write a compacted copy of the last commit to the new store ``target``.
+
+        Other processes may read and write meanwhile. Of the optional databases
+        ``without`` the copy has nothing, not even in unused bytes; returns how many
+        records were left out.
+        """
+        if target.exists():
+            raise StoreError(f"{target} exists; name a new place for the copy")
+        building = target.with_name(target.name + ".creating")
+        try:
+            files.delete_unfinished(building)
+            building.mkdir(mode=0o700, parents=True)
+            left_out = copy_compacted(self._env, building, self.header, without)
+            building.rename(target)
+            files.sync_directory(target.parent)
+        except StoreError:
+            raise
+        except (OSError, lmdb.Error) as error:
+            what = f"cannot copy {self.path} to {target}"
+            raise failed(what, target.parent, error) from error
+        return left_out
+
+    def compact(self) -> None:
+        """Replace the data file by a compacted copy, and open that."""
+        building = self.path / "compacting"
+        self._end_reader()
+        try:
+            files.delete_unfinished(building)
+            building.mkdir(mode=0o700)
+            copy_compacted(self._env, building, self.header)
+            self._env.close()
+            (building / files.DATA).replace(self.path / files.DATA)
+            files.sync_directory(self.path)
+            shutil.rmtree(building)
+            self._data.replaced()
+            self._env = open_environment(self.path)
+            self._databases = open_databases(self._env)
+            with self.snapshot() as snapshot:
+                self._ledger = trusted_ledger(
+                    self.path, snapshot, None, readonly=self.readonly
+                )
+            self._data.mark(self._ledger.transaction)
+        except StoreError:
+            raise
+        except (OSError, lmdb.Error) as error:
+            raise failed(f"cannot compact {self.path}", self.path, error) from error

@@ -1,0 +1,231 @@
+"""Trust: the checks that a store must pass before and while it is used."""
+
+from __future__ import annotations
+
+import logging
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from bloomdupe.errors import (
+    StoreDamagedError,
+    StoreError,
+    StoreIOError,
+    StoreMismatchError,
+)
+from bloomdupe.store import files
+from bloomdupe.store.check import Report, check
+from bloomdupe.store.datafile import NotLmdbError
+from bloomdupe.store.failures import failed
+from bloomdupe.store.format import (
+    FORMAT,
+    FRONTIER_FORMAT,
+    MAGIC,
+    Ledger,
+    damaged,
+)
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from bloomdupe.store.snapshot import Snapshot
+
+__all__ = ["OpenData", "check_data", "trusted_header", "trusted_ledger"]
+
+logger = logging.getLogger(__name__)
+
+PATIENCE = 1.0
+"""Seconds after which the log says that a store is being checked; then again after
+ten times as long."""
+
+
+def check_data(path: Path, *, owned: bool) -> Report | None:
+    """Check the data unless it is as it was left; None if nothing was checked.
+
+    A store that somebody writes to was checked by that process; ``owned`` says that
+    this one holds the owner's lock.
+    """
+    clean, transaction = files.read_mark(path)
+    if clean or (not owned and files.in_use(path)):
+        return None
+    data = path / files.DATA
+    try:
+        report = check(data, _Progress(data).read)
+    except NotLmdbError as error:
+        raise damaged(
+            str(data), f"it is not an LMDB file of version 0.9: {error}"
+        ) from error
+    problems = report.problems
+    if not (report.is_ours or files.read_marker(path)):
+        raise StoreMismatchError(
+            f"{data} is an LMDB file, but not of bloomdupe; name another place"
+        )
+    if "store" in report.records or not problems:
+        _check_formats(path, report.records.get)
+    if report.transaction < transaction:
+        problems.append(
+            f"it is of transaction {report.transaction:,}, but had"
+            f" {transaction:,} when it was closed"
+        )
+    if problems and (owned or not files.in_use(path)):
+        more = len(problems) - 1
+        raise damaged(str(data), problems[0] + (f", and {more:,} more" if more else ""))
+    return report
+
+
+def trusted_header(path: Path, snapshot: Snapshot, *, readonly: bool) -> dict[str, Any]:
+    """Return the record that says what the store is, if the data belongs to it."""
+    header = _check_formats(path, snapshot.record)
+    marker = files.read_marker(path)
+    if marker is None and not readonly:
+        files.write_marker(path, header)
+    elif marker is not None and marker != header:
+        raise StoreDamagedError(
+            f"{path / files.DATA} is not the data that {path / files.MARKER} belongs"
+            " to: it was replaced. Put the right one back; or, if this is the right"
+            f" one, delete {files.MARKER}: it is written anew"
+        )
+    return header
+
+
+def _check_formats(
+    path: Path, record: Callable[[str], dict[str, Any] | None]
+) -> dict[str, Any]:
+    """Return the record that says what the store is, or refuse the store."""
+    header, frontier = record("store"), record("frontier")
+    if header is None or header.get("magic") != MAGIC:
+        raise StoreMismatchError(
+            f"{path / files.DATA} has no bloomdupe header; name another place"
+        )
+    if header["format"] != FORMAT:
+        raise StoreMismatchError(
+            f"{path} has format {header['format']}, this version of"
+            f" bloomdupe reads format {FORMAT}; use the version that wrote it"
+            f" ({header.get('written_by', 'unknown')})"
+        )
+    if frontier is not None and frontier.get("format") != FRONTIER_FORMAT:
+        written = frontier.get("format", "0 (before the first release)")
+        raise StoreMismatchError(
+            f"{path}: its requests are written in format {written}, this"
+            f" version of bloomdupe reads format {FRONTIER_FORMAT}; use the version"
+            " that wrote them, or move the store away to start anew"
+        )
+    return header
+
+
+def trusted_ledger(
+    path: Path, snapshot: Snapshot, report: Report | None, *, readonly: bool
+) -> Ledger:
+    """Return the ledger, if it is of the last transaction and what it counts is there.
+
+    A store from before there was one gets it from ``report``, or from counting.
+    """
+    transaction = snapshot.transaction
+    ledger = snapshot.ledger()
+    data = path / files.DATA
+    if ledger is None:
+        if report is None and not readonly:
+            report = check(data)
+        return Ledger(transaction, report.totals if report else {})
+    if ledger.transaction != transaction:
+        raise damaged(
+            str(data),
+            f"the ledger is of transaction {ledger.transaction:,}, the last one"
+            f" was {transaction:,}",
+        )
+    for name, (records, _) in ledger.totals.items():
+        if name != b"meta":
+            snapshot.expect_entries(name.decode(), records)
+    return ledger
+
+
+class OpenData:
+    """The data file of a store that is open: whether it is still the same one.
+
+    It is marked as sound after each transaction of its owner, unless somebody else
+    has written to it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._found = files.identify(path)
+        self._mark: files.MarkFile | None = None
+        self._touched = False
+
+    def begin_marking(self, transaction: int) -> None:
+        """Mark the file as sound, now and after each transaction."""
+        self._mark = files.MarkFile(self._path)
+        self.mark(transaction)
+
+    def expect_same(self) -> None:
+        """Look at the file before a transaction: it must be the one that was opened."""
+        modified = self._found.st_mtime_ns
+        if self._look().st_mtime_ns != modified:
+            self._touched = True  # somebody else writes to it
+
+    def written(self, transaction: int) -> None:
+        """Look at the file after a transaction of ours, and mark it as sound."""
+        self._found = self._look()
+        if not self._touched:
+            self.mark(transaction)
+
+    def mark(self, transaction: int) -> None:
+        """Mark the file as sound, if this store is the owner's."""
+        if self._mark is not None:
+            self._mark.write(self._found, transaction)
+
+    def replaced(self) -> None:
+        """Take note that another file of ours stands in its place."""
+        self._found = files.identify(self._path)
+
+    def close(self) -> None:
+        """End marking."""
+        if self._mark is not None:
+            self._mark.close()
+
+    def _look(self) -> os.stat_result:
+        data = self._path / files.DATA
+        try:
+            found: os.stat_result | None = files.identify(self._path)
+        except StoreError:
+            found = None
+        except OSError as error:
+            raise failed(f"cannot look at {data}", self._path, error) from error
+        before = self._found
+        if (
+            found is None
+            or (found.st_dev, found.st_ino) != (before.st_dev, before.st_ino)
+            or found.st_size < before.st_size
+        ):
+            raise StoreIOError(
+                f"{data} was deleted, replaced or cut short while it was in use,"
+                " so nothing can be written to it any more; put it back, or"
+                f" `bloomdupe restore BACKUP {self._path}`"
+            )
+        return found
+
+
+class _Progress:
+    """Says in the log how far a long check has come."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._due = monotonic() + PATIENCE
+        self._read = 0
+        self._again = 10 * PATIENCE
+
+    def read(self, size: int) -> None:
+        """Take note of bytes read."""
+        self._read += size
+        if monotonic() >= self._due:
+            self._due += self._again
+            logger.info(
+                "Checking %(file)s, which was not closed well or has been changed:"
+                " %(done)d of %(all)d MB",
+                {
+                    "file": self._data,
+                    "done": self._read // 1_000_000,
+                    "all": self._data.stat().st_size // 1_000_000,
+                },
+            )

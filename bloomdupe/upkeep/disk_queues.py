@@ -1,0 +1,166 @@
+"""Disk queues: what queuelib's queues hold on disk, oldest first, without changing it.
+
+=========== =====================================================================
+queue       on disk
+=========== =====================================================================
+Lifo        a file: number of items u32 (big-endian), written when it is closed;
+            of each item its bytes, and their number u32
+Fifo        a folder: ``info.json``, written when it is closed, with ``chunksize``,
+            ``size``, ``head`` (number of the file that is written to, items in it)
+            and ``tail`` (number of the file that is read, items and bytes read);
+            files ``q00000`` and so on, of each item the number of its bytes u32
+            (big-endian), and they
+SQLite      a database with a table ``queue`` of ``id`` and ``item``
+=========== =====================================================================
+
+As ``queuelib/queue.py`` of queuelib 1.6 to 1.10 writes them. Of a queue that was not
+closed, neither number nor ``info.json`` is right, and it is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from array import array
+from contextlib import closing
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from bloomdupe.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["items_of", "size_of"]
+
+_SIZE = Struct(">L")
+_SQLITE = b"SQLite format 3\0"
+
+
+def size_of(place: Path) -> int:
+    """Count the items of a queue; raises :class:`StoreError` if it was not closed."""
+    if place.is_dir():
+        info = _info(place)
+        return 0 if info is None else info.size
+    with place.open("rb") as file:
+        head = file.read(len(_SQLITE))
+    if head == _SQLITE:
+        with _connected(place) as database:
+            (count,) = database.execute("SELECT COUNT(*) FROM queue").fetchone()
+            return int(count)
+    return len(_ends(place))
+
+
+def items_of(place: Path) -> Iterator[bytes]:
+    """Yield the items of a queue, the oldest first.
+
+    Memory: 8 bytes for each item of a Lifo queue. Raises :class:`StoreError` if it was
+    not closed, or is something else.
+    """
+    if place.is_dir():
+        yield from _fifo(place)
+        return
+    with place.open("rb") as file:
+        head = file.read(len(_SQLITE))
+    if head == _SQLITE:
+        with _connected(place) as database:
+            for (item,) in database.execute("SELECT item FROM queue ORDER BY id"):
+                yield bytes(item)
+        return
+    yield from _lifo(place)
+
+
+def _unclosed(place: Path, what: str) -> StoreError:
+    return StoreError(
+        f"{place}: {what}: Scrapy has not closed this queue, so requests of the job are"
+        " missing, and it cannot be taken over whole. Scrapy itself would go on with"
+        " what is there"
+    )
+
+
+def _ends(place: Path) -> array[int]:
+    """Return where the items of a Lifo queue end, the newest first."""
+    ends = array("Q")
+    with place.open("rb") as file:
+        head = file.read(_SIZE.size)
+        if len(head) < _SIZE.size:
+            raise _unclosed(place, "it is cut off")
+        (count,) = _SIZE.unpack(head)
+        at = file.seek(0, 2)
+        while at > _SIZE.size:
+            at -= _SIZE.size
+            file.seek(max(at, 0))
+            (size,) = _SIZE.unpack(file.read(_SIZE.size))
+            ends.append(at)
+            at -= size
+        if at != _SIZE.size or len(ends) != count:
+            raise _unclosed(place, f"it says {count:,} items, and holds others")
+    return ends
+
+
+def _lifo(place: Path) -> Iterator[bytes]:
+    ends = _ends(place)
+    start = _SIZE.size
+    with place.open("rb") as file:
+        for end in reversed(ends):
+            file.seek(start)
+            yield file.read(end - start)
+            start = end + _SIZE.size
+
+
+class _Info(NamedTuple):
+    size: int
+    number: int
+    """Of the file that is read."""
+    start: int
+    """Bytes of it that were read."""
+
+
+def _info(place: Path) -> _Info | None:
+    """Read what a Fifo queue says; None if nothing was ever in it."""
+    chunks = list(place.glob("q*"))
+    info = place / "info.json"
+    if not info.exists():
+        if any(chunk.stat().st_size for chunk in chunks):
+            raise _unclosed(place, "there is no info.json")
+        return None
+    try:
+        found = json.loads(info.read_text("utf-8"))
+        first, read, start = found["tail"]
+        last, written = found["head"]
+        held = (last - first) * found["chunksize"] + written - read
+    except (ValueError, TypeError, KeyError) as error:
+        raise StoreError(f"{info} is damaged: {error!r}") from error
+    if held != found["size"]:
+        raise _unclosed(place, f"{info.name} contradicts itself")
+    return _Info(held, first, start)
+
+
+def _fifo(place: Path) -> Iterator[bytes]:
+    info = _info(place)
+    if info is None:
+        return
+    left, number, start = info
+    while left:
+        chunk = place / f"q{number:05d}"
+        if not chunk.exists():
+            raise _unclosed(place, f"{chunk.name} is missing")
+        with chunk.open("rb") as file:
+            file.seek(start)
+            while head := file.read(_SIZE.size):
+                if len(head) < _SIZE.size:
+                    raise _unclosed(place, f"{chunk.name} is cut off")
+                (size,) = _SIZE.unpack(head)
+                item = file.read(size)
+                if len(item) < size or not left:
+                    raise _unclosed(place, f"{chunk.name} holds others than it says")
+                yield item
+                left -= 1
+        number, start = number + 1, 0
+
+
+def _connected(place: Path) -> closing[sqlite3.Connection]:
+    if place.with_name(place.name + "-journal").exists():
+        raise _unclosed(place, "a transaction was cut off")
+    return closing(sqlite3.connect(f"{place.absolute().as_uri()}?mode=ro", uri=True))

@@ -1,0 +1,181 @@
+"""StoppedJob: a job that no process runs, opened to be changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bloomdupe.crawl.blocked import BLOCKED, Blocked
+from bloomdupe.crawl.job import Job
+from bloomdupe.errors import SettingError
+from bloomdupe.filter.bloom import BloomFilter
+from bloomdupe.filter.parameters import Parameters, check_same
+from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.settings import JobSettings
+from bloomdupe.store.store import Store
+from bloomdupe.upkeep.project import Project
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+    from scrapy import Request
+    from scrapy.settings import Settings
+    from typing_extensions import Self
+
+    from bloomdupe.store.store import Change
+    from bloomdupe.upkeep.written import Wanted
+
+__all__ = ["StoppedJob"]
+
+
+class StoppedJob:
+    """A job's filter and frontier, and its project.
+
+    Nothing is durable before :meth:`commit`. As long as it is open, no crawl can run.
+    """
+
+    def __init__(self, project: Project, seen: BloomFilter) -> None:
+        self.project = project
+        self.seen = seen
+        order = project.order
+        self._starts_apart = order.starts_apart
+        rules = seen.notes.get(BLOCKED, [])
+        self._blocked = Blocked(rules, lambda request: project.key_of(request)[0])
+        try:
+            self.frontier = Frontier(seen, fifo=order.fifo, start_fifo=order.start_fifo)
+        except BaseException:
+            seen.close()
+            raise
+
+    @classmethod
+    def open(cls, path: Path, settings: Settings | None) -> Self:
+        """Open the job whose store is at ``path``.
+
+        Raises what :meth:`bloomdupe.BloomFilter.open` raises, and
+        :class:`StoreMismatchError` if fingerprints would be others here.
+        """
+        store = Store.open(path, readonly=True, network=True)
+        try:
+            project = Project.of_store(settings, store.header["identity"])
+        finally:
+            store.close()
+        given = JobSettings.read(project.settings)
+        seen = BloomFilter.open(
+            path, growth=given.growth, allow_network_fs=given.allow_network_fs
+        )
+        return cls(project, seen)
+
+    @classmethod
+    def open_or_begin(
+        cls, path: Path, settings: Settings | None, spider: str | None
+    ) -> Self:
+        """Open a job, or begin one of ``spider`` if there is none.
+
+        Raises :class:`SettingError` if it is another spider's, or none is given.
+        """
+        if not Store.exists(path):
+            return cls._begin(path, settings, spider)
+        job = cls.open(path, settings)
+        if spider not in (None, job.project.spider):
+            job.close()
+            raise SettingError(
+                f"--spider {spider!r}: the job in {path} is that of spider"
+                f" {job.project.spider!r}"
+            )
+        return job
+
+    @classmethod
+    def open_or_copy(
+        cls, path: Path, settings: Settings | None, header: dict[str, Any]
+    ) -> Self:
+        """Open a job, or begin one like that whose store has this ``header``.
+
+        Raises :class:`StoreMismatchError` if it is another spider's, or has another
+        fingerprinter.
+        """
+        identity = header["identity"]
+        if not Store.exists(path):
+            Project.of_store(settings, identity)
+            parameters = Parameters.from_header(header, path)
+            BloomFilter.open(path, **vars(parameters), identity=identity).close()
+        job = cls.open(path, settings)
+        try:
+            check_same(path, job.store.header["identity"], identity)
+        except BaseException:
+            job.close()
+            raise
+        return job
+
+    @classmethod
+    def _begin(cls, path: Path, settings: Settings | None, spider: str | None) -> Self:
+        if spider is None:
+            raise SettingError(
+                f"{path}: there is no job yet; --spider NAME says whose it is to be"
+            )
+        project = Project(settings, spider)
+        project.check_spider()
+        given = project.settings.copy()
+        given.set("JOBDIR", str(path.parent), "cmdline")
+        job = Job(JobSettings.read(given), spider, project.fingerprinter)
+        return cls(project, job.open_filter())
+
+    def close(self) -> None:
+        """Let the store go, with what is not committed."""
+        self.seen.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # Requests
+
+    def blocks(self, request: Request, slot: str) -> bool:
+        """Whether a rule of ``bloomdupe block`` keeps a request of this slot out."""
+        return self._blocked.drops(request, slot)
+
+    def take_in(self, one: Wanted, sequence: int | None = None) -> bool:
+        """Let a request wait and mark it; False if it was seen before.
+
+        One with ``dont_filter`` waits in any case. ``sequence`` is its age, see
+        :meth:`Frontier.push`.
+        """
+        key, exact = self.project.key_of(one.request)
+        if not one.request.dont_filter and self.seen.contains(key, exact=exact):
+            return False
+        self.push(one, sequence)
+        self.seen.add(key, exact=exact)
+        return True
+
+    def push(self, one: Wanted, sequence: int | None = None) -> None:
+        """Let a request wait, whether it was seen or not."""
+        self.frontier.push(
+            one.slot,
+            one.request.priority,
+            one.payload,
+            start=one.start and self._starts_apart,
+            sequence=sequence,
+            not_before=one.not_before,
+        )
+
+    def commit(self, *others: Change) -> None:
+        """Make everything durable in one transaction, ``others`` with it."""
+        self.frontier.checkpoint(*others)
+
+    @property
+    def store(self) -> Store:
+        """What holds it all."""
+        store = self.frontier.store
+        assert store is not None  # noqa: S101 - it was opened from there
+        return store
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """How the last run ended; see :class:`bloomdupe.crawl.run.Run`."""
+        return self.seen.notes

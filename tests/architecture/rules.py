@@ -1,0 +1,399 @@
+"""The rules of the rooms, held against source code without running it.
+
+A rule takes the modules of a package and returns what breaks it, a line each. So the
+same rule judges bloomdupe and the small packages of its controls.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import textwrap
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+    from typing import TypeGuard
+
+PACKAGE = "bloomdupe"
+
+ROOMS: dict[str, set[str]] = {
+    "bloomdupe": {"addon", "crawl", "links", "filter", "errors", "_version"},
+    "addon": {"crawl", "links", "feeds", "settings", "errors"},
+    "cli": {
+        "sight", "upkeep", "crawl", "rescue", "frontier", "filter", "store",
+        "settings", "errors", "_version",
+    },
+    "sight": {
+        "upkeep", "crawl", "frontier", "filter", "store", "errors", "_version",
+    },
+    "upkeep": {
+        "crawl", "links", "inside_scrapy", "frontier", "filter", "store", "settings",
+        "errors", "_version",
+    },
+    "crawl": {
+        "links", "feeds", "inside_scrapy", "frontier", "settings", "filter", "store",
+        "signals", "errors",
+    },
+    "links": {"inside_scrapy", "settings", "errors"},
+    "feeds": {"inside_scrapy", "settings", "store", "errors"},
+    "inside_scrapy": {"errors"},
+    "rescue": {"frontier", "filter", "store", "errors"},
+    "frontier": {"filter", "store", "errors"},
+    "settings": {"filter", "errors"},
+    "redis": {"filter", "errors"},
+    "filter": {"store", "errors", "_version"},
+    "store": {"errors", "_version"},
+    "signals": set(),
+    "errors": set(),
+    "_version": set(),
+}  # fmt: skip
+"""Each room, and the rooms that it may import. Whatever a room may import stands
+further down, so there is no circle. ``bloomdupe`` is the face of the package."""
+
+BY_URL = ("bloomdupe.filter.opening", "bloomdupe.redis.redis_filter")
+"""The one import against the arrows: a filter that a URL names is opened by the room
+that knows Redis, which is imported when the first one is opened."""
+
+ARITHMETIC = {
+    "bloomdupe.filter.sizing",
+    "bloomdupe.filter.hashing",
+    "bloomdupe.frontier.rank",
+}
+"""Modules that import nothing of ours but errors."""
+
+SCRAPY = {
+    "itemadapter", "itemloaders", "parsel", "protego", "pydispatch", "queuelib",
+    "scrapy", "twisted", "w3lib",
+}  # fmt: skip
+"""Scrapy, and the packages that come with it."""
+
+SCRAPY_ROOMS = {"addon", "upkeep", "crawl", "links", "feeds", "inside_scrapy"}
+SCRAPY_MODULES = {"bloomdupe.cli.scrapy_command"}
+SCRAPY_FOR_TYPES = {"bloomdupe.settings"}
+
+PART_OF_NAMEDTUPLE = {"_asdict", "_field_defaults", "_fields", "_make", "_replace"}
+BY_NAME = {"getattr", "hasattr", "setattr", "delattr", "attrgetter", "methodcaller"}
+
+
+@dataclass(frozen=True)
+class Import:
+    """One module that another one imports."""
+
+    importer: str
+    imported: str
+    for_types: bool
+    """Whether it stands under ``if TYPE_CHECKING``."""
+
+    def __str__(self) -> str:
+        return f"{self.importer} imports {self.imported}"
+
+
+def modules_of(folder: Path) -> dict[str, ast.Module]:
+    """Read the modules of a package, by their dotted names."""
+    modules = {}
+    for path in sorted(folder.rglob("*.py")):
+        parts = path.relative_to(folder.parent).with_suffix("").parts
+        name = ".".join(parts).removesuffix(".__init__")
+        modules[name] = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    return modules
+
+
+def room_of(module: str) -> str:
+    """Return the folder of a module, or the module itself at the top level."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else parts[0]
+
+
+def imports_of(modules: Mapping[str, ast.Module]) -> list[Import]:
+    """List what the modules import, wherever it stands, by absolute names."""
+    return [
+        Import(name, imported, for_types)
+        for name, tree in modules.items()
+        for node, for_types in _walk(tree)
+        for imported in _imported(node, name, modules)
+    ]
+
+
+def _walk(node: ast.AST, *, for_types: bool = False) -> Iterator[tuple[ast.AST, bool]]:
+    yield node, for_types
+    guarded = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+    for child in ast.iter_child_nodes(node):
+        yield from _walk(child, for_types=for_types or guarded)
+
+
+def _imported(
+    node: ast.AST, importer: str, modules: Mapping[str, ast.Module]
+) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        origin = _origin(node, importer, modules)
+        for alias in node.names:
+            # `from bloomdupe.store import files` imports a module.
+            whole = f"{origin}.{alias.name}"
+            yield whole if whole in modules else origin
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+        called = ast.unparse(node.func).rpartition(".")[2]
+        if called in {"import_module", "__import__", "load_object"} and node.args:
+            name = node.args[0]
+            if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                yield name.value
+
+
+def _origin(
+    node: ast.ImportFrom, importer: str, modules: Mapping[str, ast.Module]
+) -> str:
+    if not node.level:
+        return node.module or ""
+    is_package = any(name.startswith(f"{importer}.") for name in modules)
+    parts = importer.split(".")
+    parts = parts[: len(parts) - node.level + is_package]
+    return ".".join([*parts, *([node.module] if node.module else [])])
+
+
+def _is_ours(module: str) -> bool:
+    return module.partition(".")[0] == PACKAGE
+
+
+# The rules of the imports
+
+
+def unknown_rooms(modules: Mapping[str, ast.Module]) -> list[str]:
+    """Every room is in the table."""
+    rooms = {room_of(module) for module in modules}
+    return [f"{room} is not in ROOMS" for room in sorted(rooms - ROOMS.keys())]
+
+
+def arrows_up(modules: Mapping[str, ast.Module]) -> list[str]:
+    """A room imports what the table allows, imports for types included."""
+    return sorted(
+        {
+            str(arrow)
+            for arrow in imports_of(modules)
+            if _is_ours(arrow.imported)
+            and (arrow.importer, arrow.imported) != BY_URL
+            and room_of(arrow.importer) != room_of(arrow.imported)
+            and room_of(arrow.imported) not in ROOMS.get(room_of(arrow.importer), ())
+        }
+    )
+
+
+def circles(modules: Mapping[str, ast.Module]) -> list[str]:
+    """No module imports itself through others.
+
+    Imports for types are left out: two modules of one room may know each other's.
+    """
+    leads_to: dict[str, set[str]] = {name: set() for name in modules}
+    for arrow in imports_of(modules):
+        if (arrow.importer, arrow.imported) == BY_URL:
+            continue
+        if arrow.imported in modules and not arrow.for_types:
+            leads_to[arrow.importer].add(arrow.imported)
+    found = []
+    for name in sorted(modules):
+        reached: set[str] = set()
+        ahead = set(leads_to[name])
+        while ahead:
+            reached |= ahead
+            ahead = {there for here in ahead for there in leads_to[here]} - reached
+        if name in reached:
+            found.append(f"{name} imports itself through others")
+    return found
+
+
+def arithmetic_that_imports(modules: Mapping[str, ast.Module]) -> list[str]:
+    """Arithmetic imports nothing of ours but errors."""
+    return [
+        str(arrow)
+        for arrow in imports_of(modules)
+        if arrow.importer in ARITHMETIC
+        and _is_ours(arrow.imported)
+        and arrow.imported != "bloomdupe.errors"
+    ]
+
+
+def lmdb_outside(modules: Mapping[str, ast.Module]) -> list[str]:
+    """Only ``store`` knows LMDB."""
+    return _outside(modules, "lmdb", "store")
+
+
+def redis_outside(modules: Mapping[str, ast.Module]) -> list[str]:
+    """Only ``redis`` knows redis-py."""
+    return _outside(modules, "redis", "redis")
+
+
+def _outside(modules: Mapping[str, ast.Module], package: str, room: str) -> list[str]:
+    return [
+        str(arrow)
+        for arrow in imports_of(modules)
+        if arrow.imported.partition(".")[0] == package
+        and room_of(arrow.importer) != room
+    ]
+
+
+def scrapy_outside(modules: Mapping[str, ast.Module]) -> list[str]:
+    """Only Scrapy's side knows Scrapy, and what comes with it."""
+    return [
+        str(arrow)
+        for arrow in imports_of(modules)
+        if arrow.imported.partition(".")[0] in SCRAPY
+        and room_of(arrow.importer) not in SCRAPY_ROOMS
+        and arrow.importer not in SCRAPY_MODULES
+        and not (arrow.for_types and arrow.importer in SCRAPY_FOR_TYPES)
+    ]
+
+
+# The rules of the names
+
+
+def foreign_private_names(modules: Mapping[str, ast.Module]) -> list[str]:
+    """A private name is read in the module that defines it, and nowhere else.
+
+    So those of Scrapy can be read nowhere but in ``inside_scrapy``. In a class that
+    is derived from one of other people, ``self`` has their private names, too: there
+    the class itself must define what it reads, and must not define what they have.
+    """
+    found = set()
+    for name, tree in modules.items():
+        if room_of(name) == "inside_scrapy":
+            continue
+        found |= {f"{name}: {what}" for what in _foreign(tree)}
+        found |= {f"{name}: {what}" for what in _inherited(tree)}
+    return sorted(found)
+
+
+def engine_outside(modules: Mapping[str, ast.Module]) -> list[str]:
+    """Nobody reaches for a crawler's engine but ``inside_scrapy``.
+
+    What hangs on it is undocumented, whether it begins with an underscore or not.
+    """
+    return sorted(
+        {
+            f"{name}: {ast.unparse(node)}"
+            for name, tree in modules.items()
+            if room_of(name) != "inside_scrapy"
+            for node in ast.walk(tree)
+            if attribute_of(node) == "engine" and "crawler." in _flat(node)
+        }
+    )
+
+
+def _flat(node: ast.AST) -> str:
+    """Return an expression's source, a look-up by name written as an attribute."""
+    if isinstance(node, ast.Call):
+        return f"{ast.unparse(node.args[0])}."
+    return ast.unparse(node)
+
+
+def attribute_of(node: ast.AST) -> str | None:
+    """Return the attribute that an expression is about, if it is about one."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    if isinstance(node, ast.Call):
+        called = ast.unparse(node.func).rpartition(".")[2]
+        if called in BY_NAME:
+            for argument in node.args[:2]:
+                if isinstance(argument, ast.Constant):
+                    return str(argument.value)
+    return None
+
+
+def _private(name: str | None) -> bool:
+    return (
+        name is not None
+        and name.startswith("_")
+        and not (name.startswith("__") and name.endswith("__"))
+        and name not in PART_OF_NAMEDTUPLE
+    )
+
+
+def _on_self(node: ast.AST) -> TypeGuard[ast.Attribute]:
+    return (
+        isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id in {"self", "cls"}
+    )
+
+
+def _defined(tree: ast.AST) -> set[str]:
+    """Return the names that are defined in a module or class, attributes included."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif _on_self(node) and isinstance(node.ctx, ast.Store):
+            names.add(node.attr)
+    return names
+
+
+def _foreign(tree: ast.Module) -> Iterator[str]:
+    own = _defined(tree)
+    for node in ast.walk(tree):
+        attribute = attribute_of(node)
+        if _private(attribute) and not _on_self(node) and attribute not in own:
+            yield ast.unparse(node)
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                if _private(alias.name):
+                    yield f"from {node.module} import {alias.name}"
+
+
+def _inherited(tree: ast.Module) -> Iterator[str]:
+    origins = _origins(tree)
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ClassDef):
+            continue
+        bases = [_resolved(ast.unparse(base), origins) for base in node.bases]
+        theirs = [base for base in bases if base.partition(".")[0] in SCRAPY]
+        if not theirs:
+            continue
+        own = _defined(node)
+        for inner in ast.walk(node):
+            if _on_self(inner) and _private(inner.attr) and inner.attr not in own:
+                yield f"{node.name}: {ast.unparse(inner)}"
+        taken = {name for base in theirs for name in private_names(base)}
+        for name in sorted(own & taken):
+            yield f"{node.name} replaces {name}"
+
+
+def _origins(tree: ast.Module) -> dict[str, str]:
+    """Map the imported names of a module to what they stand for."""
+    return {
+        alias.asname or alias.name: f"{node.module}.{alias.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
+def _resolved(name: str, origins: Mapping[str, str]) -> str:
+    first, dot, rest = name.partition(".")
+    return origins.get(first, first) + dot + rest
+
+
+def private_names(class_: str) -> set[str]:
+    """Return the private names of a class of Scrapy's, those it inherits included."""
+    module, _, name = class_.rpartition(".")
+    kind = getattr(importlib.import_module(module), name)
+    names: set[str] = set()
+    for base in kind.__mro__:
+        if base.__module__.partition(".")[0] in SCRAPY:
+            names |= _defined(ast.parse(textwrap.dedent(inspect.getsource(base))))
+    return {name for name in names if _private(name)}
+
+
+def rooms_in_order(rooms: Mapping[str, Iterable[str]]) -> list[str]:
+    """A room's table entry names only rooms that stand below it."""
+    order = list(rooms)
+    return [
+        f"{room} may import {used}, which does not stand below it"
+        for place, room in enumerate(order)
+        for used in rooms[room]
+        if used not in order[place + 1 :]
+    ]

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from importlib.metadata import packages_distributions, requires, version
+from pathlib import Path
+
+import pytest
+from rules import imports_of, modules_of
+
+import bloomdupe
+
+FOR_SOME = re.compile(r'extra == "(?:top|report|metrics|redis)"')
+"""Extras that are for users, and not for those who work on bloomdupe."""
+
+
+def modules_after(code: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return {name.partition(".")[0] for name in done.stdout.split()}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import bloomdupe",
+        "from bloomdupe import BloomFilter; BloomFilter(10).add('a')",
+        "import bloomdupe.filter.opening",
+        "import bloomdupe.cli.main",
+    ],
+)
+def test_without_scrapy_and_redis(code: str) -> None:
+    assert not modules_after(code) & {"scrapy", "redis", "twisted"}
+
+
+def test_the_dupefilter_does_need_scrapy() -> None:
+    """The control of the test above."""
+    assert "scrapy" in modules_after("from bloomdupe import BloomDupeFilter")
+
+
+def test_a_url_does_need_redis() -> None:
+    """Another control."""
+    code = (
+        "from contextlib import suppress; from bloomdupe import BloomFilter\n"
+        "with suppress(OSError): BloomFilter.open('unix:///nowhere#a', 10)"
+    )
+    assert "redis" in modules_after(code)
+
+
+def test_there_is_one_version() -> None:
+    assert version("bloomdupe") == bloomdupe.__version__
+    command = [str(Path(sys.executable).with_name("bloomdupe")), "--version"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert shown == f"bloomdupe {bloomdupe.__version__}\n"
+
+
+def test_what_is_imported_is_declared_and_nothing_else() -> None:
+    declared = {
+        re.split(r"[^\w-]", requirement, maxsplit=1)[0].lower()
+        for requirement in requires("bloomdupe") or []
+        if "extra ==" not in requirement or FOR_SOME.search(requirement)
+    }
+    tops = {
+        arrow.imported.partition(".")[0]
+        for arrow in imports_of(modules_of(Path(bloomdupe.__file__).parent))
+        if not arrow.for_types
+    }
+    homes = packages_distributions()
+    imported = {
+        home.lower()
+        for top in tops - sys.stdlib_module_names - {"bloomdupe"}
+        for home in set(homes[top])
+    }
+    assert imported == declared
+
+
+def test_the_face_finds_all_that_it_names() -> None:
+    for name in bloomdupe.__all__:
+        assert getattr(bloomdupe, name).__name__ == name
+
+
+def test_other_names_are_errors() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = bloomdupe.Nothing

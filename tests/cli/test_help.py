@@ -1,0 +1,107 @@
+"""Every verb, as somebody meets it who knows nothing but ``--help``."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import shlex
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+
+from bloomdupe.cli import main as cli
+
+VERBS = {verb.name: verb for verb in cli.VERBS}
+SCRIPTS = Path(sys.executable).parent
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_help_has_an_example_that_can_be_called(
+    capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main([name, "--help"])
+    assert ended.value.code == 0
+    out = " ".join(capsys.readouterr().out.split())
+    example = VERBS[name].example
+    assert f"Example: bloomdupe {' '.join(example.split())}" in out
+    assert "--json" in out
+    options = cli.build_parser().parse_args(shlex.split(example))
+    assert options.verb == name
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_help_fits_into_a_narrow_terminal_without_colours(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("NO_COLOR", "1")
+    with pytest.raises(SystemExit):
+        cli.main([name, "--help"])
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    # The usage itself argparse indents by the name of the program.
+    _, _, explained = out.partition("\n\n")
+    assert max(map(len, explained.splitlines())) <= 40
+
+
+def test_the_scrapy_command_has_the_same_verbs(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [SCRIPTS / "scrapy", "bloomdupe", "--help"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name, verb in VERBS.items():
+        assert f"\n    {name} " in done.stdout, name
+        assert verb.help[:20] in done.stdout
+
+
+def test_options_may_stand_between_a_store_and_urls() -> None:
+    words = ["check", "job", "--json", "https://a.example/", "--from", "-"]
+    options = cli.build_parser().parse_args([*words, "https://b.example/"])
+    assert options.urls == ["https://a.example/", "https://b.example/"]
+    assert options.store == "job"
+
+
+PROGRAM = """
+import sys, time
+from bloomdupe.cli.progress import counted, say
+for number in counted(range(16), 16, "things"):
+    time.sleep(0.1)
+    if number == 13:
+        say("a line")
+"""
+
+
+@pytest.mark.parametrize(("rows", "columns", "widest"), [(24, 40, 40), (0, 0, 80)])
+def test_a_bar_shows_after_a_second_and_only_on_a_terminal(
+    rows: int, columns: int, widest: int
+) -> None:
+    """Also on one that does not know its size, as in some containers."""
+    command = [sys.executable, "-c", PROGRAM]
+    quiet = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (quiet.stdout, quiet.stderr) == ("a line\n", "")
+    parent, child = pty.openpty()
+    fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    with subprocess.Popen(command, stderr=child, stdout=subprocess.PIPE) as process:
+        os.close(child)
+        shown = b""
+        with contextlib.suppress(OSError):  # the end, on Linux
+            while part := os.read(parent, 4096):
+                shown += part
+        out, _ = process.communicate()
+    os.close(parent)
+    assert out == b"a line\n"
+    bars = [bar for bar in shown.decode().split("\r") if "16.0" in bar]
+    assert bars
+    assert all(len(bar) <= widest for bar in bars)
+    # Not in the first second, and so not the first of 16.
+    assert not any("1.00/16.0" in bar for bar in bars)

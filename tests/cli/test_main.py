@@ -1,0 +1,254 @@
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bloomdupe import BloomFilter
+from bloomdupe.cli import main as cli
+from bloomdupe.cli.size import amount
+from bloomdupe.filter import hashing, sizing
+
+KEY = bytes(16)
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    """Return a JOBDIR whose store holds 2,500 keys."""
+    store = tmp_path / "job" / "bloomdupe"
+    with BloomFilter.open(
+        store, 2000, 1e-2, confirm=0.5, identity={"spider": "site"}, key=KEY
+    ) as seen:
+        seen.update(str(number) for number in range(2500))
+    return tmp_path / "job"
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    code = cli.main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+# size
+
+
+def test_size_answers_the_questions_of_the_literature(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, out, _ = run(capsys, "size", "--urls", "10M", "--fpp", "1e-2", "--json")
+    report = json.loads(out)
+    assert code == 0
+    assert report["bits_per_key_optimal"] == pytest.approx(9.585, abs=1e-3)
+    assert report["hashes_optimal"] == pytest.approx(6.64, abs=1e-2)
+    assert report["fpp_calculated"] <= 1e-2
+    assert report["memory_bytes"] >= report["disk_bytes"] == report["pages"] * 8168
+
+
+def test_size_buys_a_probability_for_memory(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, out, _ = run(capsys, "size", "--urls", "1e7", "--memory", "10M", "--json")
+    report = json.loads(out)
+    assert report["bits_per_key"] <= 8
+    assert report["fpp_optimal"] == pytest.approx(0.0214, abs=3e-4)
+    assert report["fpp_calculated"] < 1.3 * report["fpp_optimal"]
+    _, again, _ = run(capsys, "size", "--bits-per-key", "8", "--json")
+    assert json.loads(again)["hashes"] == report["hashes"]
+
+
+def test_size_measures(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hashing, "new_secret", lambda: KEY)
+    code, out, _ = run(
+        capsys, "size", "--urls", "20K", "--fpp", "0.05", "--measure", "--json"
+    )
+    report = json.loads(out)
+    assert code == 0
+    measured = report["fpp_measured"]
+    error = math.sqrt(measured * (1 - measured) / report["questions"])
+    assert measured == pytest.approx(report["fpp_calculated"], abs=4 * error)
+    # With so many questions the interval is that of the normal distribution.
+    assert measured - report["fpp_low"] == pytest.approx(1.96 * error, rel=0.05)
+    assert report["fpp_high"] - measured == pytest.approx(1.96 * error, rel=0.05)
+
+
+def test_size_of_an_overfull_filter(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(
+        capsys, "size", "--urls", "1M", "--fpp", "1e-2", "--filled", "10M", "--json"
+    )
+    assert json.loads(out)["fpp_calculated"] > 0.9
+
+
+def test_size_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "size", "--urls", "1M", "--fpp", "1e-3")
+    assert "expected URLs (n)" in out
+    assert "1,000,000" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--fpp", "2"], "--fpp = '2': expected a probability"),
+        (["--fpp", "abc"], "--fpp = 'abc'"),
+        (["--urls", "0"], "--urls = 0: expected a whole number"),
+        (["--memory", "10"], "bits per key are too few"),
+        (["--bits-per-key", "-1"], "bits per key are too few"),
+    ],
+)
+def test_size_refuses_bad_values(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    code, out, err = run(capsys, "size", *arguments)
+    assert code == 2
+    assert out == ""
+    assert message in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("text", ["ten", "", "1.2.3", "-5", "nan", "10X", "1e999"])
+def test_an_amount_that_is_none_is_refused(
+    capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["size", f"--urls={text}"])
+    assert caught.value.code == 2
+    assert "is not a number such as" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("10", 10), ("10_000", 10_000), ("1.5M", 1_500_000), ("2GB", 2 * 10**9)],
+)
+def test_amounts(text: str, number: int) -> None:
+    assert amount(text) == number
+
+
+# Stores
+
+
+@pytest.mark.parametrize("inside", ["", "bloomdupe"])
+def test_info_takes_a_jobdir_or_a_store(
+    capsys: pytest.CaptureFixture[str], job: Path, inside: str
+) -> None:
+    before = (job / "bloomdupe/data.mdb").read_bytes()
+    code, out, _ = run(capsys, "info", job / inside, "--json")
+    report = json.loads(out)
+    assert code == 0
+    assert report["identity"] == {"spider": "site"}
+    assert 2400 < report["keys"] <= 2500
+    assert report["trials"] > 1000
+    assert len(report["layers"]) == 2
+    code, out, _ = run(capsys, "info", job / inside)
+    assert "made for spider" in out
+    assert "95 %" in out
+    assert (job / "bloomdupe/data.mdb").read_bytes() == before
+
+
+def test_compact_and_backup(
+    capsys: pytest.CaptureFixture[str], job: Path, tmp_path: Path
+) -> None:
+    code, out, _ = run(capsys, "compact", job, "--json")
+    report = json.loads(out)
+    assert code == 0
+    assert report["bytes_after"] < report["bytes_before"]
+    code, out, _ = run(capsys, "backup", job, tmp_path / "copy")
+    assert code == 0
+    with (
+        BloomFilter.open(tmp_path / "copy") as copy,
+        BloomFilter.open(job / "bloomdupe") as seen,
+    ):
+        assert copy == seen
+        assert f"{len(seen):,} URLs" in out
+
+
+def test_a_missing_store_is_an_error(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for verb in (["info"], ["compact"], ["backup"]):
+        target = [tmp_path / "copy"] if verb == ["backup"] else []
+        code, out, err = run(capsys, *verb, tmp_path / "nowhere", *target)
+        assert code == 1
+        assert out == ""
+        assert "nowhere: there is no bloomdupe store" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+# As a user calls it
+
+
+def call(*command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def test_the_console_script(tmp_path: Path) -> None:
+    script = Path(sys.executable).with_name("bloomdupe")
+    done = call(str(script), "size", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["urls"] == 10_000_000
+    assert call(str(script), cwd=tmp_path).returncode == 2
+    for verb in ("", "size", "info", "compact", "backup"):
+        assert call(str(script), *verb.split(), "--help", cwd=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--help"], 0),
+        (["info", "job"], 0),
+        (["info", "job", "--json"], 0),
+        (["verify", "job"], 0),
+        (["verify", "damaged"], 1),
+        (["info", "nowhere"], 1),
+    ],
+)
+def test_whoever_stops_reading_the_output_changes_nothing(
+    job: Path, tmp_path: Path, arguments: list[str], code: int, unbuffered: str
+) -> None:
+    shutil.copytree(job, tmp_path / "damaged")
+    data = tmp_path / "damaged/bloomdupe/data.mdb"
+    data.write_bytes(data.read_bytes()[:-4096])
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("bloomdupe")), *arguments],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    os.close(writing)
+    assert done.returncode == code
+    assert done.stderr.count("\n") == (arguments == ["info", "nowhere"])
+
+
+def test_the_scrapy_command_knows_the_jobdir(job: Path, tmp_path: Path) -> None:
+    scrapy = str(Path(sys.executable).with_name("scrapy"))
+    shutil.copy(REPOSITORY / "scrapy.cfg", tmp_path)
+    (tmp_path / "crawler").symlink_to(REPOSITORY / "crawler")
+    done = call(scrapy, "bloomdupe", "info", str(job), "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["capacity"] == 2000
+    assert "look after the stores of crawls" in call(scrapy, cwd=tmp_path).stdout
+    done = call(scrapy, "bloomdupe", "info", "nowhere", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "nowhere: there is no bloomdupe store" in done.stderr
+
+
+def test_bits_of_the_smallest_filter_are_what_size_says() -> None:
+    shape = sizing.layer_geometry(1_000_000, 1e-3, 0)
+    seen = BloomFilter(1_000_000, 1e-3)
+    assert seen.info().layers[0].pages == shape.pages

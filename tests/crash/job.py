@@ -1,0 +1,141 @@
+"""Job: what a crawl of a world has open, put together as a session puts it together."""
+
+from __future__ import annotations
+
+import functools
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Spider
+from scrapy.utils.test import get_crawler
+
+from bloomdupe.crawl.checkpoint import FEED, Checkpoint, Crawl
+from bloomdupe.crawl.children import Children
+from bloomdupe.crawl.cut_short import CutShort
+from bloomdupe.crawl.leases import Leases
+from bloomdupe.crawl.outcomes import Outcomes
+from bloomdupe.crawl.serializer import Serializer
+from bloomdupe.crawl.spider_state import STATE, SpiderState
+from bloomdupe.errors import FeedError
+from bloomdupe.feeds.contract import FeedJob
+from bloomdupe.feeds.exporter import FeedExporter
+from bloomdupe.frontier.frontier import Frontier
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from typing_extensions import Self
+    from world import World
+
+    from bloomdupe.crawl.leases import Lease
+
+FEEDS = {"out/items.jsonl": {"format": "jsonlines"}}
+"""In the folder in which the folder of the job is."""
+
+
+@contextmanager
+def working_in(store: Path) -> Iterator[None]:
+    """Work in the folder in which the folder of the job is: ``FOLDER/job/store``."""
+    before = os.open(".", os.O_RDONLY)
+    os.chdir(store.parents[1])
+    try:
+        yield
+    finally:
+        os.fchdir(before)
+        os.close(before)
+
+
+@functools.cache
+def _crawler(*, feeds: bool) -> Any:
+    crawler: Any = get_crawler(Spider, {"FEEDS": FEEDS if feeds else {}})
+    crawler.spider = Spider.from_crawler(crawler, name="world")
+    return crawler  # a Crawler, whose spider has a state
+
+
+def get_ready(world: World) -> None:
+    """Do what takes time and is the same for all jobs, for processes that fork."""
+    _crawler(feeds=world.feeds)
+
+
+class Job:
+    """Frontier, leases, feeds and checkpoint of a crawl of a world.
+
+    Opening it finishes what the last run has left of its feeds.
+    """
+
+    def __init__(self, store: Path, world: World) -> None:
+        self._crawler = _crawler(feeds=world.feeds)
+        self._spider: Any = self._crawler.spider
+        self._spider.state = {}
+        self._feeds: FeedExporter | None = None
+        self._seen = world.open(store)
+        try:
+            self._open(store, world)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, store: Path, world: World) -> None:
+        self.frontier = frontier = Frontier(self._seen)
+        self._outcomes = Outcomes(store)
+        children, cut_short = Children(), CutShort()
+        self.leases = Leases(
+            frontier, self._outcomes, children, cut_short, None, lambda _: None
+        )
+        crawl = Crawl(frontier)
+        serializer = Serializer(self._spider)
+        if world.feeds:
+            self._feeds = FeedExporter(self._crawler)
+            job = FeedJob(
+                self._put, _fail, serializer.dump_value, serializer.load_value, store
+            )
+            self._feeds.take_up(
+                job, crawl.record, crawl.blobs_of(FEED), resumed=True, accept=False
+            )
+            self._feeds.open_spider(self._spider)
+        state = SpiderState(self._crawler, serializer)
+        state.restore(crawl.blobs.get(STATE))
+        self.checkpoint = Checkpoint(
+            self._crawler, frontier, self._outcomes, crawl, self._feeds
+        )
+        self.checkpoint.participants += [children, cut_short, state]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release store and feeds; nothing is written."""
+        if self._feeds is not None:
+            for feed in self._feeds._durable:
+                feed.close()
+        self._seen.close()
+
+    def scraped(self, item: dict[str, Any], lease: Lease) -> None:
+        """Take an item of a request that is through its pipelines."""
+        if self._feeds is not None:
+            self._feeds.item_scraped(item, lease, self._spider)
+
+    def _put(self, lease: Lease, lines: list[tuple[int, bytes]]) -> None:
+        try:
+            for line in lines:
+                self._outcomes.add_line(lease.outcome, line)
+        except OSError as error:
+            raise FeedError(f"cannot put items aside: {error}") from error
+
+    def count(self) -> None:
+        """Count a request in ``spider.state``."""
+        self._spider.state["done"] = self._spider.state.get("done", 0) + 1
+
+    @property
+    def counted(self) -> int:
+        """How many requests were counted, as of the last checkpoint."""
+        return int(self._spider.state.get("done", 0))
+
+
+def _fail(error: Exception) -> None:
+    raise error

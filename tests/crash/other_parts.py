@@ -1,0 +1,164 @@
+"""F19: parts of others that raise, wait, or change what they are given, at each call.
+
+The crawl is the idiom ``parts_of_others`` of ``tests/idioms``. What must come of it is
+what comes of stock Scrapy with the same fault in the same call. Or else the crawl says
+by its exit status that it has failed, and run again without the fault it comes to what
+an undisturbed one comes to.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from crawls import Crawl, Forks, Stop
+from judging import (
+    Verdict,
+    again,
+    differences,
+    ended,
+    judge,
+    run_to_end,
+    undisturbed,
+)
+from stop_points import outcome_of
+from table import load
+from trial import Fault, Outcome
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from crawls import Run
+    from judging import Model
+
+CALLS = 12
+"""Of a case."""
+ERRORS = ("ValueError", "EIO", "MemoryError")
+ACTIONS = (*ERRORS, "wait", "change")
+OWN_ERRORS = {"pipeline process_item": "DropItem", "downloader": "IgnoreRequest"}
+"""What a part may raise, besides, by Scrapy's documentation."""
+ENDS = ("plugin", "gzip", "table", "storage", "receiver checkpoint")
+"""Parts of what goes into the output, or belongs to a checkpoint: where one of them
+raises, the crawl must say so and keep what it has. Stock Scrapy logs it and goes on."""
+
+PLACES = ("JSON lines", "CSV", "site")
+FIRST_FEED = ("lines export_item", "filter accepts")
+"""Parts of the first feed that see an item: what they raise is of no other feed."""
+
+
+class OtherParts(Fault):
+    """A few calls of each case, from all kinds of calls in turn."""
+
+    number = "F19"
+    name = "parts of others raise, wait, or change what they are given"
+    trials = 120
+    cases = 10
+
+    def quick(self, folder: Path, seed: int) -> list[Outcome]:
+        return _Meddled(folder).tried(seed, 4)
+
+    def run(self, folder: Path, seed: int) -> list[Outcome]:
+        return _Meddled(folder).tried(seed, CALLS)
+
+    def control(self, folder: Path, seed: int) -> list[Outcome]:
+        """Feeds do not get an item at which the exporter of another one fails."""
+        del seed
+        stop = Stop(call="lines export_item /7 one", action="ValueError")
+        return _Meddled(folder, "sparing_other_feeds").each([stop])
+
+
+class _Meddled:
+    """Crawls in which a call of a part is meddled with."""
+
+    def __init__(self, folder: Path, without: str | None = None) -> None:
+        self._folder = folder
+        self._without = without
+        self._idiom = load()["parts_of_others"]
+        self._forks = Forks(("1",))
+
+    def tried(self, seed: int, count: int) -> list[Outcome]:
+        """Meddle with so many calls, each of the next kind."""
+        rng = random.Random(seed)
+        with Crawl(self._idiom, self._forks) as crawl:
+            points = crawl.run(trace=True).points
+        calls = [point.partition(" ")[2] for point in points if point[:5] == "call "]
+        kinds = sorted({kind_of(call) for call in calls})
+        stops = []
+        for number in range(seed * count, (seed + 1) * count):
+            kind = kinds[number % len(kinds)]
+            at = rng.choice(
+                [n for n, call in enumerate(calls) if kind_of(call) == kind]
+            )
+            own = [error for part, error in OWN_ERRORS.items() if kind.startswith(part)]
+            action = rng.choice([*ACTIONS, *own])
+            nth = calls[: at + 1].count(calls[at])
+            stops.append(Stop(call=calls[at], nth=nth, action=action))
+        return self.each(stops)
+
+    def each(self, stops: list[Stop]) -> list[Outcome]:
+        try:
+            model = undisturbed(self._idiom, self._forks)
+            verdicts = [self._judged(model, stop) for stop in stops]
+            return [outcome_of(verdict) for verdict in verdicts if verdict.stopped]
+        finally:
+            self._forks.close()
+
+    def _judged(self, model: Model, stop: Stop) -> Verdict:
+        with Crawl(
+            self._idiom, self._forks, without=self._without, place=self._folder
+        ) as crawl:
+            run = crawl.run(stop)
+            verdict = Verdict(stopped=[f"{stop}"] if run.stopped else [])
+            if run.late:
+                verdict.complaints.append(f"run {run.number} did not end")
+            elif run.finished:
+                verdict.complaints += self._finished(model, crawl, stop)
+            else:
+                verdict.complaints += self._failed(model, crawl, run, stop)
+            crawl.keep = bool(verdict.complaints)
+            return verdict
+
+    def _finished(self, model: Model, crawl: Crawl, stop: Stop) -> list[str]:
+        """Compare with stock Scrapy, where the call is meddled with in the same way."""
+        complaints = []
+        assert stop.call is not None
+        ends = stop.action in ERRORS and stop.call.startswith(ENDS)
+        if ends and not stop.call.endswith(" close"):
+            complaints.append("nobody noticed: exit status 0")
+        with Crawl(self._idiom, self._forks, stock=True) as stock:
+            theirs = stock.run(stop)
+            outputs, visits = stock.outputs(), stock.site.visits()
+        expected = [outputs.jsonl, outputs.csv, visits]
+        # It has no such call; or an object is closed once more when it goes, where
+        # Python ignores what is raised.
+        if theirs.stopped is None or ends:
+            expected = [model.items, model.items, model.visits]
+        elif stop.action in ERRORS and stop.call.startswith(FIRST_FEED):
+            # There the feeds after it do not get the item, either.
+            expected[1] = model.items
+        ours = crawl.outputs()
+        found = [ours.jsonl, ours.csv, crawl.site.visits()]
+        for place, one, other in zip(PLACES, expected, found, strict=True):
+            if words := differences(Counter(one), Counter(other)):
+                complaints.append(f"{place}: {words}")
+        return complaints + again(crawl, None)
+
+    def _failed(self, model: Model, crawl: Crawl, run: Run, stop: Stop) -> list[str]:
+        """See that it may fail so, and that nothing is missing in the end."""
+        complaints = []
+        assert stop.call is not None
+        with Crawl(self._idiom, self._forks, stock=True) as stock:
+            theirs = stock.run(stop)
+        excused = stop.action == "MemoryError" or (
+            stop.action in ERRORS and stop.call.startswith(ENDS)
+        )
+        if run.status != theirs.status and not (excused and run.status > 0):
+            complaints.append(ended(run))
+        return complaints + run_to_end(crawl) + judge(model, crawl)
+
+
+def kind_of(call: str) -> str:
+    """Name the part and the method: the words before the page."""
+    words = [word for word in call.split() if not word.startswith("/")]
+    return " ".join(words[: 2 + (words[0] == "later")])

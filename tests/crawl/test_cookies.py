@@ -1,0 +1,714 @@
+"""What of the cookies is written with a checkpoint, and what comes back."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import pickle
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from http.cookiejar import Cookie
+from http.cookiejar import CookieJar as PlainJar
+from typing import TYPE_CHECKING, Any
+
+import lmdb
+import pytest
+from scrapy import Request, Spider, version_info
+from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
+from scrapy.http import FormRequest, Response
+from scrapy.http.cookies import CookieJar
+
+from bloomdupe import BloomFilter
+from bloomdupe.cli import main as cli
+from bloomdupe.crawl.cookies import Cookies, forget_cookies
+from bloomdupe.crawl.serializer import Serializer
+from bloomdupe.errors import EngineError
+from bloomdupe.inside_scrapy.cookies import CookieJars
+from bloomdupe.rescue.repair import repair
+from bloomdupe.rescue.restore import restore
+from bloomdupe.store.batch import Batch
+from bloomdupe.store.check import verify
+from bloomdupe.store.copying import copy_compacted
+from bloomdupe.store.format import COOKIES, checksum, database_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from bloomdupe.store.store import Store
+
+SPIDER = Spider("test")
+GIVEN = () if version_info >= (2, 14) else (SPIDER,)
+"""What the methods of a middleware get besides request and response."""
+URL = "http://www.a.example/x/y"
+
+
+class Crawl:
+    """Scrapy's middleware, and the cookies of a store."""
+
+    def __init__(
+        self,
+        path: Path,
+        middleware: CookiesMiddleware | None = None,
+        *,
+        pickles: bool = False,
+    ) -> None:
+        self.path = path
+        self.filter = BloomFilter.open(path, 1000, 1e-3)
+        assert self.filter._store is not None
+        self.store: Store = self.filter._store
+        self.middleware = middleware or CookiesMiddleware()
+        self.jars = CookieJars(self.middleware)
+        serializer = Serializer(SPIDER, pickles=pickles)
+        self.cookies = Cookies(self.jars, self.store, serializer, SPIDER)
+        self.cookies.restore()
+
+    def answer(self, *headers: str | bytes, url: str = URL, **meta: Any) -> None:
+        """Let a response with these Set-Cookie headers come in."""
+        request = Request(url, meta=meta)
+        response = Response(url, headers={"Set-Cookie": list(headers)})
+        self.middleware.process_response(request, response, *GIVEN)
+
+    def sent(self, url: str = URL, **meta: Any) -> set[str]:
+        """Return the cookies that a request is sent with."""
+        request = Request(url, meta=meta)
+        self.middleware.process_request(request, *GIVEN)
+        header = (request.headers.get("Cookie") or b"").decode()
+        return set(header.split("; ")) - {""}
+
+    def checkpoint(self) -> tuple[int, int]:
+        """Write one; return how many cookies were put and removed."""
+        puts = deleted = 0
+        change = self.cookies.change()
+
+        class Counting(Batch):
+            def _put(self, database: bytes, key: bytes, value: bytes) -> None:
+                nonlocal puts
+                puts += database == COOKIES
+                super()._put(database, key, value)
+
+            def _delete(self, database: bytes, key: bytes) -> None:
+                nonlocal deleted
+                deleted += database == COOKIES
+                super()._delete(database, key)
+
+        class Watched:
+            def write(self, batch: Batch) -> None:
+                counting = Counting(batch._txn, batch._databases)
+                counting._totals = batch._totals
+                change.write(counting)
+
+            def done(self) -> None:
+                change.done()
+
+        self.store.commit(Watched())
+        return puts, deleted
+
+    @property
+    def stored(self) -> int:
+        return self.store.totals.get(COOKIES, [0])[0]
+
+    def close(self) -> None:
+        self.filter.close()
+
+
+@pytest.fixture
+def crawl(tmp_path: Path) -> Iterator[Crawl]:
+    crawl = Crawl(tmp_path / "store")
+    yield crawl
+    crawl.close()
+
+
+def again(crawl: Crawl, middleware: CookiesMiddleware | None = None) -> Crawl:
+    """Open the store as the next run does."""
+    crawl.close()
+    crawl.__init__(crawl.path, middleware)  # type: ignore[misc] # the same fixture
+    return crawl
+
+
+def after(seconds: float) -> str:
+    when = time.gmtime(time.time() + seconds)
+    return time.strftime("%a, %d %b %Y %H:%M:%S GMT", when)
+
+
+def test_all_jars_come_back(crawl: Crawl) -> None:
+    keys: list[Any] = [None, 0, "bob", (1, "b"), b"b", frozenset({1, 2})]
+    for n, key in enumerate(keys):
+        meta = {} if key is None else {"cookiejar": key}
+        crawl.answer(f"session={n}", f"other={n}; Path=/x", **meta)
+    crawl.checkpoint()
+    again(crawl)
+    for n, key in enumerate(keys):
+        meta = {} if key is None else {"cookiejar": key}
+        assert crawl.sent(**meta) == {f"session={n}", f"other={n}"}
+    assert crawl.sent(cookiejar="nobody") == set()
+
+
+def test_a_cookie_comes_back_with_all_it_is_made_of(crawl: Crawl) -> None:
+    crawl.answer(
+        f"n=v; Domain=a.example; Path=/x; Secure; HttpOnly; Expires={after(1000)}",
+        b"session=\xc3\xa4\xff",
+        "novalue",
+        "=noname",
+        "old=1; Version=1; Comment=c; Port=80",
+    )
+    before = [vars(cookie) for cookie in crawl.middleware.jars[None].jar]
+    assert len(before) > 3
+    crawl.checkpoint()
+    again(crawl)
+    found = [vars(cookie) for cookie in crawl.middleware.jars[None].jar]
+    for cookie in found:
+        cookie.pop("on_change", None)
+    by_name = sorted(found, key=lambda cookie: str(cookie["name"]))
+    assert by_name == sorted(before, key=lambda cookie: str(cookie["name"]))
+
+
+def test_only_what_has_changed_is_written(crawl: Crawl) -> None:
+    for n in range(200):
+        crawl.answer(f"n{n}=1", url=f"http://h{n}.example/")
+    assert crawl.checkpoint() == (200, 0)
+    assert not crawl.cookies.changed
+    assert crawl.checkpoint() == (0, 0)
+    crawl.answer("n7=2", url="http://h7.example/")
+    crawl.answer("n8=2", url="http://h8.example/")
+    assert crawl.checkpoint() == (2, 0)
+    crawl.sent(url="http://h9.example/")
+    assert not crawl.cookies.changed
+
+
+def test_the_same_cookie_again_is_not_written(crawl: Crawl) -> None:
+    """As with request.cookies, which are set with every request."""
+    for puts in (1, 0):
+        request = Request(URL, cookies={"a": "b"})
+        crawl.middleware.process_request(request, *GIVEN)
+        assert crawl.cookies.changed
+        assert crawl.checkpoint() == (puts, 0)
+    assert again(crawl).sent() == {"a=b"}
+
+
+def test_the_database_is_made_when_it_is_needed(crawl: Crawl) -> None:
+    crawl.answer()
+    crawl.checkpoint()
+    assert COOKIES not in crawl.store.totals
+    crawl.answer("a=b; Expires=" + after(-5))
+    crawl.checkpoint()
+    assert COOKIES not in crawl.store.totals
+    crawl.answer("a=b")
+    crawl.checkpoint()
+    assert crawl.store.totals[COOKIES][0] == 1
+
+
+def test_what_comes_between_prepare_and_done_waits_for_the_next(crawl: Crawl) -> None:
+    crawl.answer("a=1", "b=1")
+    change = crawl.cookies.change()
+    crawl.answer("a=2", "c=1")
+    crawl.store.commit(change)
+    assert {place.name for place in crawl.jars.changed} == {"a", "c"}
+    assert crawl.checkpoint() == (2, 0)
+    assert again(crawl).sent() == {"a=2", "b=1", "c=1"}
+
+
+def test_what_was_not_committed_is_prepared_again(crawl: Crawl) -> None:
+    crawl.answer("a=1")
+    crawl.cookies.change()
+    assert crawl.cookies.changed
+    assert crawl.checkpoint() == (1, 0)
+
+
+def test_session_cookies_stay(crawl: Crawl) -> None:
+    crawl.answer("session=1")
+    (cookie,) = crawl.middleware.jars[None].jar
+    assert cookie.discard
+    crawl.checkpoint()
+    assert again(crawl).sent() == {"session=1"}
+
+
+@pytest.mark.parametrize(
+    "remove",
+    [
+        lambda crawl: crawl.answer("a=; Max-Age=0"),
+        lambda crawl: crawl.answer("a=; Expires=" + after(-100)),
+        lambda crawl: crawl.middleware.jars[None].clear("www.a.example", "/x", "a"),
+        lambda crawl: crawl.middleware.jars[None].clear("www.a.example", "/x"),
+    ],
+)
+def test_removed_cookies_go(crawl: Crawl, remove: Any) -> None:
+    crawl.answer("a=1", "b=1; Path=/")
+    crawl.checkpoint()
+    remove(crawl)
+    assert crawl.checkpoint() == (0, 1)
+    assert crawl.stored == 1
+    assert again(crawl).sent() == {"b=1"}
+
+
+@pytest.mark.parametrize(
+    "remove",
+    [
+        lambda jars: jars[None].clear(),
+        lambda jars: jars[None].clear("www.a.example"),
+        lambda jars: jars[None].clear_session_cookies(),
+        lambda jars: jars.pop(None),
+        lambda jars: jars.popitem(),
+        lambda jars: jars.clear(),
+        lambda jars: jars.__delitem__(None),
+        lambda jars: jars.__setitem__(None, CookieJar()),
+        lambda jars: jars.update({None: CookieJar()}),
+        lambda jars: jars.__ior__({None: CookieJar()}),
+    ],
+)
+def test_code_that_reaches_for_the_jars_is_seen(crawl: Crawl, remove: Any) -> None:
+    crawl.answer("b=1", cookiejar="other")
+    crawl.answer("a=1")
+    crawl.checkpoint()
+    left = crawl.middleware.jars[None]
+    remove(crawl.middleware.jars)
+    assert crawl.checkpoint() == (0, 2 - len(crawl.middleware.jars.get("other", ())))
+    if crawl.middleware.jars.get(None) is not left:
+        left.set_cookie(cookie_named("late"))
+    assert not crawl.cookies.changed
+    again(crawl)
+    assert crawl.sent() == set()
+    assert len(crawl.sent(cookiejar="other")) == crawl.stored
+
+
+def cookie_named(name: str, expires: float | None = None) -> Cookie:
+    when = None if expires is None else int(expires)
+    return Cookie(
+        0, name, "v", None, False, "www.a.example", False, False, "/", True, False,
+        when, when is None, None, None, {},
+    )  # fmt: skip
+
+
+def test_jars_that_others_bring_are_taken_up(crawl: Crawl) -> None:
+    jar = CookieJar()
+    jar.set_cookie(cookie_named("theirs"))
+    crawl.middleware.jars["new"] = jar
+    crawl.middleware.jars.setdefault("newer", CookieJar()).set_cookie(cookie_named("a"))
+    assert crawl.checkpoint() == (2, 0)
+    other = defaultdict(CookieJar, {"all": jar})
+    crawl.middleware.jars = other
+    assert crawl.checkpoint() == (1, 2)
+    assert crawl.sent(cookiejar="all") == {"theirs=v"}
+    again(crawl)
+    assert crawl.sent(cookiejar="all") == {"theirs=v"}
+    assert crawl.sent(cookiejar="new") == set()
+
+
+def test_expired_cookies_do_not_come_back(crawl: Crawl) -> None:
+    crawl.answer("b=1")
+    jar = crawl.middleware.jars[None]
+    cookie = cookie_named("a", time.time() + 1000)
+    jar.set_cookie(cookie)
+    crawl.checkpoint()
+    # As if it had been stored a thousand seconds ago.
+    jar.set_cookie(cookie_named("a", time.time() + 1))
+    packed = crawl.cookies.change()
+    assert len(packed.puts) == 1
+    crawl.store.commit(packed)
+    while time.time() < int(cookie_expires(jar, "a")):
+        time.sleep(0.05)
+    again(crawl)
+    assert crawl.sent() == {"b=1"}
+    assert crawl.checkpoint() == (0, 1)
+    assert crawl.stored == 1
+
+
+def cookie_expires(jar: CookieJar, name: str) -> float:
+    (found,) = (cookie.expires for cookie in jar.jar if cookie.name == name)
+    assert found is not None
+    return found
+
+
+def test_a_derived_middleware_works_and_can_pickle_its_jars(tmp_path: Path) -> None:
+    class Persistent(CookiesMiddleware):
+        def __init__(self, debug: bool = False) -> None:
+            super().__init__(debug)
+            jar = CookieJar()
+            jar.set_cookie(cookie_named("own"))
+            self.jars[None] = jar
+
+    crawl = Crawl(tmp_path / "store", Persistent())
+    crawl.answer("a=1")
+    assert crawl.checkpoint() == (2, 0)
+    for copied in (
+        pickle.loads(pickle.dumps(crawl.middleware.jars)),  # noqa: S301 - ours
+        copy.deepcopy(crawl.middleware.jars),
+    ):
+        assert type(copied) is defaultdict
+        assert type(copied[None].jar) is PlainJar
+        assert sorted(cookie.name for cookie in copied[None]) == ["a", "own"]
+    shallow = crawl.middleware.jars.copy()
+    shallow.clear()
+    assert not crawl.cookies.changed
+    again(crawl)
+    assert crawl.sent() == {"own=v", "a=1"}
+    crawl.close()
+
+
+def test_other_jars_are_refused() -> None:
+    class Plain(CookiesMiddleware):
+        def __init__(self) -> None:
+            self.jars = defaultdict(PlainJar)  # type: ignore[arg-type]
+
+    with pytest.raises(EngineError, match=r"CookieJar\.jar.*BLOOMDUPE_COOKIES = False"):
+        CookieJars(Plain())
+    middleware = CookiesMiddleware()
+    del middleware.jars
+    middleware.jars = [CookieJar()]  # type: ignore[assignment]
+    with pytest.raises(EngineError, match=r"CookiesMiddleware\.jars"):
+        CookieJars(middleware)
+
+
+class Unknown:
+    def __repr__(self) -> str:
+        return "secret-repr"
+
+
+def test_jars_that_cannot_be_stored_are_named_once(
+    crawl: Crawl, caplog: pytest.LogCaptureFixture
+) -> None:
+    for key in (Unknown(), Unknown()):
+        crawl.answer("session=secret-value", cookiejar=key)
+    crawl.answer("a=1")
+    assert crawl.checkpoint() == (1, 0)
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert "the key of their jar, a test_cookies.Unknown" in record.getMessage()
+    assert "secret" not in caplog.text
+    assert not crawl.cookies.changed
+
+
+def test_jars_of_pickles_need_the_setting(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = range(3)
+    crawl = Crawl(tmp_path / "store", pickles=True)
+    crawl.answer("session=secret", cookiejar=key)
+    crawl.answer("a=1")
+    crawl.checkpoint()
+    crawl.close()
+    crawl = Crawl(tmp_path / "store")
+    assert crawl.sent() == {"a=1"}
+    assert "1 cookies are in the store and cannot be restored" in caplog.text
+    assert "secret" not in caplog.text
+    crawl.close()
+    crawl = Crawl(tmp_path / "store", pickles=True)
+    assert crawl.sent(cookiejar=key) == {"session=secret"}
+    crawl.answer("session=2", cookiejar=key)
+    crawl.checkpoint()
+    assert crawl.stored == 2
+    crawl.close()
+
+
+class Key:
+    """Its pickle is another one after it was restored: texts that were one are two."""
+
+    def __init__(self) -> None:
+        self.name = "name"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Key) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def test_a_key_keeps_its_place_though_its_pickle_changes(tmp_path: Path) -> None:
+    packed = pickle.dumps(Key(), protocol=4)
+    assert pickle.dumps(pickle.loads(packed), protocol=4) != packed  # noqa: S301 - ours
+    for run in range(3):
+        crawl = Crawl(tmp_path / "store", pickles=True)
+        assert crawl.sent(cookiejar=Key()) == ({f"a={run - 1}"} if run else set())
+        crawl.answer(f"a={run}", cookiejar=Key())
+        crawl.checkpoint()
+        assert crawl.stored == 1
+        crawl.close()
+
+
+def test_forgotten_cookies_are_gone(crawl: Crawl) -> None:
+    forget_cookies(crawl.store)
+    crawl.answer("a=1", "b=1")
+    crawl.checkpoint()
+    forget_cookies(crawl.store)
+    assert crawl.stored == 0
+    assert again(crawl).sent() == set()
+
+
+# The header of a request that is sent again
+
+
+def test_the_header_is_not_stored_where_it_is_made_anew() -> None:
+    plain = Request(URL, headers={"A": "b"})
+    assert Cookies.without_header(plain) is plain
+    sent = FormRequest(URL, formdata={"a": "b"}, headers={"Cookie": "s=1", "A": "b"})
+    stored = Cookies.without_header(sent)
+    assert type(stored) is FormRequest
+    assert sent.headers["Cookie"] == b"s=1"
+    assert "Cookie" not in stored.headers
+    assert (stored.body, stored.headers["A"]) == (b"a=b", b"b")
+    own = sent.replace(meta={"dont_merge_cookies": True})
+    assert Cookies.without_header(own) is own
+
+
+# Format, ledger, backup
+
+
+def test_records_are_told_from_all_others(crawl: Crawl) -> None:
+    crawl.answer("a=1", "b=" + "x" * 4000, "c=" + "y" * 1000)
+    crawl.checkpoint()
+    with crawl.store._env.begin(db=crawl.store._databases[COOKIES]) as txn:
+        records = [(bytes(key), bytes(value)) for key, value in txn.cursor()]
+    assert len(records) == 3
+    for key, value in records:
+        assert len(key) == 16
+        assert database_of(key, value) == COOKIES
+        assert database_of(key, value[:-1] + b"?") is None
+    key = b"0123456789abcdef"
+    for content, home in ((b"\x91\xa1a", b"queue"), (b"Pickle", b"queue")):
+        assert database_of(key, checksum(key, content) + content) == home
+
+
+def test_the_bytes_of_a_cookie_are_frozen(crawl: Crawl) -> None:
+    crawl.middleware.jars["bob"].set_cookie(cookie_named("a", 2**31))
+    crawl.checkpoint()
+    with crawl.store._env.begin(db=crawl.store._databases[COOKIES]) as txn:
+        ((key, value),) = txn.cursor()
+    assert key.hex() == "4e89ba263175b5a8a6f37628c3180d81"
+    assert value[:9].hex() == "7339ce3c68427dd043"
+    assert value[9:] == (
+        b"\x91\xdc\x00\x12\xc4\x05\x91\xa3bob\x00\xa1a\xa1v\xc0\xc2\xadwww.a.example\xc2\xc2\xa1/"
+        b"\xc3\xc2\xce\x80\x00\x00\x00\xc2\xc0\xc0\x80\xc2"
+    )
+
+
+def test_the_ledger_counts_them(crawl: Crawl) -> None:
+    crawl.answer("a=1", "b=1", "c=1")
+    crawl.checkpoint()
+    crawl.answer("a=2", "b=; Max-Age=0")
+    crawl.checkpoint()
+    crawl.close()
+    records, problems = verify(crawl.path)
+    assert problems == []
+    assert records["cookies"] == 2
+    crawl.filter = BloomFilter.open(crawl.path)
+
+
+class Blob:
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def write(self, batch: Batch) -> None:
+        batch.put_blob(f"x{self.number}", b"x" * (2100 + self.number))
+
+    def done(self) -> None:
+        pass
+
+
+def churned(path: Path) -> Crawl:
+    """Return a crawl whose store has had many cookies, in many transactions."""
+    crawl = Crawl(path)
+    crawl.store.make_room_for(b"blobs")
+    for n in range(120):
+        for host in range(n % 7, 60, 7):
+            url = f"http://h{host}.example/"
+            crawl.answer(f"s{n % 5}=secret-{n}-{'x' * (7 * n % 90)}", url=url)
+            if n % 11 == 3:
+                crawl.answer(f"s{n % 5}=; Max-Age=0", url=url)
+        crawl.filter.update(f"http://h{n}.example/{i}" for i in range(5))
+        crawl.filter.checkpoint()
+        crawl.checkpoint()
+        # Ends of pages that nothing is written to.
+        crawl.store.commit(Blob(n))
+    assert crawl.stored > 100
+    return crawl
+
+
+def secrets_in(store: Path) -> int:
+    return sum(
+        file.read_bytes().count(b"secret-")
+        for file in store.rglob("*")
+        if file.is_file()
+    )
+
+
+def test_a_backup_holds_no_byte_of_them(tmp_path: Path) -> None:
+    crawl = churned(tmp_path / "store")
+    backup, told = tmp_path / "backup", tmp_path / "told"
+    crawl.filter.backup(backup)
+    crawl.filter.backup(told, cookies=True)
+    stored = crawl.stored
+    crawl.close()
+    assert secrets_in(tmp_path / "store") > stored
+    assert secrets_in(backup) == 0
+    assert secrets_in(told) == stored
+    for copy_ in (backup, told):
+        records, problems = verify(copy_)
+        assert problems == []
+        assert records.get("cookies", 0) == (stored if copy_ is told else 0)
+        with BloomFilter.open(copy_) as seen:
+            assert len(seen) == 600
+            assert "http://h7.example/3" in seen
+
+
+def test_control_lmdbs_own_copies_hold_them_though_they_were_removed(
+    tmp_path: Path,
+) -> None:
+    crawl = churned(tmp_path / "store")
+    places = [tmp_path / "first", tmp_path / "second"]
+    for place in places:
+        place.mkdir()
+    crawl.store._env.copy(str(places[0]), compact=True)
+    crawl.close()
+    with lmdb.open(str(places[0]), max_dbs=20, lib_version=0) as env:
+        with env.begin(write=True) as txn:
+            txn.drop(env.open_db(COOKIES, txn), delete=True)
+        env.copy(str(places[1]), compact=True)
+    assert all(secrets_in(place) for place in places)
+
+
+def test_compact_leaves_nothing_of_what_was_removed(tmp_path: Path) -> None:
+    crawl = churned(tmp_path / "store")
+    forget_cookies(crawl.store)
+    assert secrets_in(tmp_path / "store") > 0
+    crawl.filter.compact()
+    crawl.answer("a=1")
+    crawl.checkpoint()
+    crawl.close()
+    assert secrets_in(tmp_path / "store") == 0
+    assert verify(tmp_path / "store")[1] == []
+
+
+def test_a_backup_leaves_out_what_came_since_the_store_was_opened(
+    tmp_path: Path,
+) -> None:
+    crawl = Crawl(tmp_path / "store")
+    backup = (
+        "import sys, bloomdupe\n"
+        "with bloomdupe.BloomFilter.open(sys.argv[1], readonly=True) as seen:\n"
+        "    print('open', flush=True)\n"
+        "    sys.stdin.readline()\n"
+        "    seen.backup(sys.argv[2])\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", backup, tmp_path / "store", tmp_path / "backup"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as reader:
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == b"open\n"
+        crawl.answer("a=secret-1")
+        crawl.checkpoint()
+        reader.communicate(b"\n")
+    assert reader.returncode == 0
+    crawl.close()
+    assert secrets_in(tmp_path / "store") > 0
+    assert secrets_in(tmp_path / "backup") == 0
+    assert verify(tmp_path / "backup")[1] == []
+
+
+class Late:
+    """An environment to which somebody adds the first cookie when it is copied."""
+
+    def __init__(self, env: lmdb.Environment, add: Callable[[], object]) -> None:
+        self._env = env
+        self._add = add
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._env, name)
+
+    def copy(self, path: str, *, compact: bool) -> None:
+        self._add()
+        self._env.copy(path, compact=compact)
+
+
+def test_a_backup_leaves_out_what_comes_when_it_begins(tmp_path: Path) -> None:
+    crawl = Crawl(tmp_path / "store")
+    crawl.answer("a=secret-1")
+    late: Any = Late(crawl.store._env, crawl.checkpoint)
+    (tmp_path / "backup").mkdir()
+    header = crawl.store.header
+    assert copy_compacted(late, tmp_path / "backup", header, (COOKIES,)) == 1
+    crawl.close()
+    assert secrets_in(tmp_path / "store") > 0
+    assert secrets_in(tmp_path / "backup") == 0
+    assert verify(tmp_path / "backup")[1] == []
+
+
+def test_a_crawl_that_goes_on_from_a_backup_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    crawl = Crawl(tmp_path / "store")
+    crawl.answer("a=1", "b=1")
+    crawl.checkpoint()
+    crawl.filter.backup(tmp_path / "backup")
+    crawl.close()
+    restore(tmp_path / "backup", tmp_path / "store", replace=True)
+    for _ in range(2):
+        crawl = Crawl(tmp_path / "store")
+        assert "left out 2 cookies" in caplog.text
+        caplog.clear()
+        crawl.close()
+    crawl = Crawl(tmp_path / "store")
+    crawl.answer("a=1")
+    crawl.checkpoint()
+    crawl.filter.backup(tmp_path / "told", cookies=True)
+    crawl.close()
+    caplog.clear()
+    assert Crawl(tmp_path / "told").sent() == {"a=1"}
+    assert "left out" not in caplog.text
+
+
+def test_repair_saves_those_of_the_tree_and_brings_none_back(tmp_path: Path) -> None:
+    crawl = churned(tmp_path / "store")
+    stored = crawl.stored
+    crawl.close()
+    repaired = repair(tmp_path / "store", tmp_path / "new")
+    assert repaired.saved["cookies"] == stored
+    assert "cookies" not in " ".join(repaired.lost)
+    assert "secret" not in repr(repaired)
+    crawl = Crawl(tmp_path / "store")
+    forget_cookies(crawl.store)
+    crawl.close()
+    assert secrets_in(tmp_path / "store") > 0
+    assert repair(tmp_path / "store", tmp_path / "newer").saved.get("cookies", 0) == 0
+    assert secrets_in(tmp_path / "newer") == 0
+
+
+def test_repair_brings_none_back_though_all_roots_are_lost(tmp_path: Path) -> None:
+    crawl = churned(tmp_path / "store")
+    forget_cookies(crawl.store)
+    crawl.close()
+    data = tmp_path / "store" / "data.mdb"
+    data.write_bytes(bytes(2 * 4096) + data.read_bytes()[2 * 4096 :])
+    assert secrets_in(tmp_path / "store") > 0
+    repaired = repair(tmp_path / "store", tmp_path / "new")
+    assert repaired.saved["journal"] > 0
+    assert repaired.saved.get("cookies", 0) == 0
+    assert secrets_in(tmp_path / "new") == 0
+
+
+def test_files_and_words_keep_them_secret(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl = churned(tmp_path / "store")
+    stored = crawl.stored
+    crawl.close()
+    store = str(tmp_path / "store")
+    for verb in (["info"], ["verify"], ["backup"], ["repair"]):
+        target = [str(tmp_path / verb[0])] if verb[0] in ("backup", "repair") else []
+        assert cli.main([*verb, store, *target, "--json"]) == 0
+        assert cli.main([*verb, store, *(t + "2" for t in target)]) == 0
+    out, err = capsys.readouterr()
+    assert "secret" not in out + err
+    assert f"{stored} cookies are left out" in out
+    told = tmp_path / "told"
+    assert cli.main(["backup", store, str(told), "--with-cookies", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["cookies_left_out"] == 0
+    assert secrets_in(told) == stored
+    for folder in (tmp_path / name for name in ("store", "backup", "repair")):
+        assert folder.stat().st_mode & 0o777 == 0o700
+        for file in folder.iterdir():
+            assert file.stat().st_mode & 0o077 == 0, file

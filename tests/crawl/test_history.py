@@ -1,0 +1,335 @@
+"""The history of a crawl, the line in its log, and the warnings that are in time."""
+
+from __future__ import annotations
+
+import re
+import resource
+import shutil
+import signal
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from page_server import page_server
+from scrapy.settings import Settings
+from shared_data import REPOSITORY
+from small_site import JOB, PAGES, Site
+
+from bloomdupe import BloomFilter
+from bloomdupe.crawl import room
+from bloomdupe.crawl.history import (
+    MOST_RUNS,
+    TIERS,
+    History,
+    Point,
+    Ran,
+    read_history,
+    surplus,
+)
+from bloomdupe.crawl.pace import duration, recent, since, size, time_to_fill, time_to_go
+from bloomdupe.crawl.progress import progress
+from bloomdupe.crawl.room import Room
+from bloomdupe.errors import SettingError
+from bloomdupe.settings import JobSettings
+from bloomdupe.store.check import verify
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SPIDERS = """
+import asyncio, os, signal
+import scrapy
+
+
+class Follow(scrapy.Spider):
+    name = "follow"
+
+    async def parse(self, response):
+        if response.url.endswith("/d") and self.settings["KILL"]:
+            stats = self.crawler.stats
+            due = stats.get_value("bloomdupe/checkpoints") + 2
+            while stats.get_value("bloomdupe/checkpoints") < due:
+                self.state["n"] = self.state.get("n", 0) + 1
+                await asyncio.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGKILL)
+        for href in response.css("a::attr(href)").getall():
+            yield response.follow(href)
+"""
+
+START = 1_700_000_000.0
+
+
+def point(at: float, run: int = 1, **values: Any) -> Point:
+    """Return a point so many seconds after the start."""
+    nothing: dict[str, Any] = dict.fromkeys(Point._fields, 0)
+    given = {"time": START + at, "run": run, "statuses": [0] * 5}
+    return Point(**{**nothing, **given, **values})
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    (tmp_path / "spiders.py").write_text(SPIDERS)
+    with page_server(PAGES) as (base, requested):
+        yield Site(tmp_path, base, requested)
+
+
+def stored(site: Site) -> tuple[list[Point], list[Ran]]:
+    with BloomFilter.open(site.folder / "job/bloomdupe", readonly=True) as seen:
+        assert seen._store is not None
+        with seen._store.snapshot() as snapshot:
+            return read_history(snapshot)
+
+
+def test_runs_and_points_survive_a_kill(site: Site) -> None:
+    process = site.start("Follow", JOB, "KILL=1", "BLOOMDUPE_PROGRESS_INTERVAL=0.05")
+    log = process.communicate(timeout=60)[1]
+    assert process.returncode == -signal.SIGKILL
+    assert re.search(r"INFO: \d+ pages, \d+ a minute; \d+ wait in \d slots?", log)
+    stats = site.crawl("Follow", JOB)
+    assert "wait in" not in stats["log"]
+    points, runs = stored(site)
+    assert [(ran.number, ran.how, ran.ended is None) for ran in runs] == [
+        (1, "open", True),
+        (2, "finished", False),
+    ]
+    assert {point.run for point in points} == {1, 2}
+    counts = [(point.pages, point.duplicates, point.seen) for point in points]
+    assert counts == sorted(counts)
+    last = points[-1]
+    assert last.pages == stats["bloomdupe/total_pages"] == 13
+    assert last.statuses == [0, 13, 0, 0, 0]
+    assert (last.pending, last.leased, last.slots) == (0, 0, 0)
+    assert last.disk > 0 < last.free
+    assert last.memory > 10**7
+    with BloomFilter.open(site.folder / "job/bloomdupe", readonly=True) as seen:
+        totals = (seen.record("crawl") or {})["totals"]
+    assert totals["statuses"] == {"200": 13}
+    assert totals["depths"] == {"0": 1, "1": 6, "2": 6}
+    assert verify(site.folder / "job/bloomdupe")[1] == []
+    # And a run that has nothing to do leaves no trace.
+    site.crawl("Follow", JOB)
+    assert stored(site) == (points, runs)
+
+
+def test_a_crawl_in_memory_says_how_it_stands(site: Site) -> None:
+    log = site.crawl("Follow", "BLOOMDUPE_PROGRESS_INTERVAL=0.01")["log"]
+    assert re.search(r"INFO: \d+ pages.* longest checkpoint \d+ ms\n", log)
+
+
+@pytest.mark.parametrize(
+    ("age", "step"), [(0.0, 5.0), (2_000.0, 60.0), (2 * 86_400.0, 3_600.0)]
+)
+def test_older_points_are_farther_apart(age: float, step: float) -> None:
+    moments = [(int((START - age - at) * 1000), 1) for at in range(7_200, -1, -1)]
+    kept = set(moments) - set(surplus(moments, START))
+    assert {moments[0], moments[-1]} <= kept
+    starts = Counter(
+        (tier, at // 1000 // tier)
+        for at, _ in kept - {moments[0], moments[-1]}
+        for tier in [next(t for a, t in TIERS if START - at / 1000 <= a)]
+    )
+    assert set(starts.values()) == {1}
+    assert min(tier for tier, _ in starts) == step
+
+
+def test_the_ends_of_runs_stay_while_the_runs_are_remembered() -> None:
+    old = START - 100 * 86_400
+    moments = [
+        (int((old + run) * 1000 + n), run) for run in (1, 2, 3) for n in (0, 1, 2)
+    ]
+    assert surplus(moments, START) == [moments[1], moments[4], moments[7]]
+    late = (int(START * 1000), MOST_RUNS + 2)
+    assert set(moments[1:6]) < set(surplus([*moments, late], START))
+
+
+def test_a_long_history_stays_small(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with BloomFilter.open(tmp_path / "store", 1000, 1e-3) as seen:
+        store: Any = seen.share_store()
+        history = History(store)
+        monkeypatch.setattr(time, "time", lambda: START)
+        history.begin_run(1)
+        for minute in range(4 * 24 * 60):
+            history.add(point(60.0 * minute, pages=minute))
+            if minute % 100 == 0:
+                store.commit(history.change())
+        history.end_run(1, "finished")
+        store.commit(history.change())
+        with store.snapshot() as snapshot:
+            points, runs = read_history(snapshot)
+        # A day of minutes, three of hours, and those that are in two tiers at most.
+        assert 24 * 60 + 3 * 24 <= len(points) <= 24 * 60 + 3 * 24 + 12
+        assert points[0].pages == 0
+        assert points[-1].pages == 4 * 24 * 60 - 1
+        assert runs == [Ran(1, START, START, "finished")]
+        assert History(store).change().puts == {}
+        sizes = [len(data) for _, _, data in snapshot_of(store)]
+        assert max(sizes) < 150
+
+
+def snapshot_of(store: Any) -> list[tuple[int, int, bytes]]:
+    with store.snapshot() as snapshot:
+        return list(snapshot.history())
+
+
+def test_runs_are_forgotten_when_there_are_too_many(tmp_path: Path) -> None:
+    with BloomFilter.open(tmp_path / "store", 1000, 1e-3) as seen:
+        store: Any = seen.share_store()
+        history = History(store)
+        for run in range(1, MOST_RUNS + 3):
+            history.begin_run(run)
+        store.commit(history.change())
+        with store.snapshot() as snapshot:
+            runs = read_history(snapshot)[1]
+    assert [runs[0].number, runs[-1].number] == [3, MOST_RUNS + 2]
+
+
+def test_an_older_store_has_no_history(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    shutil.copytree(REPOSITORY / "tests/golden/frontier1", store)
+    with BloomFilter.open(store) as seen:
+        opened = seen.share_store()
+        assert opened is not None
+        assert History(opened).change().puts == {}
+        with opened.snapshot() as snapshot:
+            assert read_history(snapshot) == ([], [])
+
+
+# Arithmetic
+
+
+def test_rates_and_forecasts() -> None:
+    points = [
+        point(10.0 * n, pages=100 * n, pending=2000 - 50 * n, free=10**6 - 10 * n)
+        for n in range(21)
+    ]
+    assert since(points, 60) == points[-7]
+    assert since(points, 3_600) == points[0]
+    assert since(points[:1], 60) is None
+    assert recent(points) == points[-6]
+    assert time_to_go(points[0], points[-1]) == 200.0  # 1,000 at 5 a second
+    assert time_to_fill(points[0], points[-1]) == pytest.approx((10**6 - 200) * 1.0)
+    growing = point(10, pending=9)
+    assert time_to_go(point(0), growing) is None
+    assert time_to_go(point(0), point(5)) == 0.0
+    assert time_to_fill(point(0, free=5), point(5, free=6)) is None
+    others = [point(0, run=1), point(5, run=2)]
+    assert since(others, 60) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0, "0 s"), (119, "119 s"), (600, "10 min"), (9_000, "2.5 h"),
+                          (3 * 86_400, "3.0 days")],
+)  # fmt: skip
+def test_durations_are_said_in_one_unit(seconds: float, said: str) -> None:
+    assert duration(seconds) == said
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(0, "0 B"), (999, "999 B"), (1_500, "1.5 kB"), (2e15, "2000.0 TB")],
+)
+def test_sizes_are_said_in_one_unit(number: float, said: str) -> None:
+    assert size(number) == said
+
+
+def test_the_line_says_all_that_an_operator_asks() -> None:
+    now = point(
+        60, pages=1_300, duplicates=5, seen=100, pending=300, leased=0, slots=2,
+        failed=3, loss=0.25, disk=2_000_000, free=600 * 10**6,
+    )  # fmt: skip
+    before = point(0, pages=100, pending=900, free=660 * 10**6)
+    assert progress(before, before, now, 1_000, 0.0314) == (
+        "1300 pages, 1200 a minute; 300 wait in 2 slots, 30 s to go; 5 links dropped;"
+        " 3 failed; filter 10.0% full, 0.25 pages lost; longest checkpoint 31 ms;"
+        " disk 2.0 MB, 600.0 MB free, full in 10 min"
+    )
+    assert progress(None, None, point(0, slots=1), 1_000, 0.0).startswith(
+        "0 pages; 0 wait in 1 slot; 0 links dropped"
+    )
+    assert "7 wait in 0 slots, 3 for later" in progress(
+        None, None, point(0, pending=7, later=3), 1_000, 0.0
+    )
+    more = progress(now, point(0), now, 1_000, 0.0)
+    assert "and more come than go" in more
+
+
+def test_the_document_shows_such_a_line() -> None:
+    text = (REPOSITORY / "bloomdupe/crawl/README.md").read_text("utf-8")
+    shown = re.findall(r"bloomdupe.crawl.watch\] INFO: (.*)", text)
+    free = 71_100_000_000
+    before = point(0, pages=1_616 - 8_402, pending=7_077, free=free + 4_047_131)
+    now = point(
+        60, pages=1_616, pending=337, slots=1, duplicates=21_462, seen=2_135,
+        disk=430_100, free=free,
+    )  # fmt: skip
+    assert shown == [progress(before, before, now, 10_000_000, 0.066)]
+
+
+# Room
+
+
+def room_of(growth: str = "grow", capacity: int = 1_000, **scrapy: object) -> Room:
+    settings = Settings({"BLOOMDUPE_GROWTH": growth, **scrapy})
+    seen = BloomFilter(capacity, 1e-3, growth=growth)
+    return Room(settings, JobSettings.read(settings), seen)
+
+
+ROOMY: dict[str, Any] = {"disk": 10**6, "free": 10**12}
+
+
+@pytest.mark.parametrize(
+    ("growth", "says"),
+    [("grow", "Then it grows"), ("warn", "taken for seen"), ("error", "is closed")],
+)
+def test_a_filter_that_fills_is_announced_once(growth: str, says: str) -> None:
+    room = room_of(growth)
+    before = point(0, seen=700, **ROOMY)
+    assert not [w for w in room.warnings(None, before) if "EXPECTED_URLS =" in w]
+    now = point(60, seen=800, **ROOMY)
+    (warning,) = (w for w in room.warnings(before, now) if "EXPECTED_URLS =" in w)
+    assert "BLOOMDUPE_EXPECTED_URLS = 1000: the filter has 800" in warning
+    assert "full in 2 min" in warning
+    assert says in warning
+    assert not [w for w in room.warnings(before, now) if "EXPECTED_URLS =" in w]
+
+
+def test_a_disk_that_fills_is_announced() -> None:
+    room = room_of()
+    before = point(0, disk=1, free=10**9)
+    assert not [w for w in room.warnings(None, before) if "JOBDIR" in w]
+    now = point(120, disk=1, free=9 * 10**8)
+    (warning,) = (w for w in room.warnings(before, now) if "JOBDIR" in w)
+    assert "900.0 MB are free" in warning
+    assert "enough for 18 min" in warning
+    assert "frontier_disk_full" in warning
+    little = room_of().warnings(None, point(0, disk=1, free=10**8))
+    assert any("100.0 MB are free on the disk of JOBDIR" in w for w in little)
+
+
+def test_memory_that_runs_out_is_announced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = point(0, memory=90 << 20, **ROOMY)
+    limited = room_of(MEMUSAGE_ENABLED=True, MEMUSAGE_LIMIT_MB=100)
+    (warning,) = (w for w in limited.warnings(None, full) if "memory" in w)
+    assert "94.4 MB of memory are in use, and MEMUSAGE_LIMIT_MB allows" in warning
+    group = tmp_path / "memory.max"
+    group.write_text("104857600\n")
+    monkeypatch.setattr(room, "GROUP", group)
+    (warning,) = (w for w in room_of().warnings(None, full) if "memory" in w)
+    assert "the control group (memory.max) allows 104.9 MB" in warning
+    group.write_text("max\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(resource, "getrlimit", lambda _: (1 << 20, 1 << 20))
+        (warning,) = (w for w in room_of().warnings(None, full) if "memory" in w)
+    assert "ulimit -v allows 1.0 MB" in warning
+
+
+@pytest.mark.parametrize("value", [-1, "often", None.__class__, float("nan")])
+def test_a_bad_interval_is_refused(value: object) -> None:
+    with pytest.raises(SettingError, match="BLOOMDUPE_PROGRESS_INTERVAL"):
+        JobSettings.read(Settings({"BLOOMDUPE_PROGRESS_INTERVAL": value}))

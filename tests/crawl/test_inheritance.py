@@ -1,0 +1,180 @@
+"""A page that a kill has cut off, and that answers otherwise when it is asked again.
+
+It is redirected, or to be tried later, or asks for a captcha. What it had brought about
+before the kill must not come twice, by whichever request it is yielded again.
+"""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from page_server import Server, running
+from small_site import JOB, Site
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.slow
+
+Answer = tuple[int, dict[str, str], str]
+"""Status, headers, body."""
+
+SPIDERS = """
+import asyncio, os, signal
+from pathlib import Path
+import scrapy
+from scrapy import Request
+from scrapy.downloadermiddlewares.retry import get_retry_request
+from scrapy.exceptions import CloseSpider
+
+
+class Parent(scrapy.Spider):
+    name = "parent"
+
+    async def start(self):
+        yield Request(self.start_urls[0], errback=self.failed, dont_filter=True)
+
+    async def parse(self, response):
+        if response.text == "captcha":
+            if self.settings.getbool("BY_HELPER"):
+                yield get_retry_request(response.request, spider=self, reason="captcha")
+            else:
+                yield response.request.replace(dont_filter=True)
+            return
+        yield {"page": "early"}
+        for name in "abc":
+            yield response.follow("/" + name, self.child, dont_filter=True)
+        yield response.follow("/marked", self.child)
+        if not Path("killed").exists():
+            await asyncio.sleep(1)  # their pages are done, and in a checkpoint
+            Path("killed").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield {"page": "late"}
+        yield response.follow("/d", self.child, dont_filter=True)
+
+    def child(self, response):
+        yield {"page": response.url.rpartition("/")[2]}
+
+    def failed(self, failure):
+        yield failure.request.replace(dont_filter=True)
+
+
+class Closing(scrapy.Spider):
+    name = "closing"
+
+    def parse(self, response):
+        for number in range(6):
+            yield {"page": str(number)}
+            if number == 3 and not Path("closed").exists():
+                Path("closed").touch()
+                raise CloseSpider("enough")
+        yield response.follow("/d", self.child, dont_filter=True)
+
+    def child(self, response):
+        yield {"page": response.url.rpartition("/")[2]}
+"""
+
+
+class Changing(Server):
+    """Answers its start page otherwise, the second time that this is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.lock = threading.Lock()
+        self.count: Counter[str] = Counter()
+        self.second: Answer = (200, {}, "page")
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    server: Changing
+
+    def do_GET(self) -> None:
+        server = self.server
+        with server.lock:
+            server.count[self.path] += 1
+            second = self.path == "/" and server.count["/"] == 2
+        status, headers, body = server.second if second else (200, {}, "page")
+        self.send_response(status)
+        for name, value in {"Content-Type": "text/html", **headers}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Changing:
+    return Changing()
+
+
+@pytest.fixture
+def site(tmp_path: Path, server: Changing) -> Iterator[Site]:
+    (tmp_path / "spiders.py").write_text(SPIDERS)
+    with running(server) as base:
+        yield Site(tmp_path, base, [])
+
+
+def items(site: Site) -> Counter[str]:
+    lines = (site.folder / "items.jsonl").read_text().splitlines()
+    return Counter(json.loads(line)["page"] for line in lines)
+
+
+FEED = 'FEEDS={"items.jsonl": {"format": "jsonlines"}}'
+OPTIONS = [JOB, FEED, "BLOOMDUPE_CHECKPOINT_INTERVAL=0.05"]
+LATER: Answer = (503, {}, "later")
+MOVED: Answer = (302, {"Location": "/elsewhere"}, "")
+CAPTCHA: Answer = (200, {}, "captcha")
+
+
+@pytest.mark.parametrize(
+    ("second", "options"),
+    [
+        (LATER, ["RETRY_ENABLED=1"]),
+        (LATER, ["RETRY_ENABLED=1", "BLOOMDUPE_RETRY_BACKOFF=0.2,2,1"]),
+        (LATER, []),  # the errback asks for it once more
+        (MOVED, []),
+        (CAPTCHA, []),
+        (CAPTCHA, ["RETRY_ENABLED=1", "BY_HELPER=1"]),
+    ],
+    ids=["retry", "later", "errback", "redirect", "captcha", "helper"],
+)
+def test_children_do_not_come_twice(
+    site: Site,
+    server: Changing,
+    second: Answer,
+    options: list[str],
+) -> None:
+    server.second = second
+    process = site.start("Parent", *OPTIONS, *options)
+    process.communicate(timeout=60)
+    assert process.returncode == -9
+    assert server.count["/marked"] == 1
+    stats = site.crawl("Parent", *OPTIONS, *options)
+    assert stats["finish_reason"] == "finished"
+    children = {
+        path: server.count[path] for path in ("/a", "/b", "/c", "/marked", "/d")
+    }
+    assert set(children.values()) == {1}
+    assert items(site) == Counter(["early", "late", "a", "b", "c", "marked", "d"])
+
+
+@pytest.mark.parametrize("second", [LATER, MOVED], ids=["retry", "redirect"])
+def test_items_before_the_end_do_not_come_twice(
+    site: Site, server: Changing, second: Answer
+) -> None:
+    server.second = second
+    options = [*OPTIONS, "RETRY_ENABLED=1"]
+    stats = site.crawl("Closing", *options)
+    assert stats["finish_reason"] == "enough"
+    stats = site.crawl("Closing", *options)
+    assert stats["finish_reason"] == "finished"
+    assert items(site) == Counter("012345d")

@@ -1,0 +1,196 @@
+"""What Prometheus reads: in a crawl, by its own parser, and by a real Prometheus."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+from urllib.request import Request, urlopen
+
+import pytest
+from page_server import page_server
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from scrapy.settings import Settings
+from shared_data import REPOSITORY, needs
+from sighted_jobs import point
+from small_site import JOB, PAGES, Site
+
+from bloomdupe import settings as module
+from bloomdupe.crawl.metrics import Metrics
+from bloomdupe.errors import SettingError
+from bloomdupe.settings import JobSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PROMETHEUS = Path("/usr/bin/prometheus")
+BOARD = REPOSITORY / "bloomdupe" / "sight" / "grafana.json"
+
+SPIDERS = """
+import scrapy
+
+
+class Follow(scrapy.Spider):
+    # Reads the figures of its own crawl.
+    name = "follow"
+
+    def parse(self, response):
+        port = self.settings["BLOOMDUPE_METRICS_PORT"]
+        for href in response.css("a::attr(href)").getall():
+            yield response.follow(href)
+        if response.url.endswith("/a"):
+            url = f"http://127.0.0.1:{port}/metrics"
+            yield scrapy.Request(url, callback=self.read)
+
+    def read(self, response):
+        open("metrics.txt", "w").write(response.text)
+"""
+
+STOOD = point(0, pages=40, items=30, pending=7, statuses=[0, 36, 0, 4, 0], loss=0.5)
+
+
+@pytest.fixture
+def metrics() -> Iterator[str]:
+    """Answer on a free port; return the URL."""
+    found = Metrics('a "spider"\n', 1_000, lambda: STOOD)
+    port = found.begin("127.0.0.1", 0)
+    yield f"http://127.0.0.1:{port}/metrics"
+    found.end()
+
+
+def read(url: str, accept: str = "*/*") -> str:
+    request = Request(url, headers={"Accept": accept})  # noqa: S310 - on loopback
+    with urlopen(request, timeout=30) as answer:  # noqa: S310
+        text: str = answer.read().decode()
+    return text
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port: int = taken.getsockname()[1]
+    return port
+
+
+def test_a_crawl_answers_while_it_runs(tmp_path: Path) -> None:
+    (tmp_path / "spiders.py").write_text(SPIDERS)
+    port = free_port()
+    with page_server(PAGES) as (base, requested):
+        site = Site(tmp_path, base, requested)
+        log = site.crawl("Follow", JOB, f"BLOOMDUPE_METRICS_PORT={port}")["log"]
+    assert f"Metrics for Prometheus: http://127.0.0.1:{port}/metrics" in log
+    text = (tmp_path / "metrics.txt").read_text()
+    assert 'bloomdupe_pages_total{spider="follow"}' in text
+    assert 'bloomdupe_expected_urls{spider="follow"} 1e+07' in text
+    with pytest.raises(OSError, match="refused"):
+        read(f"http://127.0.0.1:{port}/metrics")
+
+
+def test_it_is_open_metrics(metrics: str) -> None:
+    text = read(metrics, "application/openmetrics-text")
+    assert text.endswith("# EOF\n")
+    families = list(text_string_to_metric_families(text))  # type: ignore[no-untyped-call]
+    values = {
+        (sample.name, sample.labels.get("status")): sample.value
+        for family in families
+        for sample in family.samples
+    }
+    assert values["bloomdupe_pages_total", None] == 40
+    assert values["bloomdupe_responses_total", "2xx"] == 36
+    assert values["bloomdupe_responses_total", "4xx"] == 4
+    assert values["bloomdupe_lost", None] == 0.5
+    assert {s.labels["spider"] for f in families for s in f.samples} == {'a "spider"\n'}
+
+
+def test_the_board_asks_for_what_there_is(metrics: str) -> None:
+    board = json.loads(BOARD.read_text("utf-8"))
+    asked = set(re.findall(r"bloomdupe_\w+", BOARD.read_text("utf-8")))
+    given = set(re.findall(r"^(bloomdupe_\w+)\{", read(metrics), re.MULTILINE))
+    assert len(board["panels"]) == 12
+    assert asked <= given
+
+
+def test_a_port_that_is_taken_is_named_and_the_crawl_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        found = Metrics("spider", 1, lambda: STOOD)
+        assert found.begin("127.0.0.1", port) is None
+        found.end()
+    assert f"BLOOMDUPE_METRICS_PORT = {port}: nobody can listen" in caplog.text
+    assert "already in use" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("BLOOMDUPE_METRICS_PORT", 65536),
+        ("BLOOMDUPE_METRICS_PORT", -1),
+        ("BLOOMDUPE_METRICS_PORT", True),
+        ("BLOOMDUPE_METRICS_PORT", "http"),
+        ("BLOOMDUPE_METRICS_HOST", "everywhere"),
+    ],
+)
+def test_bad_addresses_are_refused(name: str, value: object) -> None:
+    with pytest.raises(SettingError, match=f"{name} = .*expected"):
+        JobSettings.read(Settings({name: value}))
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "find_spec", lambda _: None)
+    assert JobSettings.read(Settings()).metrics_port is None
+    with pytest.raises(SettingError, match=r"pip install 'bloomdupe\[metrics\]'"):
+        JobSettings.read(Settings({"BLOOMDUPE_METRICS_PORT": 9410}))
+
+
+def test_a_real_prometheus_reads_it(metrics: str, tmp_path: Path) -> None:
+    program = needs(PROMETHEUS, "needs Prometheus")
+    target = metrics.removeprefix("http://").removesuffix("/metrics")
+    (tmp_path / "prometheus.yml").write_text(
+        "scrape_configs: [{job_name: crawl, scrape_interval: 1s,"
+        f" static_configs: [{{targets: ['{target}']}}]}}]\n"
+    )
+    port = free_port()
+    command = [str(program), "--config.file=prometheus.yml", "--storage.tsdb.path=data"]
+    command.append(f"--web.listen-address=127.0.0.1:{port}")
+    with (tmp_path / "log").open("w") as log:
+        server = subprocess.Popen(command, cwd=tmp_path, stderr=log, stdout=log)
+    try:
+        board = json.loads(BOARD.read_text("utf-8"))
+        expressions = [t["expr"] for panel in board["panels"] for t in panel["targets"]]
+        found = ask(server, port, 'bloomdupe_responses_total{status="2xx"}', wait=True)
+        assert [float(one["value"][1]) for one in found] == [36]
+        for expression in expressions:  # each is understood; rates take their time
+            ask(server, port, expression.replace("$spider", ".*"))
+    finally:
+        server.kill()
+        server.wait()
+
+
+def ask(
+    server: subprocess.Popen[bytes], port: int, query: str, *, wait: bool = False
+) -> Any:
+    """Ask Prometheus; wait until there is an answer, if told so."""
+    deadline = time.monotonic() + 60
+    while True:
+        assert server.poll() is None
+        assert time.monotonic() < deadline, "waited in vain"
+        try:
+            url = f"http://127.0.0.1:{port}/api/v1/query?query={quote(query)}"
+            answer = json.loads(read(url))
+        except OSError:  # it is not up yet
+            if not wait:
+                raise
+        else:
+            assert answer["status"] == "success"
+            if answer["data"]["result"] or not wait:
+                return answer["data"]["result"]
+        time.sleep(0.1)

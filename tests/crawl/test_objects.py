@@ -1,0 +1,435 @@
+"""Objects of other people's types, in ``meta`` and ``cb_kwargs``.
+
+Whoever reads them judges: what comes back must equal what was put in, in type, too,
+and none of the types' own code may run on the way.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+
+import attr
+import attrs
+import msgpack  # type: ignore[import-untyped]
+import pydantic
+import pytest
+import scrapy
+from scrapy import Request, Spider
+from scrapy_playwright.page import PageMethod  # type: ignore[import-untyped]
+
+from bloomdupe.crawl.objects import put_together, take_apart
+from bloomdupe.crawl.serializer import Serializer
+from bloomdupe.errors import UnserializableError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SPIDER = Spider("example")
+SAFE = Serializer(SPIDER)
+
+ran: list[str] = []
+"""What of the types' own code was run."""
+
+
+@dataclasses.dataclass
+class Plain:
+    number: int
+    names: list[str] = dataclasses.field(default_factory=list)
+    inner: object = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    pair: Any
+
+
+class Slotted:
+    __slots__ = ("base", "left_out")
+
+
+@dataclasses.dataclass
+class SlottedChild(Slotted):
+    __slots__ = ("number",)
+    number: int
+
+
+@dataclasses.dataclass
+class Derived:
+    text: str
+    upper: str = dataclasses.field(init=False)
+    extra: dataclasses.InitVar[int] = 0
+
+    def __post_init__(self, extra: int) -> None:
+        ran.append("post_init")
+        self.upper = self.text.upper()
+        self.beside = extra
+
+    def __setattr__(self, name: str, value: object) -> None:
+        ran.append("setattr")
+        super().__setattr__(name, value)
+
+
+@attrs.define
+class Converted:
+    number: int = attrs.field(converter=int)
+    other: Any = attrs.field(factory=dict, validator=attrs.validators.instance_of(dict))
+
+    def __attrs_post_init__(self) -> None:
+        ran.append("attrs")
+
+
+@attr.s(hash=True, cache_hash=True)
+class Hashed:
+    text: str = attr.ib()
+
+
+class Model(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="allow")
+    number: int
+    text: str = pydantic.Field(default="t", alias="theText")
+    _private: list[int] = pydantic.PrivateAttr(default_factory=list)
+
+    def model_post_init(self, _: Any) -> None:
+        ran.append("model")
+
+    @pydantic.field_validator("number")
+    @classmethod
+    def twice(cls, number: int) -> int:
+        ran.append("validator")
+        return 2 * number
+
+
+class Root(pydantic.RootModel[list[int]]):
+    pass
+
+
+@pydantic.dataclasses.dataclass
+class Checked:
+    number: int
+
+
+class Color(enum.Enum):
+    RED = (1, 2)
+
+
+class Word(str, enum.Enum):
+    YES = "yes"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+class Access(enum.Flag):
+    READ = 1
+    WRITE = 2
+    BOTH = 3
+
+
+class Point(NamedTuple):
+    x: int
+    y: object = None
+
+
+class Product(scrapy.Item):
+    name = scrapy.Field()
+    price = scrapy.Field()
+
+    def __setitem__(self, name: str, value: object) -> None:
+        ran.append("setitem")
+        super().__setitem__(name, value)
+
+
+def slotted() -> SlottedChild:
+    child = SlottedChild(5)
+    child.base = "b"  # type: ignore[attr-defined]
+    return child
+
+
+def with_privates() -> Model:
+    model = Model.model_validate({"number": 1, "theText": "x", "more": [1]})
+    model._private.append(7)
+    return model
+
+
+VALUES = [
+    Plain(1),
+    Plain(2, ["a"], {"deep": [Plain(3), {Frozen((1, 2))}]}),
+    Frozen((1, 2)),
+    {Frozen((1, 2)): Frozen((3, 4))},
+    slotted(),
+    Derived("text", 3),
+    Converted("7", {"a": Plain(1)}),
+    Hashed("text"),
+    with_privates(),
+    Model(number=3, theText="x"),
+    Root([1, 2]),
+    Checked(1),
+    Color.RED,
+    Word.YES,
+    Level.LOW,
+    {Level.LOW: Word.YES},
+    Access.BOTH,
+    Access.READ,
+    Access(0),
+    Point(1, (2, Point(3))),
+    Product(name="n"),
+    Product(),
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+@pytest.mark.parametrize("place", ["meta", "cb_kwargs"])
+def test_an_object_comes_back_equal(value: Any, place: str) -> None:
+    hash_ = hash(value) if isinstance(value, (Frozen, Hashed)) else None
+    asked = Request("http://a.example/")
+    getattr(asked, place)["v"] = [value]
+    payload = SAFE.dump(asked)
+    ran.clear()
+    request = SAFE.load(payload)
+    assert not ran
+    (restored,) = getattr(request, place)["v"]
+    assert restored == value
+    assert type(restored) is type(value)
+    assert restored is not value or isinstance(value, enum.Enum)
+    assert vars_of(restored) == vars_of(value)
+    assert hash_ is None or hash(restored) == hash_
+
+
+def vars_of(value: object) -> dict[str, object]:
+    """Return attributes that equality may leave out."""
+    slots = ("base", "left_out", "number") if isinstance(value, SlottedChild) else ()
+    return {
+        **{name: getattr(value, name, None) for name in slots},
+        **(vars(value) if isinstance(value, (Plain, Derived)) else {}),
+        "set": getattr(value, "model_fields_set", None),
+        "private": getattr(value, "_private", None),
+    }
+
+
+def test_a_method_for_playwright_comes_back() -> None:
+    method = PageMethod("click", "a.more", {"x": 1}, timeout=5)
+    method.result = SPIDER  # of the download that it was part of
+    meta = {"playwright": True, "playwright_page_methods": [method]}
+    restored = SAFE.load(SAFE.dump(Request("http://a.example/", meta=meta)))
+    (found,) = restored.meta["playwright_page_methods"]
+    assert type(found) is PageMethod
+    assert vars(found) == {
+        "method": "click",
+        "args": ("a.more", {"x": 1}),
+        "kwargs": {"timeout": 5},
+        "result": None,
+    }
+
+
+# What is refused when it is written
+
+
+class Ordinary:
+    def __init__(self) -> None:
+        self.number = 1
+
+
+@dataclasses.dataclass
+class FromBuiltin(dict):  # type: ignore[type-arg]
+    number: int
+
+
+@dataclasses.dataclass
+class Closing:
+    number: int
+
+    def __del__(self) -> None:
+        ran.append("del")
+
+
+@dataclasses.dataclass
+class Unset:
+    number: int = dataclasses.field(init=False)
+
+
+class NamedMore(Point):
+    pass
+
+
+T = TypeVar("T")
+
+
+class GenericModel(pydantic.BaseModel, Generic[T]):
+    value: T
+
+
+def local() -> object:
+    @dataclasses.dataclass
+    class Local:
+        number: int
+
+    return Local(1)
+
+
+def cycle() -> object:
+    plain = Plain(1)
+    plain.inner = [plain]
+    return plain
+
+
+def deep() -> object:
+    plain = Plain(0)
+    for number in range(5000):
+        plain = Plain(number, inner=plain)
+    return plain
+
+
+def named_more() -> object:
+    value = NamedMore(1)
+    value.more = 2  # type: ignore[attr-defined]
+    return value
+
+
+def generic() -> object:
+    return GenericModel[int](value=1)
+
+
+def print_on_page() -> Any:
+    return PageMethod(print)
+
+
+@pytest.mark.parametrize(
+    ("make", "place", "kind"),
+    [
+        (Ordinary, "meta['v'][0]", "Ordinary"),
+        (lambda: Plain(1, inner={"x": Ordinary()}), "meta['v'][0].inner['x']", "Ord"),
+        (lambda: {Frozen(Ordinary())}, "meta['v'][0]{}.pair", "Ord"),
+        (lambda: FromBuiltin(1), "meta['v'][0]", "FromBuiltin"),
+        (lambda: Closing(1), "meta['v'][0]", "Closing"),
+        (Unset, "meta['v'][0]", "Unset"),
+        (named_more, "meta['v'][0]", "NamedMore"),
+        (generic, "meta['v'][0]", "GenericModel[int]"),
+        (local, "meta['v'][0]", "Local"),
+        (cycle, "meta['v'][0].inner[0].inner", ""),
+        (deep, "meta['v'][0].inner.inner", ""),
+        (print_on_page, "meta['v'][0].method", "builtin_function"),
+    ],
+)
+def test_other_objects_are_refused_and_named(make: Any, place: str, kind: str) -> None:
+    request = Request("http://a.example/", meta={"good": 1, "v": [make()]})
+    with pytest.raises(UnserializableError):
+        SAFE.dump(request)
+    reason = SAFE.explain(request)
+    assert reason.startswith(place)
+    assert kind in reason.partition(" is of type ")[2]
+    assert 'BLOOMDUPE_SERIALIZER = "pickle"' in reason
+
+
+def test_pickle_is_not_recommended_where_it_cannot_help() -> None:
+    request = Request("http://a.example/", callback=print)
+    assert "BLOOMDUPE_SERIALIZER" not in SAFE.explain(request)
+    assert "is not a method" in SAFE.explain(request)
+    pickles = Serializer(SPIDER, pickles=True)
+    request = Request("http://a.example/", cb_kwargs={"v": {"x": lambda: 1}})
+    assert (
+        pickles.explain(request) == "cb_kwargs['v']['x'] is of type builtins.function"
+    )
+
+
+# What is refused when it is read
+
+
+def payload_of(*taken: object) -> bytes:
+    extension = msgpack.ExtType(10, msgpack.packb(taken))
+    others = {7: {"v": extension}}
+    return msgpack.packb(["\4a.example/", None, None, None, others])  # type: ignore[no-any-return]
+
+
+HERE = __name__
+
+
+@pytest.mark.parametrize(
+    ("taken", "reason"),
+    [
+        (("object", "planted_objects.X", {}), "the module of planted_objects.X is not"),
+        (("object", f"{HERE}.Gone", {}), "no class"),
+        (("object", f"{HERE}.ran", {}), "no class"),
+        (("object", f"{HERE}.Ordinary", {}), "another kind"),
+        (("object", f"{HERE}.Closing", {"number": 1}), "another kind"),
+        (("object", "builtins.dict", {}), "another kind"),
+        (("enum", f"{HERE}.Plain", {}), "another kind"),
+        (("anything", f"{HERE}.Plain", {}), "another kind"),
+        (("object", f"{HERE}.Plain", {"number": 1}), "nothing for inner, names"),
+        (("object", f"{HERE}.SlottedChild", {"number": 1, "x": 2}), "not as it was"),
+        (("object", f"{HERE}.Plain", 7), "not as it was"),
+        (("model", f"{HERE}.Model", {"__dict__": {}}), "nothing for number, text"),
+        (("model", f"{HERE}.Model", 7), "not as it was"),
+        (("enum", f"{HERE}.Color", ["GREEN"]), "not as it was"),
+        (("enum", f"{HERE}.Color", ["RED", "RED"]), "not as it was"),
+        (("tuple", f"{HERE}.Point", [1]), "2 fields, not 1"),
+        (("item", f"{HERE}.Product", {"gone": 1}), "not as it was"),
+        ((), "argument"),
+    ],
+)
+def test_an_object_that_cannot_be_restored_says_why(taken: Any, reason: str) -> None:
+    with pytest.raises(UnserializableError, match=reason):
+        SAFE.load(payload_of(*taken))
+    assert "planted_objects" not in sys.modules
+
+
+class Setter:
+    """Assigning to a property would run code."""
+
+    calls: ClassVar[list[object]] = []
+
+    @property
+    def number(self) -> int:
+        return 1
+
+    @number.setter
+    def number(self, value: int) -> None:
+        self.calls.append(value)
+
+
+@dataclasses.dataclass(init=False)
+class WithSetter(Setter):
+    text: str
+
+
+def test_reading_runs_no_property() -> None:
+    content = {"text": "t", "number": 2}
+    value: Any = put_together("object", f"{HERE}.WithSetter", content)
+    assert value.text == "t"
+    assert not Setter.calls
+
+
+def test_what_is_no_object_of_these_kinds_is_not_taken_apart() -> None:
+    for value in (1, "x", [1], (1,), {}, object(), Ordinary, Plain, print):
+        assert take_apart(value) is None
+
+
+def test_pydantic_attrs_and_playwright_are_not_imported() -> None:
+    code = (
+        "import sys, bloomdupe.crawl.serializer as s, scrapy\n"
+        "spider = scrapy.Spider('x')\n"
+        "serializer = s.Serializer(spider)\n"
+        "request = scrapy.Request('http://a.example/', meta={'v': (1, {2})})\n"
+        "assert serializer.load(serializer.dump(request)).meta == request.meta\n"
+        "assert not {'pydantic', 'scrapy_playwright'} & sys.modules.keys()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_object_whose_module_is_not_loaded_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "notes.py").write_text(
+        "import dataclasses\n\n\n@dataclasses.dataclass\nclass Note:\n    text: str\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    payload = payload_of("object", "notes.Note", {"text": "x"})
+    with pytest.raises(UnserializableError, match="import it where the spider is"):
+        SAFE.load(payload)
+    import notes  # type: ignore[import-not-found]
+
+    assert SAFE.load(payload).meta == {"v": notes.Note("x")}

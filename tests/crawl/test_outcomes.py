@@ -1,0 +1,101 @@
+"""Outcomes: lines that count when their requests do, in bounded memory and one file."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bloomdupe.crawl import outcomes as module
+from bloomdupe.crawl.outcomes import Outcome, Outcomes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def outcomes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Outcomes]:
+    monkeypatch.setattr(module, "MOST_BYTES", 100)
+    outcomes = Outcomes(tmp_path)
+    yield outcomes
+    outcomes.close()
+
+
+def with_lines(outcomes: Outcomes, number: int, count: int) -> Outcome:
+    outcome = Outcome()
+    for at in range(count):
+        outcomes.add_line(outcome, (at % 2, b"%d-%d" % (number, at)))
+    return outcome
+
+
+def test_what_is_not_settled_does_not_count(outcomes: Outcomes) -> None:
+    with_lines(outcomes, 1, 3)
+    assert not outcomes.changed
+    assert list(outcomes.lines()) == []
+
+
+def test_lines_can_be_read_until_they_are_committed(outcomes: Outcomes) -> None:
+    outcomes.settle(with_lines(outcomes, 1, 2))
+    expected = [(0, b"1-0"), (1, b"1-1")]
+    assert list(outcomes.lines()) == expected
+    assert list(outcomes.lines()) == expected, "reading takes nothing away"
+    outcomes.committed_part(1)
+    assert list(outcomes.lines()) == expected[1:]
+    outcomes.settle(with_lines(outcomes, 2, 1))
+    assert list(outcomes.lines()) == [*expected[1:], (0, b"2-0")]
+    outcomes.committed(2)
+    assert not outcomes.changed
+
+
+def test_many_requests_put_their_lines_into_one_file(outcomes: Outcomes) -> None:
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    many = [with_lines(outcomes, number, 50) for number in range(100)]
+    assert len(os.listdir("/proc/self/fd")) == before + 1  # noqa: PTH208
+    for outcome in many[::2]:
+        outcomes.forget(outcome)
+    for outcome in many[1::2]:
+        outcomes.settle(outcome)
+    found = [line for _, line in outcomes.lines()]
+    assert found == [b"%d-%d" % (n, at) for n in range(1, 100, 2) for at in range(50)]
+    outcomes.committed(50)
+    assert list(outcomes.lines()) == []
+
+
+def test_parts_of_what_was_put_aside_can_be_committed(outcomes: Outcomes) -> None:
+    many = [with_lines(outcomes, number, 50) for number in range(4)]
+    for outcome in many:
+        outcomes.settle(outcome)
+    everything = list(outcomes.lines())
+    assert len(everything) == 200
+    for done in range(0, 200, 7):
+        assert list(outcomes.lines()) == everything[done:]
+        outcomes.committed_part(7)
+
+
+def test_the_file_does_not_grow_for_ever(outcomes: Outcomes) -> None:
+    largest = []
+    for number in range(20):
+        outcomes.settle(with_lines(outcomes, number, 500))
+        largest.append(file_size())
+        outcomes.committed(1)
+        assert file_size() == 0
+    assert max(largest) < 2 * min(largest)
+
+
+def file_size() -> int:
+    """The size of the file without a name, which only its descriptor knows."""
+    sizes = [
+        os.fstat(int(fd)).st_size
+        for fd in os.listdir("/proc/self/fd")  # noqa: PTH208
+        if "(deleted)" in _target(fd)
+    ]
+    return max(sizes, default=0)
+
+
+def _target(fd: str) -> str:
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
+    except OSError:
+        return ""

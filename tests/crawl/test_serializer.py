@@ -1,0 +1,433 @@
+from __future__ import annotations
+
+import datetime
+import decimal
+import importlib
+import pickle
+import sys
+import types
+import uuid
+from collections import Counter, OrderedDict, defaultdict
+from typing import TYPE_CHECKING, Any
+
+import msgpack  # type: ignore[import-untyped]
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scrapy import FormRequest, Request, Spider
+from scrapy.http import JsonRequest, XmlRpcRequest
+from scrapy.http.request import NO_CALLBACK
+from scrapy.spiders import CrawlSpider, SitemapSpider
+
+from bloomdupe.crawl.serializer import Serializer
+from bloomdupe.errors import UnserializableError
+from bloomdupe.frontier.payload import url_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Example(Spider):
+    name = "example"
+
+    def parse_it(self, response: Any) -> None: ...
+
+    def __hidden(self, response: Any) -> None: ...
+
+    def hidden(self) -> Any:
+        return self.__hidden
+
+
+class Text(str):
+    __slots__ = ("parent",)
+
+
+SPIDER = Example()
+SAFE = Serializer(SPIDER)
+PICKLES = Serializer(SPIDER, pickles=True)
+NONE = (None, None, None)
+UTC = datetime.timezone.utc
+
+
+def back(request: Request, serializer: Serializer = SAFE) -> Request:
+    return serializer.load(serializer.dump(request))
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Request("http://a.example/"),
+        Request(
+            "http://a.example/?q=%20",
+            callback=SPIDER.parse_it,
+            errback=SPIDER.hidden(),
+            method="PUT",
+            headers={"A": ["1", "2"], "Referer": "http://a.example/b"},
+            body=b"\xff\x00",
+            cookies=[{"name": "n", "value": "v", "path": "/"}],
+            meta={"depth": 3, "x": {"y": [1, None, 2.5, True]}},
+            encoding="latin-1",
+            priority=-(10**12),
+            dont_filter=True,
+            flags=["cached"],
+            cb_kwargs={"a": (1, 2)},
+        ),
+        Request("http://a.example/", callback=NO_CALLBACK),
+        FormRequest("http://a.example/", formdata={"a": "b"}),
+        JsonRequest("http://a.example/", data={"a": 1}, dumps_kwargs={"indent": 2}),
+        XmlRpcRequest("http://a.example/", params=(1,), methodname="m"),
+        Request("data:,hello"),
+        Request("http://a.example/b/c", headers={"Referer": "http://a.example/b/c"}),
+        Request("http://a.example/b/c", headers={"Referer": "http://a.example/b/"}),
+        Request("http://a.example/b/c", headers={"Referer": "http://a.example/d"}),
+        Request("http://a.example/b/c", headers={"Referer": "https://b.example/d"}),
+        Request("http://a.example/", headers={"Referer": ""}),
+        Request("http://a.example/", headers={"Referer": b"\xff/\xe4"}),
+        Request("http://a.example/", headers={"Referer": ["a", "b"]}),
+        Request("http://a.example/", headers={"Referer": "x", "Later": "y"}),
+        Request(
+            "http://\xe4.example/\u20ac",
+            headers={"Referer": "http://\xe4.example/".encode("latin-1")},
+            meta={"verbatim_url": True, "depth": True},
+        ),
+        Request("http://a.example/", meta={"depth": 0, "x": 1}),
+        Request("http://www.a.example/", headers={"Referer": "http://www.a.example/b"}),
+        Request("https://www.a.example/", headers={"Referer": "https://www."}),
+        Request("https://a.example/", headers={"Referer": "https://www.a.example/"}),
+        Request("\4a://verbatim", meta={"verbatim_url": True}),
+        Request("\5a://verbatim", meta={"verbatim_url": True}),
+    ],
+)
+def test_requests_come_back_as_they_were(request_: Request) -> None:
+    restored = back(request_)
+    assert type(restored) is type(request_)
+    for name in (*request_.attributes, "callback", "errback"):
+        assert getattr(restored, name) == getattr(request_, name), name
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        (1, (2, [3])),
+        {1, 2},
+        frozenset("ab"),
+        {(1, 2): "tuple as key", b"bytes": 1},
+        2**200,
+        -(2**64),
+        datetime.date(2026, 8, 1),
+        datetime.datetime(2026, 8, 1, 12, 30, 1, 5),  # noqa: DTZ001 - also naive ones
+        datetime.datetime(2026, 8, 1, tzinfo=UTC),
+        datetime.timedelta(days=-1, microseconds=5),
+        decimal.Decimal("1.10"),
+        uuid.UUID(int=7),
+        "\ud800",
+        float("inf"),
+        b"",
+        Counter("abca"),
+        OrderedDict(b=1, a=(2,)),
+        defaultdict(set, {1: {2}}),
+        defaultdict(None, {"x": Counter()}),
+    ],
+)
+def test_values_come_back_as_what_they_were(value: object) -> None:
+    restored = back(Request("http://a.example/", cb_kwargs={"v": value}))
+    assert restored.cb_kwargs == {"v": value}
+    assert type(restored.cb_kwargs["v"]) is type(value)
+
+
+VALUES: st.SearchStrategy[object] = st.deferred(
+    lambda: (
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.text()
+        | st.binary()
+        | st.lists(VALUES, max_size=3)
+        | st.tuples(VALUES, VALUES)
+        | st.dictionaries(st.text() | st.integers(), VALUES, max_size=3)
+    )
+)
+
+
+@given(VALUES)
+def test_any_plain_value_comes_back(value: object) -> None:
+    restored = back(Request("http://a.example/", meta={"v": value}))
+    assert restored.meta == {"v": value}
+
+
+def test_texts_that_know_their_origin_become_plain_ones() -> None:
+    restored = back(Request("http://a.example/", meta={"v": Text("x")}))
+    assert type(restored.meta["v"]) is str
+
+
+@pytest.mark.parametrize("value", [object(), {"nested": [complex(1)]}, open, SPIDER])
+def test_other_values_are_refused_and_the_way_out_is_named(value: object) -> None:
+    with pytest.raises(UnserializableError, match="BLOOMDUPE_SERIALIZER"):
+        SAFE.dump(Request("http://a.example/", meta={"v": value}))
+
+
+def test_what_a_defaultdict_makes_comes_back() -> None:
+    value: Any = defaultdict(list, {"a": [1]})
+    restored = back(Request("http://a.example/", meta={"v": value})).meta["v"]
+    assert restored["new"] == []
+
+
+def test_a_defaultdict_of_a_function_is_refused_by_its_name() -> None:
+    value: Any = defaultdict(lambda: 1)
+    with pytest.raises(UnserializableError, match="defaultdict"):
+        SAFE.dump(Request("http://a.example/", meta={"v": value}))
+
+
+def test_a_value_that_contains_itself_is_refused() -> None:
+    value: list[object] = []
+    value.append(value)
+    with pytest.raises(UnserializableError):
+        SAFE.dump(Request("http://a.example/", meta={"v": value}))
+
+
+def test_foreign_callbacks_are_refused() -> None:
+    for callback in (print, lambda _: None, Example().parse_it):
+        with pytest.raises(UnserializableError, match="is not a method of"):
+            SAFE.dump(Request("http://a.example/", callback=callback))
+
+
+def test_pickles_carry_what_msgpack_cannot() -> None:
+    request = Request("http://a.example/", meta={"v": complex(1, 2)})
+    assert back(request, PICKLES).meta == request.meta
+
+
+def test_pickles_are_written_only_where_they_are_needed() -> None:
+    assert PICKLES.dump(Request("http://a.example/"))[:1] != b"P"
+
+
+class Bomb:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (pytest.fail, ("code from the store was run",))
+
+
+def test_a_planted_pickle_is_not_loaded() -> None:
+    planted = b"P" + pickle.dumps(Bomb())
+    with pytest.raises(UnserializableError, match="it is a pickle"):
+        SAFE.load(planted)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        (["\4a.example/", *NONE, {13: "os.system"}], "no class os.system"),
+        (["\4a.example/", *NONE, {13: "scrapy.Spider"}], "not a subclass of Request"),
+        (["\4a.example/", *NONE, {13: "no.such.Class"}], "the module of .* not loaded"),
+        (["\4a.example/", *NONE, {13: "scrapy.Nothing"}], "no class scrapy.Nothing"),
+        (["\4a.example/", *NONE, {13: 7}], "the module of 7 is not loaded"),
+        (
+            ["\4a.example/", *NONE, {13: "scrapy.FormRequest", 14: {"formdata": {}}}],
+            "has other attributes",
+        ),
+        (
+            ["\4a.example/", *NONE, {13: "scrapy.FormRequest", 15: {"_url": "x"}}],
+            "no attribute of a subclass",
+        ),
+        (
+            ["\4a.example/", *NONE, {13: "scrapy.FormRequest", 15: {"__a__": 1}}],
+            "no attribute of a subclass",
+        ),
+        (["\4a.example/", *NONE, {15: {"a": 1}}], "no attribute of a subclass"),
+        (["\4a.example/", *NONE, {1: "gone"}], "no method 'gone'"),
+        (["\4a.example/", *NONE, {1: "name"}], "no method 'name'"),
+        ([""], "index out of range"),
+        ([7], "subscriptable"),
+        (["\4a.example/", *NONE, 7], "not iterable"),
+        (["\4a.example/", 1, "x"], "indices"),
+        ([], "unknown kind"),
+        ({}, "unknown kind"),
+    ],
+)
+def test_what_cannot_be_restored_says_why(fields: object, reason: str) -> None:
+    with pytest.raises(UnserializableError, match=reason):
+        SAFE.load(msgpack.packb(fields))
+
+
+@pytest.mark.parametrize(
+    "payload", [b"", b"M", b"\x91\xc1", b"X123", b"P", b"\x90", b"\x92\xa1"]
+)
+def test_garbage_is_refused(payload: bytes) -> None:
+    with pytest.raises(UnserializableError):
+        SAFE.load(payload)
+    assert url_of(payload)
+
+
+def test_no_module_is_imported_because_a_payload_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "planted.py").write_text(
+        "import scrapy\n\n\nclass Special(scrapy.Request):\n    pass\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    payload = msgpack.packb(["\4a.example/", *NONE, {13: "planted.Special"}])
+    with pytest.raises(UnserializableError, match="import it where the spider is"):
+        SAFE.load(payload)
+    assert "planted" not in sys.modules
+    special = importlib.import_module("planted").Special
+    assert type(SAFE.load(payload)) is special
+
+
+def test_a_module_that_would_import_others_is_not_asked() -> None:
+    asked: list[str] = []
+    module: Any = types.ModuleType("lazy_module")
+    module.__getattr__ = asked.append
+    sys.modules["lazy_module"] = module
+    try:
+        with pytest.raises(UnserializableError, match="no class lazy_module"):
+            SAFE.load(msgpack.packb(["\4a.example/", *NONE, {13: "lazy_module.X"}]))
+    finally:
+        del sys.modules["lazy_module"]
+    assert not asked
+
+
+class Selenium(Request):
+    """Keeps something that it does not name, as some packages' requests do."""
+
+    def __init__(self, *args: Any, wait_time: int | None = None, **more: Any) -> None:
+        self.wait_time = wait_time
+        self._steps: list[Any] = []
+        super().__init__(*args, **more)
+
+
+def test_what_a_subclass_keeps_without_naming_it_stays_with_it() -> None:
+    request = Selenium("http://a.example/", wait_time=10, meta={"a": 1})
+    request._steps.append(("click", 3))
+    again = SAFE.load(SAFE.dump(request))
+    assert type(again) is Selenium
+    assert (again.wait_time, again._steps) == (10, [("click", 3)])
+    assert again.to_dict() == request.to_dict()
+    request._steps.append(lambda: None)
+    with pytest.raises(UnserializableError):
+        SAFE.dump(request)
+    assert "_steps" in SAFE.explain(request)
+
+
+def test_a_class_that_could_not_be_found_again_is_refused() -> None:
+    class Local(Request):
+        pass
+
+    with pytest.raises(UnserializableError, match=r"<locals>\.Local"):
+        SAFE.dump(Local("http://a.example/"))
+
+
+class Guarded(CrawlSpider):
+    name = "guarded"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = False
+        self.taken = types.MethodType(Guarded.parse_it, self)
+        self.foreign = SPIDER.parse_it
+
+    def parse_it(self, response: Any) -> None: ...
+
+    def _parse_it(self, response: Any) -> None: ...
+
+    async def parse_async(self, response: Any) -> None: ...
+
+    def __call__(self, response: Any) -> None: ...
+
+    def close(self, *_: Any) -> None:  # type: ignore[override]
+        pytest.fail("code was run")
+
+    def log(self, *_: Any, **__: Any) -> None:
+        pytest.fail("code was run")
+
+    @property
+    def a_property(self) -> Any:
+        pytest.fail("code was run")
+
+    @classmethod
+    def of_the_class(cls, response: Any) -> None: ...
+
+    @staticmethod
+    def static(response: Any) -> None: ...
+
+    class Inner:
+        pass
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "parse_it",
+        "_parse_it",
+        "parse_async",
+        "taken",
+        "_callback",
+        "_errback",
+        "parse",
+        "_parse",
+        "parse_start_url",
+    ],
+)
+def test_a_method_of_the_spider_is_a_callback(name: str) -> None:
+    spider = Guarded()
+    payload = msgpack.packb(["\4a.example/", *NONE, {1: name, 2: name}])
+    request = Serializer(spider).load(payload)
+    assert [request.callback, request.errback] == 2 * [getattr(spider, name)]
+    again = Serializer(spider).load(Serializer(spider).dump(request))
+    assert again.callback == request.callback
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "__init__",
+        "__call__",
+        "__class__",
+        "__reduce__",
+        "__setattr__",
+        "__dict__",
+        "close",
+        "log",
+        "logger",
+        "from_crawler",
+        "update_settings",
+        "start",
+        "_set_crawler",
+        "handles_request",
+        "foreign",
+        "a_property",
+        "of_the_class",
+        "static",
+        "Inner",
+        "asked",
+        "parse_it.__func__",
+    ],
+)
+def test_nothing_else_of_the_spider_is_a_callback(name: str) -> None:
+    for kind in (1, 2):
+        payload = msgpack.packb(["\4a.example/", *NONE, {kind: name}])
+        with pytest.raises(UnserializableError, match="has no method"):
+            Serializer(Guarded()).load(payload)
+
+
+def test_the_sitemap_of_a_sitemap_spider_is_a_callback() -> None:
+    spider = SitemapSpider("sitemap")
+    request = Request("http://a.example/", callback=spider._parse_sitemap)
+    serializer = Serializer(spider)
+    assert serializer.load(serializer.dump(request)).callback == request.callback
+
+
+def test_what_is_in_most_requests_takes_a_byte_each() -> None:
+    request = Request(
+        "https://www.example.com/articles/12/title.html",
+        headers={"Referer": "https://www.example.com/articles/12/"},
+        meta={"depth": 7},
+    )
+    assert len(SAFE.dump(request)) == len(request.url) - len("https://www.") + 6
+
+
+def test_the_url_of_any_request_can_be_told() -> None:
+    payload = SAFE.dump(Request("http://a.example/x", callback=SPIDER.parse_it))
+    assert url_of(payload) == "http://a.example/x"
+
+
+def test_a_planted_url_breaks_no_line_of_the_log() -> None:
+    payload = msgpack.packb(["http://a.example/\n2026-01-01 [x] CRITICAL: forged"])
+    assert "\n" not in url_of(payload)

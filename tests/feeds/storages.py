@@ -1,0 +1,111 @@
+"""Servers to which feeds are delivered."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PASSWORD = "hidden7"  # noqa: S105 - of a server on loopback
+
+
+def needed(name: str) -> None:
+    """Skip the test without a server (in CI: fail)."""
+    if importlib.util.find_spec(name) is None:
+        reason = f"needs {name}: pip install '.[test]'"
+        if os.environ.get("BLOOMDUPE_TEST_ALL"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+
+class Ftp:
+    """An FTP server, and what it says."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self.port = int(self._line())
+        self.said: list[str] = []
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().rstrip()
+
+    @property
+    def uri(self) -> str:
+        return f"ftp://user:{PASSWORD}@127.0.0.1:{self.port}"
+
+    def wait_for(self, said: str) -> None:
+        """Wait until the server says this, a minute at most."""
+        watchdog = threading.Timer(60, self._process.kill)
+        watchdog.start()
+        while (line := self._line()) != said:
+            assert line, f"the server never said {said}"
+            self.said.append(line)
+        watchdog.cancel()
+
+    def stop(self) -> None:
+        self._process.kill()
+        output, _ = self._process.communicate()
+        self.said += output.splitlines()
+
+    @property
+    def complete(self) -> list[str]:
+        """Files that it has got, when it was stopped."""
+        words = [line.split(" ", 1) for line in self.said]
+        return [word[1] for word in words if word[0] == "complete"]
+
+
+@contextmanager
+def ftp_server(folder: Path, *, port: int = 0, limit: int = 0) -> Iterator[Ftp]:
+    """Serve a folder; takes ``limit`` bytes a second at most, if that is not 0."""
+    needed("pyftpdlib")
+    arguments = [str(Path(__file__).with_name("ftp_child.py")), str(folder)]
+    ftp = Ftp(
+        subprocess.Popen(
+            [sys.executable, *arguments, str(port), str(limit)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+    )
+    try:
+        yield ftp
+    finally:
+        ftp.stop()
+
+
+@contextmanager
+def s3_server() -> Iterator[tuple[str, Any]]:
+    """Serve S3; yields the endpoint, and a client with a bucket ``bucket``."""
+    needed("moto")
+    needed("boto3")
+    import boto3
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    endpoint = f"http://{host}:{port}"
+    client = boto3.client(
+        "s3",
+        endpoint_url=endpoint,
+        region_name="us-east-1",
+        aws_access_key_id="key",
+        aws_secret_access_key="secret",  # noqa: S106 - of a server on loopback
+    )
+    client.create_bucket(Bucket="bucket")
+    try:
+        yield endpoint, client
+    finally:
+        client.close()
+        server.stop()

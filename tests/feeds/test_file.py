@@ -1,0 +1,285 @@
+"""One output file: what others did to it is seen, and left alone."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from bloomdupe.errors import FeedChangedError, FeedError
+from bloomdupe.feeds.changes import change_of
+from bloomdupe.feeds.content import Content, digest
+from bloomdupe.feeds.feed import options_of
+from bloomdupe.feeds.file import FeedFile
+from bloomdupe.feeds.record import Left
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BASE = b"".join(b"line %d\n" % number for number in range(1000))
+PIECE = b"one\ntwo\n"
+OPTIONS = {"format": "jsonlines", "fields": None, "batch_item_count": 0}
+FEED = {"uri": "f", "file": 0, "options": options_of(OPTIONS)}
+
+
+def left(place: Path, written: int) -> dict[str, Any]:
+    """Leave a file as a run does that dies after so many bytes of the last piece."""
+    file = FeedFile(Content.begin(str(place), overwrite=False))
+    write(file, BASE)
+    file.sync()
+    file.take(file.content.with_more(PIECE, b""))
+    state = file.content.record
+    file.append()
+    file.close()
+    os.truncate(place, len(BASE) + written)
+    return state
+
+
+def write(file: FeedFile, piece: bytes, closing: bytes = b"") -> None:
+    file.take(file.content.with_more(piece, closing))
+    file.append()
+
+
+def resumed(
+    state: dict[str, Any], piece: bytes = PIECE, *, accept: bool = False
+) -> FeedFile:
+    record = {"feeds": {"f": FEED}, "files": [state]}
+    spool = Path("/nowhere")
+    left = Left(record, {"feed0": piece}, spool=spool, resumed=True, accept=accept)
+    left.check()
+    left.finish()
+    file = left.take("f", OPTIONS).file
+    assert file is not None
+    return file
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path / "items"
+
+
+@pytest.mark.parametrize("written", range(len(PIECE) + 1))
+def test_what_is_missing_is_written(place: Path, written: int) -> None:
+    file = resumed(left(place, written))
+    assert place.read_bytes() == BASE + PIECE
+    write(file, b"three\n")
+    assert place.read_bytes() == BASE + PIECE + b"three\n"
+
+
+def test_zeros_after_a_power_cut_are_ours(place: Path) -> None:
+    state = left(place, 3)
+    os.truncate(place, len(BASE) + 6)
+    resumed(state)
+    assert place.read_bytes() == BASE + PIECE
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_file_is_cut_back_to_what_is_settled(place: Path, times: int) -> None:
+    mark = (len(BASE) - 7, digest(BASE[:-7][-4096:]))
+    state = {**left(place, 4), "mark": mark}
+    for _ in range(times):  # the run may die again before the next commit
+        file = resumed(state)
+        assert place.read_bytes() == BASE[:-7]
+        file.close()
+    write(file, b"more")
+    assert place.read_bytes() == BASE[:-7] + b"more"
+    file.close()
+
+
+def test_a_file_of_which_nothing_is_settled_is_removed(place: Path) -> None:
+    state = {**left(place, 4), "mark": (0, digest(b""))}
+    for _ in range(2):
+        record = {"feeds": {}, "files": [state]}
+        unsettled = Left(
+            record, {"feed0": PIECE}, spool=place.parent, resumed=True, accept=False
+        )
+        unsettled.check()
+        unsettled.finish()
+        assert not place.exists()
+
+
+CLOSED = b"[1,2]"
+NEXT = b",3,4,5]"
+
+
+def left_closed(place: Path) -> dict[str, Any]:
+    """Leave a file with what closes it, and a piece that is not written yet."""
+    file = FeedFile(Content.begin(str(place), overwrite=False))
+    write(file, CLOSED[:-1], CLOSED[-1:])
+    file.sync()
+    file.close()
+    return file.content.with_more(NEXT[:-1], NEXT[-1:]).record
+
+
+@pytest.mark.parametrize("written", range(len(NEXT) + 1))
+def test_a_piece_takes_the_place_of_what_closed_the_file(
+    place: Path, written: int
+) -> None:
+    state = left_closed(place)
+    with place.open("r+b") as stream:
+        stream.seek(len(CLOSED) - 1)
+        stream.write(NEXT[:written])
+    file = resumed(state, NEXT)
+    assert place.read_bytes() == CLOSED[:-1] + NEXT
+    write(file, b",6", b"]")
+    assert place.read_bytes() == b"[1,2,3,4,5,6]"
+    file.close()
+
+
+def test_a_power_cut_may_leave_a_piece_in_any_order(place: Path) -> None:
+    state = left_closed(place)
+    place.write_bytes(b"[1,2" + b"]" + b"\0" * 4 + b"5]")
+    file = resumed(state, NEXT)
+    assert place.read_bytes() == CLOSED[:-1] + NEXT
+    file.close()
+
+
+@pytest.mark.parametrize("overwritten", [0, 3, len(PIECE)])
+def test_what_is_replaced_goes_with_the_first_piece(
+    place: Path, overwritten: int
+) -> None:
+    place.write_bytes(b"of an earlier crawl\n")
+    file = FeedFile(Content.begin(str(place), overwrite=True))
+    content = file.content.with_more(PIECE, b"")
+    assert place.read_bytes() == b"of an earlier crawl\n"
+    if overwritten:
+        place.write_bytes(PIECE[:overwritten])
+    resumed(content.record).close()
+    assert place.read_bytes() == PIECE
+
+
+def cut(place: Path) -> None:
+    os.truncate(place, len(BASE) - 1)
+
+
+def delete(place: Path) -> None:
+    place.unlink()
+
+
+def lengthen(place: Path) -> None:
+    os.truncate(place, len(BASE) + len(PIECE))
+    with place.open("ab") as file:
+        file.write(b"mine\n")
+
+
+def append(place: Path) -> None:
+    os.truncate(place, len(BASE))
+    with place.open("ab") as file:
+        file.write(b"mine\n")
+
+
+def replace(place: Path) -> None:
+    place.write_bytes(b"x" * len(BASE))
+
+
+def edit(place: Path) -> None:
+    place.write_bytes(place.read_bytes().replace(b"999", b"998"))
+
+
+def put_folder(place: Path) -> None:
+    place.unlink()
+    place.mkdir()
+
+
+def put_fifo(place: Path) -> None:
+    place.unlink()
+    os.mkfifo(place)
+
+
+CHANGES = [
+    (cut, "was cut to 8,889 bytes"),
+    (delete, "was deleted"),
+    (lengthen, "has grown to 8,903 bytes"),
+    (append, "was appended to"),
+    (replace, "was replaced or edited"),
+    (edit, "was replaced or edited"),
+    (put_folder, "was replaced by something that is not a file"),
+    (put_fifo, "was replaced by something that is not a file"),
+]
+
+
+@pytest.mark.parametrize("written", [0, 4, len(PIECE)])
+@pytest.mark.parametrize(("change", "said"), CHANGES)
+def test_changes_are_refused_and_left_alone(
+    place: Path, change: Callable[[Path], None], said: str, written: int
+) -> None:
+    state = left(place, written)
+    change(place)
+    content = place.read_bytes() if place.is_file() else None
+    with pytest.raises(FeedChangedError, match=re.escape(said)) as caught:
+        resumed(state)
+    assert str(place) in str(caught.value)
+    assert "BLOOMDUPE_FEED_CHANGED" in str(caught.value)
+    assert (place.read_bytes() if place.is_file() else None) == content
+
+
+@pytest.mark.parametrize("change", [cut, delete, lengthen, append, replace])
+def test_a_changed_file_is_gone_on_with_if_told(
+    place: Path, change: Callable[[Path], None]
+) -> None:
+    state = left(place, 4)
+    change(place)
+    content = place.read_bytes() if place.exists() else b""
+    file = resumed(state, accept=True)
+    write(file, b"three\n")
+    assert place.read_bytes() == content + PIECE + b"three\n"
+
+
+def test_what_was_written_is_not_written_again_if_it_is_accepted(place: Path) -> None:
+    state = left(place, len(PIECE))
+    with place.open("ab") as other:
+        other.write(b"mine\n")
+    file = resumed(state, accept=True)
+    assert place.read_bytes() == BASE + PIECE + b"mine\n"
+    file.close()
+
+
+@pytest.mark.parametrize("how", ["was deleted", "was replaced", "was cut", "has grown"])
+def test_a_file_changed_while_it_is_written_is_left_alone(
+    place: Path, how: str
+) -> None:
+    file = FeedFile(Content.begin(str(place), overwrite=False))
+    write(file, BASE)
+    file.sync()
+    if how == "was deleted":
+        place.unlink()
+    elif how == "was replaced":
+        place.rename(place.with_name("moved"))
+        place.write_bytes(b"other")
+    elif how == "was cut":
+        os.truncate(place, 5)
+    else:
+        with place.open("ab") as other:
+            other.write(b"x")
+    content = place.read_bytes() if place.exists() else None
+    with pytest.raises(FeedChangedError, match=how):
+        write(file, PIECE)
+    assert (place.read_bytes() if place.exists() else None) == content
+    file.close()
+
+
+def test_two_cannot_write_to_one_file(place: Path) -> None:
+    one, other = (
+        FeedFile(Content.begin(str(place), overwrite=False)) for _ in range(2)
+    )
+    write(one, PIECE)
+    with pytest.raises(FeedError, match="is being written by another"):
+        write(other, b"mine")
+    assert place.read_bytes() == PIECE
+    one.close()
+
+
+def test_where_nothing_can_be_written_the_error_names_the_place(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FeedError, match="file/items"):
+        Content.begin(str(tmp_path / "file" / "items"), overwrite=False)
+
+
+def test_a_place_that_cannot_be_looked_at_is_named() -> None:
+    """It has not changed, as far as one knows; and nobody wants a traceback."""
+    record = {"path": "x" * 300, "base": 0, "tail": digest(b"")}
+    with pytest.raises(FeedError, match=r"cannot continue the feed x+: .*too long"):
+        change_of(record, b"")

@@ -1,0 +1,641 @@
+from __future__ import annotations
+
+import ast
+import json
+import logging
+import math
+import subprocess
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from bloomdupe import BloomFilter
+from bloomdupe.errors import (
+    FilterFullError,
+    IncompatibleFilterError,
+    KeyTypeError,
+    SettingError,
+    StoreError,
+    StoreMismatchError,
+)
+from bloomdupe.filter import bloom, hashing, layer, sizing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+KEY = bytes(16)
+OTHER_KEY = bytes(15) + b"x"
+
+
+def keys(count: int, prefix: str = "in") -> Iterator[str]:
+    return (f"https://{prefix}.example/{number}" for number in range(count))
+
+
+def rate(seen: BloomFilter, questions: Iterable[str]) -> tuple[float, float]:
+    """Return the measured rate and its standard error."""
+    answers = [key in seen for key in questions]
+    share = sum(answers) / len(answers)
+    return share, math.sqrt(max(share, 1 / len(answers)) / len(answers))
+
+
+def read(seen: BloomFilter, expression: str) -> Any:
+    """Evaluate in another process, on the last checkpoint of an open filter."""
+    path = seen.info().path
+    code = (
+        "from bloomdupe import BloomFilter\n"
+        f"with BloomFilter.open({path!r}, readonly=True) as seen:\n"
+        f"    print(repr({expression}))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-"], input=code, capture_output=True, text=True, check=True
+    )
+    return ast.literal_eval(done.stdout)
+
+
+@pytest.fixture(params=["memory", "store"])
+def seen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BloomFilter]:
+    """Yield an empty filter of each kind; what holds for one holds for both."""
+    if request.param == "memory":
+        yield BloomFilter(1000, 1e-3, key=KEY)
+    else:
+        with BloomFilter.open(tmp_path / "seen", 1000, 1e-3, key=KEY) as opened:
+            yield opened
+
+
+# Adding and asking
+
+
+def test_add_tells_new_from_seen(seen: BloomFilter) -> None:
+    assert seen.add(b"a")
+    assert not seen.add(b"a")
+    assert b"a" in seen
+    assert b"b" not in seen
+    assert len(seen) == 1
+
+
+def test_text_and_its_utf8_bytes_are_one_key(seen: BloomFilter) -> None:
+    assert seen.add("\u00e9")
+    assert not seen.add("\u00e9".encode())
+    assert seen.add("")
+    assert b"" in seen
+
+
+def test_update_counts_what_was_new(seen: BloomFilter) -> None:
+    assert seen.update([b"a", "b", b"a"]) == 2
+    assert seen.update(iter(["b", "c"])) == 1
+    assert seen.add_many(["c", b"d", "d"]) == [False, True, False]
+    assert seen.contains_many(iter(["d", "e"])) == [True, False]
+    assert len(seen) == 4
+
+
+@pytest.mark.parametrize("key", [None, 7, bytearray(b"a"), ("a",)])
+def test_a_key_of_a_wrong_type_changes_nothing(seen: BloomFilter, key: Any) -> None:
+    seen.add("a")
+    for use in (seen.add, seen.contains):
+        with pytest.raises(KeyTypeError, match="bytes or str"):
+            use(key)
+    assert len(seen) == 1
+
+
+def test_no_key_is_ever_forgotten(seen: BloomFilter) -> None:
+    added = list(keys(20_000))  # five layers
+    seen.update(added)
+    assert all(key in seen for key in added)
+    assert seen.update(added) == 0
+    assert seen.layer_count == 5
+
+
+@pytest.mark.parametrize("fpp", [0.5, 1e-1, 1e-2, 1e-3, 1e-4])
+def test_the_rate_at_capacity_is_as_promised(fpp: float) -> None:
+    seen = BloomFilter(65_000, fpp, growth="warn", key=KEY)
+    for key in keys(500_000):
+        seen.add(key)
+        if len(seen) == 65_000:
+            break
+    measured, error = rate(seen, keys(300_000, "out"))
+    assert measured <= 1.05 * fpp + 3 * error
+    calculated = seen.current_fpp()
+    assert abs(measured - calculated) <= 4 * error + 0.02 * calculated
+
+
+def test_double_hashing_in_a_page_would_not_keep_the_promise() -> None:
+    """The control of the test above: it sees positions that are not independent."""
+    fpp, questions = 1e-6, 1_000_000
+    shape = sizing.layer_geometry(65_000, fpp, 0)
+    pages = [bytearray(sizing.POSITIONS) for _ in range(shape.pages)]
+
+    def places(key: str) -> tuple[bytearray, list[int]]:
+        first = hashing.digest(KEY + key.encode())
+        a = int.from_bytes(first[:2], "little")
+        b = int.from_bytes(first[2:4], "little")
+        page = pages[hashing.page_hash(first) % shape.pages]
+        return page, [(a + i * b) % sizing.POSITIONS for i in range(shape.hashes)]
+
+    for key in keys(65_000):
+        page, where = places(key)
+        for position in where:
+            page[position] = 1
+    hits = 0
+    for key in keys(questions, "out"):
+        page, where = places(key)
+        hits += all(page[position] for position in where)
+    measured = hits / questions
+    assert measured > 1.05 * fpp + 3 * math.sqrt(measured / questions)
+
+
+@pytest.mark.parametrize("fpp", [1e-2, 1e-3, 1e-4])
+def test_real_urls_at_capacity(
+    fpp: float, real_urls: list[str], absent_urls: list[str]
+) -> None:
+    seen = BloomFilter(len(real_urls), fpp, growth="warn", key=KEY)
+    new = seen.update(real_urls)
+    assert all(url in seen for url in real_urls)
+    assert new >= len(real_urls) * (1 - fpp)
+    known = set(real_urls)
+    questions = [url for url in absent_urls if url not in known]
+    questions += [url + "#" for url in real_urls]
+    measured, error = rate(seen, questions)
+    assert measured <= 1.1 * fpp + 3 * error
+    shape = seen.parameters.geometry(0)
+    assert shape.bits_per_key <= 1.10 * sizing.optimal_bits_per_key(fpp)
+
+
+# Growth
+
+
+@pytest.mark.parametrize("fpp", [1e-1, 1e-2])
+@pytest.mark.parametrize("times", [2, 5, 10, 50])
+def test_the_promise_holds_past_capacity(times: int, fpp: float) -> None:
+    seen = BloomFilter(13_000, fpp, key=KEY)  # one full page, or two
+    seen.update(keys(13_000 * times))
+    measured, error = rate(seen, keys(100_000, "out"))
+    assert measured <= fpp + 3 * error
+    assert measured == pytest.approx(seen.current_fpp(), abs=4 * error)
+
+
+def test_without_growth_the_promise_breaks() -> None:
+    """The control of the test above."""
+    seen = BloomFilter(4000, 1e-2, growth="warn", key=KEY)
+    seen.update(keys(40_000))
+    measured, error = rate(seen, keys(20_000, "out"))
+    assert measured > 1e-2 + 10 * error
+
+
+def test_growth_is_told_once_a_layer(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "bloomdupe"):
+        seen = BloomFilter(1000, 1e-3)
+        seen.update(keys(2500))
+    assert seen.layer_count == 2
+    (record,) = caplog.records
+    assert "reached its capacity at 1000 keys" in record.getMessage()
+
+
+def test_warn_keeps_one_layer_and_says_so_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    seen = BloomFilter(1000, 1e-3, growth="warn")
+    seen.update(keys(5000))
+    seen.checkpoint()
+    assert seen.layer_count == 1
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert "holds no longer" in record.getMessage()
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_error_adds_nothing_past_capacity(stored: bool, tmp_path: Path) -> None:
+    if stored:
+        seen = BloomFilter.open(tmp_path / "seen", 100, 1e-3, growth="error")
+    else:
+        seen = BloomFilter(100, 1e-3, growth="error")
+    seen.update(keys(100))
+    before = [page.copy() for page in seen._contents.newest.all_pages()]
+    with pytest.raises(FilterFullError, match="capacity of 100 keys"):
+        seen.add("one more")
+    assert "one more" not in seen
+    assert not seen.add(next(keys(1)))  # asking for what is there still works
+    assert list(seen._contents.newest.all_pages()) == before
+    assert len(seen) == 100
+    seen.close()
+
+
+def test_a_layer_may_fill_up_while_a_checkpoint_is_committed(tmp_path: Path) -> None:
+    """What is not durable yet stays in the layer that it was added to."""
+    with BloomFilter.open(tmp_path / "seen", 50, 1e-6) as seen:
+        store = seen.share_store()
+        assert store is not None
+        change = seen.prepare()
+        assert seen.update(keys(60)) == 60
+        assert (seen.changed, seen.due) == (True, True)
+        store.commit(change)
+        assert seen.layer_count == 2
+        assert (seen.changed, seen.due) == (True, False)
+        store.commit(seen.prepare())
+        assert (seen.changed, seen.due) == (False, False)
+    with BloomFilter.open(tmp_path / "seen") as again:
+        assert len(again) == 60
+        assert [layer.keys for layer in again.info().layers] == [60, 0]
+        assert again.update(keys(60)) == 0
+
+
+def test_a_filter_that_may_not_grow_is_full_when_what_is_pending_fills_it(
+    tmp_path: Path,
+) -> None:
+    with BloomFilter.open(tmp_path / "seen", 50, 1e-6, growth="error") as seen:
+        store = seen.share_store()
+        assert store is not None
+        seen.update(keys(20))
+        change = seen.prepare()
+        seen.update(keys(50))
+        store.commit(change)
+        with pytest.raises(FilterFullError):
+            seen.add("one more")
+        assert len(seen) == 50
+
+
+# Certainty
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_confirm_one_makes_an_exact_set(stored: bool, tmp_path: Path) -> None:
+    # A filter so overfull that its bits alone call almost everything seen.
+    options: dict[str, Any] = {"confirm": 1, "growth": "warn", "key": KEY}
+    if stored:
+        seen = BloomFilter.open(tmp_path / "seen", 100, 0.5, **options)
+    else:
+        seen = BloomFilter(100, 0.5, **options)
+    exact: set[str] = set()
+    for number in range(60_000):
+        key = f"{number % 40_000}"
+        assert seen.add(key) == (key not in exact)
+        exact.add(key)
+    assert len(seen) == 40_000
+    assert not any(key in seen for key in keys(20_000, "out"))
+    info = seen.info()
+    assert info.trials == 40_000
+    assert info.false_positives > 1_000
+    assert info.expected_loss == 0
+    seen.close()
+    if stored:
+        with BloomFilter.open(tmp_path / "seen", growth="warn") as again:
+            assert not any(again.update([key]) for key in exact)
+            assert not any(key in again for key in keys(20_000, "out"))
+            assert again.info().false_positives == info.false_positives
+
+
+def test_a_share_measures_the_true_rate() -> None:
+    seen = BloomFilter(100_000, 1e-1, confirm=0.25, growth="warn", key=KEY)
+    new = seen.update(keys(100_000))
+    info = seen.info()
+    lost = 100_000 - new  # what the unconfirmed three quarters lost, known here
+    assert info.trials == pytest.approx(25_000, rel=0.05)
+    assert info.measured_fpp is not None
+    assert info.measured_fpp == pytest.approx(lost / 75_000, rel=0.15)
+    assert info.measured_low is not None
+    assert info.measured_high is not None
+    assert info.measured_low < lost / 75_000 < info.measured_high
+    assert info.expected_loss == pytest.approx(lost, rel=0.1)
+
+
+def test_a_pure_filter_has_nothing_measured() -> None:
+    info = BloomFilter(100).info()
+    assert info.measured_fpp is info.measured_low is info.measured_high is None
+
+
+@pytest.mark.parametrize("share", [1 / 1024, "1/1024", "0.0009765625"])
+def test_a_share_may_be_a_fraction(share: Any) -> None:
+    assert BloomFilter(10, confirm=share).confirm == 1 / 1024
+
+
+def test_exact_keys_are_never_misjudged() -> None:
+    seen = BloomFilter(100, 0.5, growth="warn", key=KEY)
+    seen.update(keys(300_000))
+    important = [f"https://important.example/{number}" for number in range(1000)]
+    assert sum(key in seen for key in important) > 900  # the bits alone err
+    assert not any(seen.contains(key, exact=True) for key in important)
+    assert all(seen.add(key, exact=True) for key in important)
+    assert not any(seen.add(key, exact=True) for key in important)
+    assert all(seen.contains(key, exact=True) for key in important)
+
+
+# What is known about it
+
+
+def test_counts_and_estimates_agree(seen: BloomFilter) -> None:
+    seen.update(keys(5000))
+    info = seen.info()
+    assert info.keys == len(seen)
+    assert info.estimated_keys == pytest.approx(5000, rel=0.02)
+    assert sum(part.keys for part in info.layers) == info.keys
+    for part in info.layers:
+        shape = sizing.Geometry(part.capacity, part.fpp, part.hashes, part.pages)
+        assert part.fill == pytest.approx(shape.fill(part.keys), rel=0.05)
+    assert json.loads(json.dumps(info.as_dict()))["keys"] == info.keys
+
+
+def test_info_loads_no_pages(tmp_path: Path) -> None:
+    with BloomFilter.open(tmp_path / "seen", 1_000_000) as seen:
+        seen.add("a")
+        assert seen.info().memory_bytes == seen.memory_bytes == 8192
+
+
+def test_expected_loss_matches_what_is_lost() -> None:
+    seen = BloomFilter(50_000, 5e-2, key=KEY)
+    lost = 150_000 - seen.update(keys(150_000))
+    assert seen.expected_loss() == pytest.approx(lost, rel=0.1)
+
+
+# Set algebra
+
+
+def test_union_holds_both(seen: BloomFilter) -> None:
+    seen.update(keys(3000, "a"))
+    other = BloomFilter(1000, 1e-3, key=KEY)
+    other.update(keys(9000, "b"))
+    both = seen | other
+    for prefix, count in (("a", 3000), ("b", 9000)):
+        assert all(key in both for key in keys(count, prefix))
+    assert len(both) == pytest.approx(12_000, rel=0.02)
+    assert not any(key in seen for key in keys(100, "b"))
+    seen |= other
+    assert seen == both
+    assert other != both
+    measured, error = rate(both, keys(50_000, "out"))
+    assert measured <= 2e-3 + 3 * error
+
+
+def test_union_with_itself_changes_nothing(seen: BloomFilter) -> None:
+    seen.update(keys(3000))
+    before = seen.copy()
+    seen |= before
+    assert seen == before
+    assert len(seen) == pytest.approx(3000, rel=0.01)
+
+
+def test_union_in_a_store_survives(tmp_path: Path) -> None:
+    other = BloomFilter(1000, 1e-3, key=KEY, confirm=0.5)
+    other.update(keys(5000, "b"))
+    path = tmp_path / "seen"
+    with BloomFilter.open(path, 1000, 1e-3, key=KEY, confirm=0.5) as seen:
+        seen |= other
+        assert seen == other
+    with BloomFilter.open(path) as again:
+        assert again == other
+        assert all(key in again for key in keys(5000, "b"))
+        assert again.info().exact_keys == other.info().exact_keys > 2000
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        BloomFilter(1000, 1e-3, key=OTHER_KEY),
+        BloomFilter(1001, 1e-3, key=KEY),
+        BloomFilter(1000, 1e-4, key=KEY),
+        BloomFilter(1000, 1e-3, key=KEY, confirm=1),
+    ],
+)
+def test_union_of_different_filters_is_refused(
+    seen: BloomFilter, other: BloomFilter
+) -> None:
+    seen.update(keys(10))
+    before = seen.copy()
+    assert not seen.is_compatible(other)
+    assert seen != other
+    with pytest.raises(IncompatibleFilterError, match="the filters differ: capacity"):
+        seen |= other
+    assert seen == before
+    with pytest.raises(IncompatibleFilterError):
+        seen.union(other)
+
+
+def test_the_error_of_a_union_does_not_give_the_key_away() -> None:
+    a, b = BloomFilter(10), BloomFilter(10)
+    with pytest.raises(IncompatibleFilterError) as caught:
+        a |= b
+    assert a.key.hex()[:8] not in str(caught.value)
+
+
+def test_copy_is_independent(seen: BloomFilter) -> None:
+    seen.update(keys(10))
+    copy = seen.copy()
+    assert copy == seen
+    copy.add("more")
+    assert "more" not in seen
+    assert copy != seen
+
+
+def test_clear_forgets_all_but_parameters(seen: BloomFilter) -> None:
+    seen.update(keys(5000))
+    parameters = seen.parameters
+    seen.clear()
+    assert len(seen) == 0
+    assert not any(key in seen for key in keys(5000))
+    assert seen.parameters == parameters
+    assert seen.update(keys(5000)) > 4900
+
+
+def test_clear_is_durable(tmp_path: Path) -> None:
+    with BloomFilter.open(tmp_path / "seen", 1000, confirm=1) as seen:
+        seen.update(keys(5000))
+        seen.clear()
+        seen.add("after")
+    with BloomFilter.open(tmp_path / "seen") as again:
+        assert len(again) == 1
+        assert "after" in again
+        assert not any(key in again for key in keys(5000))
+        assert again.info().exact_keys == 1
+
+
+# Opening
+
+
+def test_a_new_store_needs_a_capacity(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="give a capacity to create one"):
+        BloomFilter.open(tmp_path / "seen")
+    assert not (tmp_path / "seen").exists()
+
+
+def test_reopening_needs_no_parameters(tmp_path: Path) -> None:
+    path = str(tmp_path / "seen")
+    with BloomFilter.open(path, 5000, 1e-4, confirm=0.5, key=KEY) as seen:
+        seen.update(keys(100))
+    with BloomFilter.open(path) as again:
+        assert (again.capacity, again.fpp, again.confirm) == (5000, 1e-4, 0.5)
+        assert again.key == KEY
+        assert len(again) == 100
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "found"),
+    [
+        ("capacity", 2000, "1000"),
+        ("fpp", 1e-3, "0.01"),
+        ("confirm", 0.5, "0.0"),
+        ("identity", {"spider": "b"}, "'a'"),
+        ("identity", {"project": "b"}, "None"),
+    ],
+)
+def test_other_parameters_are_refused_and_both_printed(
+    tmp_path: Path, name: str, value: Any, found: str
+) -> None:
+    path = tmp_path / "seen"
+    BloomFilter.open(path, 1000, 1e-2, identity={"spider": "a"}).close()
+    data = (path / "data.mdb").read_bytes()
+    with pytest.raises(StoreMismatchError) as caught:
+        BloomFilter.open(path, **{"capacity": 1000, name: value})
+    wanted = value if not isinstance(value, dict) else next(iter(value.values()))
+    message = str(caught.value)
+    for part in (str(path), found, repr(wanted), "name another place"):
+        assert part in message
+    assert (path / "data.mdb").read_bytes() == data
+
+
+def test_another_key_is_refused_and_not_printed(tmp_path: Path) -> None:
+    path = tmp_path / "seen"
+    BloomFilter.open(path, 1000, key=KEY).close()
+    with pytest.raises(StoreMismatchError, match="another key") as caught:
+        BloomFilter.open(path, key=OTHER_KEY)
+    assert KEY.hex() not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"capacity": 0}, "capacity = 0: expected a whole number"),
+        ({"capacity": 10**18}, "bytes, but there are"),
+        ({"fpp": 2}, "fpp = 2: expected a probability"),
+        ({"confirm": 1.5}, "confirm = 1.5: expected a share"),
+        ({"confirm": "all"}, "confirm = 'all'"),
+        ({"confirm": math.nan}, "confirm = nan"),
+        ({"confirm": "1/0"}, "confirm = '1/0'"),
+        ({"growth": "explode"}, "expected one of grow, warn, error"),
+        ({"key": b"short"}, "expected 16 bytes"),
+        ({"key": "0123456789abcdef"}, "expected 16 bytes"),
+    ],
+)
+@pytest.mark.parametrize("stored", [False, True])
+def test_bad_parameters_are_refused(
+    tmp_path: Path, options: dict[str, Any], message: str, stored: bool
+) -> None:
+    options = {"capacity": 1000, **options}
+    make = partial(BloomFilter.open, tmp_path / "seen") if stored else BloomFilter
+    with pytest.raises(SettingError, match=message):
+        make(**options)
+    assert list(tmp_path.iterdir()) == []
+
+
+# Durability (tests/crash/ kills real processes)
+
+
+def test_a_checkpoint_happens_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bloom, "MAX_PENDING", 100)
+    with BloomFilter.open(tmp_path / "seen", 100_000) as seen:
+        seen.update(keys(250))
+        added = list(keys(250))
+        known = read(seen, f"[key in seen for key in {added}]")
+        assert known == [True] * 200 + [False] * 50
+
+
+def test_readers_see_checkpoints_only_and_write_nothing(tmp_path: Path) -> None:
+    with BloomFilter.open(tmp_path / "seen", 1000, confirm=1) as seen:
+        seen.add("a")
+        seen.checkpoint()
+        seen.add("b")
+        assert read(seen, "('a' in seen, 'b' in seen, len(seen))") == (True, False, 1)
+    with BloomFilter.open(tmp_path / "seen", readonly=True) as reader:
+        assert not reader.add("a")
+        with pytest.raises(StoreError, match="read-only"):
+            reader.add("c")
+        with pytest.raises(StoreError, match="read-only"):
+            reader.clear()
+    with pytest.raises(StoreError, match="there is no bloomdupe store"):
+        BloomFilter.open(tmp_path / "none", 1000, readonly=True)
+
+
+def test_a_closed_filter_answers_nothing(tmp_path: Path) -> None:
+    seen = BloomFilter.open(tmp_path / "seen", 1000)
+    seen.add("a")
+    seen.close()
+    seen.close()  # harmless
+    for use in (seen.add, seen.contains):
+        with pytest.raises(StoreError, match="closed"):
+            use("a")
+    with pytest.raises(StoreError, match="closed"):
+        seen.compact()
+
+
+def test_closing_a_filter_in_memory_changes_nothing() -> None:
+    with BloomFilter(1000) as seen:
+        seen.add("a")
+    assert "a" in seen
+
+
+def test_the_journal_is_swept_into_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layer, "MIN_BACKLOG", 500)
+    monkeypatch.setattr(layer, "MIN_SWEEP", 1)
+    with BloomFilter.open(tmp_path / "seen", 20_000, 1e-6) as seen:
+        for number in range(200):
+            seen.update(f"{number}/{key}" for key in range(50))
+            seen.checkpoint()
+            # One round per 2,000 keys (a tenth of the capacity).
+            assert seen.info().journal_keys <= 2_100
+    with BloomFilter.open(tmp_path / "seen") as again:
+        assert again.update(f"{n}/{key}" for n in range(200) for key in range(50)) == 0
+
+
+@pytest.mark.parametrize("count", [200_000, 199_993])
+def test_compact_empties_the_journal_and_shrinks_the_file(
+    tmp_path: Path, count: int
+) -> None:
+    path = tmp_path / "seen"
+    with BloomFilter.open(path, 200_000, 1e-6) as seen:
+        seen.update(keys(count))
+        before = seen.info()
+        assert before.journal_keys > 0
+        seen.compact()
+        after = seen.info()
+        assert after.journal_keys == 0
+        theory = 200_000 * sizing.optimal_bits_per_key(1e-6) / 8
+        assert after.disk_bytes <= 1.15 * theory < before.disk_bytes
+        assert seen.update(keys(count)) == 0
+        seen.add("after")
+    with BloomFilter.open(path) as again:
+        assert "after" in again
+        assert again.update(keys(count)) == 0
+
+
+def test_backup_of_a_filter_in_use(tmp_path: Path) -> None:
+    with BloomFilter.open(tmp_path / "seen", 1000) as seen:
+        seen.update(keys(100))
+        seen.backup(tmp_path / "copy")
+        seen.add("later")
+        with BloomFilter.open(tmp_path / "copy") as copy:
+            assert len(copy) == 100
+            assert copy.key == seen.key
+            assert all(key in copy for key in keys(100))
+            assert "later" not in copy
+        with pytest.raises(StoreError, match="exists"):
+            seen.backup(tmp_path / "copy")
+
+
+def test_memory_only_filters_have_no_store_verbs(tmp_path: Path) -> None:
+    seen = BloomFilter(1000)
+    with pytest.raises(StoreError, match="in memory only"):
+        seen.backup(tmp_path / "copy")
+
+
+def test_notes_travel_with_the_checkpoint(tmp_path: Path) -> None:
+    with BloomFilter.open(tmp_path / "seen", 1000) as seen:
+        seen.notes["run"] = "open"
+        seen.checkpoint()
+        assert read(seen, "seen.notes") == {"run": "open"}
+        seen.notes["run"] = "closed"
+    with BloomFilter.open(tmp_path / "seen") as again:
+        assert again.notes == {"run": "closed"}

@@ -1,0 +1,305 @@
+"""The filter against a Python set, through any sequence of what can happen to it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+
+from bloomdupe import BloomFilter
+from bloomdupe.errors import StoreError
+from bloomdupe.filter import bloom, layer
+from bloomdupe.rescue.agreement import disagreements
+from bloomdupe.store import environment
+
+if TYPE_CHECKING:
+    from bloomdupe.store.batch import Batch
+    from bloomdupe.store.store import Change, Store
+
+KEY = bytes(16)
+NUMBERS = st.lists(st.integers(0, 4000), max_size=300)
+RUNS = st.builds(
+    lambda first, count: list(range(first, first + count)),
+    st.integers(0, 3950),
+    st.integers(0, 50),
+)
+"""Many at once, which a list that is drawn one by one seldom has."""
+ENDS = st.sampled_from(["done", "done", "dropped", "never noted"])
+
+
+class FilterMachine(RuleBasedStateMachine):
+    """Drives a filter in a store, with every limit so small that it is crossed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.directory = Path(tempfile.mkdtemp())
+        self.path = self.directory / "seen"
+        self.copies = 0
+        self.added: set[int] = set()
+        self.durable: set[int] = set()
+        self.exact = False
+
+    @initialize(
+        capacity=st.sampled_from([50, 900, 30_000]),
+        fpp=st.sampled_from([0.3, 1e-2, 1e-6]),
+        confirm=st.sampled_from([0, 0.1, 1]),
+    )
+    def create(self, capacity: int, fpp: float, confirm: float) -> None:
+        self.exact = confirm == 1
+        self.parameters = (capacity, fpp, confirm)
+        self.seen = BloomFilter.open(self.path, capacity, fpp, confirm=confirm, key=KEY)
+
+    def teardown(self) -> None:
+        self.seen.close()
+        shutil.rmtree(self.directory)
+
+    @rule(numbers=NUMBERS)
+    def add(self, numbers: list[int]) -> None:
+        for number in numbers:
+            new = self.seen.add(str(number))
+            if number in self.added:
+                assert not new, "a seen key was called new"
+            elif self.exact:
+                assert new, "an exact filter called a new key seen"
+            self.added.add(number)
+
+    @rule(numbers=NUMBERS)
+    def ask(self, numbers: list[int]) -> None:
+        for number in numbers:
+            known = str(number) in self.seen
+            assert known or number not in self.added
+            if self.exact:
+                assert known == (number in self.added)
+
+    @rule()
+    def checkpoint(self) -> None:
+        self.seen.checkpoint()
+        self.durable = set(self.added)
+
+    @rule()
+    def reopen(self) -> None:
+        self.seen.close()
+        self.seen = BloomFilter.open(self.path)
+        self.durable = set(self.added)
+
+    @rule()
+    def crash(self) -> None:
+        """Forget everything since the last checkpoint, as a killed process does."""
+        store = self.seen._store
+        assert store is not None
+        store.close()
+        self.seen = BloomFilter.open(self.path)
+        # A checkpoint may have happened by itself since: ask what survived.
+        survivors = {n for n in self.added if str(n) in self.seen}
+        assert self.durable <= survivors
+        self.added = survivors
+        self.durable = set(survivors)
+
+    @rule()
+    def compact(self) -> None:
+        self.seen.compact()
+        self.durable = set(self.added)
+
+    @rule(numbers=NUMBERS)
+    def union(self, numbers: list[int]) -> None:
+        capacity, fpp, confirm = self.parameters
+        other = BloomFilter(capacity, fpp, confirm=confirm, key=KEY)
+        other.update(map(str, numbers))
+        self.seen |= other
+        self.added |= set(numbers)
+        self.durable = set(self.added)
+
+    @rule()
+    def backup(self) -> None:
+        self.copies += 1
+        target = self.directory / f"copy{self.copies}"
+        self.seen.backup(target)
+        self.durable = set(self.added)
+        with BloomFilter.open(target) as copy:
+            assert copy == self.seen
+            assert not any(copy.add(str(number)) for number in self.added)
+
+    @precondition(lambda self: len(self.added) > 1500)
+    @rule()
+    def clear(self) -> None:
+        self.seen.clear()
+        self.added = set()
+        self.durable = set()
+
+    @invariant()
+    def count(self) -> None:
+        if self.exact and hasattr(self, "seen"):
+            assert abs(len(self.seen) - len(self.added)) <= 0.02 * len(self.added) + 2
+
+
+class Unnoticed:
+    """Part of a transaction whose maker does not learn yet that it is durable."""
+
+    def __init__(self, change: Change) -> None:
+        self.change = change
+
+    def write(self, batch: Batch) -> None:
+        self.change.write(batch)
+
+    def done(self) -> None: ...
+
+
+class SharedFilterMachine(RuleBasedStateMachine):
+    """Drives a filter whose checkpoints somebody else prepares, commits and notes.
+
+    Whatever happens in between belongs to the next one: after a crash the store
+    holds exactly what was there when the last one that was committed was prepared.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.directory = Path(tempfile.mkdtemp())
+        self.path = self.directory / "seen"
+        self.added: set[int] = set()
+        self.notes: dict[str, Any] = {}
+        self.committed: tuple[set[int], dict[str, Any]] = (set(), {})
+        self.change: Change | None = None
+
+    @initialize(
+        capacity=st.sampled_from([50, 900, 30_000]),
+        fpp=st.sampled_from([0.3, 1e-2, 1e-6]),
+        confirm=st.sampled_from([0, 1]),
+    )
+    def create(self, capacity: int, fpp: float, confirm: int) -> None:
+        self.exact = confirm == 1
+        self.parameters = (capacity, fpp, confirm)
+        self.seen = BloomFilter.open(self.path, capacity, fpp, confirm=confirm, key=KEY)
+        self.seen.share_store()
+
+    def teardown(self) -> None:
+        self.seen.close()
+        shutil.rmtree(self.directory)
+
+    def store(self) -> Store:
+        assert self.seen._store is not None
+        return self.seen._store
+
+    def state(self) -> tuple[set[int], dict[str, Any]]:
+        return set(self.added), {
+            name: list(value) for name, value in self.notes.items()
+        }
+
+    @rule(numbers=RUNS)
+    def add(self, numbers: list[int]) -> None:
+        for number in numbers:
+            new = self.seen.add(str(number))
+            assert not (new and number in self.added)
+            if new:  # else, in a filter that is not exact, it need not come back
+                self.added.add(number)
+            else:
+                assert number in self.added or not self.exact
+
+    @rule(number=st.integers(0, 9))
+    def note(self, number: int) -> None:
+        for notes in (self.notes, self.seen.notes):
+            notes.setdefault("numbers", []).append(number)
+
+    @rule()
+    def checkpoint(self) -> None:
+        self.seen.checkpoint()
+        self.committed = self.state()
+
+    @rule()
+    def compact(self) -> None:
+        self.checkpoint()
+        self.seen.compact()
+
+    @rule(first=RUNS, second=RUNS, note=st.none() | st.integers(0, 9), end=ENDS)
+    def checkpoint_in_steps(
+        self, first: list[int], second: list[int], note: int | None, end: str
+    ) -> None:
+        """It is prepared, committed and noted while the crawl goes on."""
+        self.change = self.seen.prepare()
+        held = self.state()
+        self.add(first)
+        if note is not None:
+            self.note(note)
+        if end == "dropped":
+            return
+        self.store().commit(Unnoticed(self.change))
+        self.committed = held
+        self.add(second)
+        if end == "never noted":
+            self.crash()
+            return
+        self.change.done()
+        self.change = None
+        assert disagreements(self.path) == []
+
+    @precondition(lambda self: self.change is not None)
+    @rule()
+    def write_what_was_given_up(self) -> None:
+        """It was dropped, and something else is prepared."""
+        assert self.change is not None
+        change, self.change = self.change, None
+        self.seen.prepare()
+        with pytest.raises(StoreError, match="given up"):
+            self.store().commit(change)
+
+    @rule()
+    def crash(self) -> None:
+        self.seen.close()  # writes nothing: it is shared
+        self.seen = BloomFilter.open(self.path)
+        self.seen.share_store()
+        self.change = None
+        keys, notes = self.committed
+        self.added = set(keys)
+        self.notes = {name: list(value) for name, value in notes.items()}
+        assert disagreements(self.path) == []
+        assert len(self.seen) == len(keys)
+        assert all(str(number) in self.seen for number in keys)
+        assert self.seen.notes == notes
+        if self.exact:
+            assert not any(str(n) in self.seen for n in range(4001) if n not in keys)
+        if self.seen.layer_count == 1:
+            capacity, fpp, confirm = self.parameters
+            same = BloomFilter(capacity, fpp, confirm=confirm, key=KEY)
+            same.update(map(str, keys))
+            assert self.seen == same
+
+    @invariant()
+    def it_is_as_the_model(self) -> None:
+        if hasattr(self, "seen"):
+            assert len(self.seen) == len(self.added)
+            assert all(str(number) in self.seen for number in self.added)
+            assert self.seen.notes == self.notes
+            assert self.seen.changed == (self.state() != self.committed)
+
+
+@pytest.fixture(autouse=True)
+def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bloom, "MAX_PENDING", 40)
+    monkeypatch.setattr(layer, "MIN_BACKLOG", 10)
+    monkeypatch.setattr(layer, "MAX_BACKLOG", 20)
+    monkeypatch.setattr(layer, "MIN_SWEEP", 1)
+    monkeypatch.setattr(layer, "MAX_SWEEP", 2)
+    monkeypatch.setattr(bloom, "MAX_SWEEP", 2)
+    monkeypatch.setattr(environment, "MAP_BYTES", 1 << 16)
+
+
+@pytest.mark.parametrize("machine", [FilterMachine, SharedFilterMachine])
+def test_the_filter_behaves_as_a_set(machine: type[RuleBasedStateMachine]) -> None:
+    machine.TestCase.settings = settings(
+        max_examples=60,
+        stateful_step_count=30,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    machine.TestCase("runTest").runTest()

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from bloomdupe.errors import SettingError
+from bloomdupe.filter import sizing
+
+
+@pytest.mark.parametrize(
+    ("fpp", "bits"), [(1e-1, 4.79), (1e-2, 9.59), (1e-3, 14.38), (1e-4, 19.17)]
+)
+def test_bits_per_key_of_the_literature(fpp: float, bits: float) -> None:
+    assert sizing.optimal_bits_per_key(fpp) == pytest.approx(bits, abs=0.005)
+
+
+def test_one_byte_a_key_gives_about_two_percent() -> None:
+    assert sizing.optimal_fpp(8) == pytest.approx(0.0214, abs=0.0001)
+
+
+@pytest.mark.parametrize("fpp", [0.5, 1e-1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-9, 1e-12])
+def test_fewer_hashes_cost_at_most_five_percent_of_bits(fpp: float) -> None:
+    hashes = sizing.choose_hashes(fpp)
+    optimal = sizing.optimal_bits_per_key(fpp)
+    assert sizing.bits_per_key(fpp, hashes) <= 1.05 * optimal
+    assert hashes == 1 or sizing.bits_per_key(fpp, hashes - 1) > 1.05 * optimal
+
+
+@pytest.mark.parametrize("capacity", [1, 1000, 65_344, 10**6, 10**9])
+@pytest.mark.parametrize("fpp", [0.5, 1e-2, 1e-6, 1e-12])
+def test_a_layer_is_the_smallest_that_keeps_its_promise(
+    capacity: int, fpp: float
+) -> None:
+    shape = sizing.geometry(capacity, fpp, sizing.choose_hashes(fpp))
+    assert shape.rate(capacity) <= fpp
+    if shape.pages > 1:
+        smaller = replace(shape, pages=shape.pages - 1)
+        assert smaller.rate(capacity) > fpp
+
+
+@pytest.mark.parametrize("fpp", [1e-1, 1e-2, 1e-3, 1e-4, 1e-6])
+def test_a_large_filter_takes_at_most_ten_percent_more_than_the_optimum(
+    fpp: float,
+) -> None:
+    shape = sizing.layer_geometry(1_000_000, fpp, 0)
+    assert shape.bits_per_key <= 1.10 * sizing.optimal_bits_per_key(fpp)
+
+
+def test_the_rate_equals_the_textbook_sum_over_binomial_pages() -> None:
+    hashes, pages, keys = 7, 5, 20_000
+    fill = [
+        1 - (1 - 1 / sizing.POSITIONS) ** (hashes * count) for count in range(keys + 1)
+    ]
+    edge = 1 - sizing.PAGE_BITS / sizing.POSITIONS
+    exact = 0.0
+    for count in range(keys + 1):
+        log_share = (
+            math.lgamma(keys + 1)
+            - math.lgamma(count + 1)
+            - math.lgamma(keys - count + 1)
+            + count * math.log(1 / pages)
+            + (keys - count) * math.log(1 - 1 / pages)
+        )
+        if log_share > -50:
+            rate = ((1 - edge) * fill[count] + edge) ** hashes
+            exact += math.exp(log_share) * rate
+    calculated = sizing.false_positive_rate(hashes, pages, keys)
+    assert calculated == pytest.approx(exact, rel=1e-3)
+
+
+def test_the_layers_of_a_growing_filter_never_exceed_its_promise() -> None:
+    fpp = 1e-3
+    shares = [sizing.layer_geometry(1000, fpp, number).fpp for number in range(60)]
+    assert sum(shares) <= fpp
+    capacities = [
+        sizing.layer_geometry(1000, fpp, number).capacity for number in range(4)
+    ]
+    assert capacities == [1000, 2000, 4000, 8000]
+
+
+@pytest.mark.parametrize("fpp", [0.5, 1e-2, 1e-3, 1e-6])
+def test_hashes_never_fall_from_layer_to_layer(fpp: float) -> None:
+    shapes = [sizing.layer_geometry(100_000, fpp, number) for number in range(8)]
+    hashes = [shape.hashes for shape in shapes]
+    assert hashes == sorted(hashes)
+    for shape in shapes:
+        optimum = sizing.optimal_bits_per_key(shape.fpp)
+        assert sizing.bits_per_key(shape.fpp, shape.hashes) <= 1.25 * optimum
+
+
+def test_expected_loss_and_rate_against_single_steps() -> None:
+    """Add keys one by one, by expectation, and count what would be lost."""
+    first = sizing.layer_geometry(20_000, 1e-1, 0)
+    second = sizing.layer_geometry(20_000, 1e-1, 1)
+    loss = older = 0.0
+    for shape, keys in ((first, 20_000), (second, 5_000)):
+        offered = 0.0
+        for _ in range(keys):
+            rate = sizing.page_rate(shape.hashes, offered / shape.pages)
+            offered += 1 / (1 - rate)
+            loss += (older + rate) / (1 - older - rate)
+        older += sizing.page_rate(shape.hashes, offered / shape.pages)
+        assert shape.offered(keys) == pytest.approx(offered, rel=1e-3)
+    calculated = sizing.expected_loss([(first, 20_000), (second, 5_000)])
+    assert calculated == pytest.approx(loss, rel=1e-2)
+
+
+def test_affordable_fpp_uses_up_the_bits_and_no_more() -> None:
+    fpp = sizing.affordable_fpp(10_000_000, 8)
+    assert fpp is not None
+    assert 7.95 < sizing.layer_geometry(10_000_000, fpp, 0).bits_per_key <= 8
+    assert sizing.affordable_fpp(1000, 8) is None  # one page alone takes 65 bits
+
+
+@pytest.mark.parametrize(
+    "value",
+    [0, -1, 1.5, "many", "", "nan", "inf", math.nan, math.inf, None, True, [], b"5"],
+)
+def test_a_bad_capacity_is_refused_by_name(value: object) -> None:
+    with pytest.raises(
+        SettingError, match=r"^BLOOMDUPE_EXPECTED_URLS = .*whole number"
+    ):
+        sizing.check_capacity(value, "BLOOMDUPE_EXPECTED_URLS")
+
+
+@pytest.mark.parametrize("value", [0, 1, 2, -0.1, 0.6, 1e-13, "abc", math.nan, None])
+def test_a_bad_fpp_is_refused_by_name(value: object) -> None:
+    with pytest.raises(
+        SettingError, match=r"^BLOOMDUPE_FPP = .*probability from 1e-12"
+    ):
+        sizing.check_fpp(value, "BLOOMDUPE_FPP")
+
+
+@pytest.mark.parametrize("value", [10_000, 1e4, "10000", "1e4", "10_000"])
+def test_a_capacity_may_be_a_number_or_its_text(value: object) -> None:
+    capacity = sizing.check_capacity(value)
+    assert capacity == 10_000
+    assert type(capacity) is int
+
+
+def test_a_huge_capacity_stays_exact() -> None:
+    assert sizing.check_capacity(2**63 + 1) == 2**63 + 1

@@ -1,0 +1,552 @@
+"""The contract of the frontier, in memory and in a store; what only a store does."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import lmdb
+import pytest
+from offering import offer
+from scrapy import FormRequest, Request, Spider
+
+from bloomdupe import BloomFilter
+from bloomdupe.crawl.serializer import Serializer
+from bloomdupe.errors import StoreDamagedError, StoreError, StoreMismatchError
+from bloomdupe.filter.layer import LayerState
+from bloomdupe.frontier import frontier
+from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.rescue.agreement import disagreements
+from bloomdupe.store.batch import Batch
+from bloomdupe.store.check import verify
+from bloomdupe.store.files import MarkFile
+from bloomdupe.store.format import DATABASES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "frontier1"
+
+
+@pytest.fixture(params=["memory", "store"])
+def seen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BloomFilter]:
+    if request.param == "memory":
+        yield BloomFilter(1000, 1e-6)
+    else:
+        with BloomFilter.open(tmp_path / "store", 1000, 1e-6) as filter_:
+            yield filter_
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Iterator[BloomFilter]:
+    with BloomFilter.open(tmp_path / "store", 1000, 1e-6) as filter_:
+        yield filter_
+
+
+@pytest.fixture
+def reopen(tmp_path: Path) -> Callable[[BloomFilter], BloomFilter]:
+    """Close without a checkpoint, as a crash does, and open again."""
+
+    def crash(seen: BloomFilter) -> BloomFilter:
+        seen.close()  # a shared filter writes nothing now
+        return BloomFilter.open(tmp_path / "store")
+
+    return crash
+
+
+def drain(owed: Frontier) -> list[str]:
+    """Lease and settle everything."""
+    payloads = []
+    while (entry := owed.lease()) is not None:
+        assert entry.payload is not None
+        payloads.append(entry.payload.decode())
+        owed.settle(entry)
+    return payloads
+
+
+# The contract
+
+
+def test_order_is_priority_then_newest_first_then_start_requests(
+    seen: BloomFilter,
+) -> None:
+    owed = Frontier(seen)
+    for name, priority, start in (
+        ("s1", 0, True),
+        ("s2", 0, True),
+        ("a", 0, False),
+        ("b", 0, False),
+        ("low", -1, False),
+        ("high", 1, True),
+        ("huge", 10**30, False),
+        ("tiny", -(10**30), False),
+    ):
+        owed.push("host", priority, name.encode(), start=start)
+    order = ["huge", "high", "b", "a", "s1", "s2", "low", "tiny"]
+    assert drain(owed) == order
+
+
+def test_the_oldest_goes_first_if_asked_for(seen: BloomFilter) -> None:
+    owed = Frontier(seen, fifo=True, start_fifo=False)
+    for name, start in (("s1", True), ("s2", True), ("a", False), ("b", False)):
+        owed.push("host", 0, name.encode(), start=start)
+    assert drain(owed) == ["a", "b", "s2", "s1"]
+
+
+def test_slots_take_turns(seen: BloomFilter) -> None:
+    owed = Frontier(seen)
+    for number in range(3):
+        for slot in "abc":
+            owed.push(slot, 0, f"{slot}{number}".encode())
+    assert drain(owed) == ["a2", "b2", "c2", "a1", "b1", "c1", "a0", "b0", "c0"]
+
+
+def test_the_least_busy_slot_is_next(seen: BloomFilter) -> None:
+    owed = Frontier(seen)
+    for slot in "aab":
+        owed.push(slot, 0, slot.encode())
+    first, second = owed.lease(), owed.lease()
+    assert first is not None
+    assert second is not None
+    assert (first.payload, second.payload) == (b"a", b"b")
+    owed.push("b", 0, b"b")
+    owed.settle(second)  # now "b" is idle, and "a" is not
+    third = owed.lease()
+    assert third is not None
+    assert third.payload == b"b"
+
+
+def test_a_slot_that_must_wait_is_passed_over_until_its_time(
+    seen: BloomFilter,
+) -> None:
+    now = [100.0]
+    delays = {"slow": 3.0}
+    owed = Frontier(
+        seen, wait=lambda slot, _: delays.get(slot, 0.0), clock=lambda: now[0]
+    )
+    owed.push("slow", 0, b"slow")
+    assert owed.lease() is None
+    assert owed.seconds_until_ready() == 3.0
+    owed.push("fast", 0, b"fast")
+    assert drain(owed) == ["fast"]
+    now[0] += 3.5
+    delays.clear()
+    assert owed.seconds_until_ready() == 0
+    assert drain(owed) == ["slow"]
+    assert owed.seconds_until_ready() is None
+
+
+def test_a_full_slot_is_ready_again_when_one_of_its_requests_is_through(
+    seen: BloomFilter,
+) -> None:
+    owed = Frontier(seen, wait=lambda _, under_way: 60.0 * (under_way >= 2))
+    for _ in range(3):
+        owed.push("host", 0, b"x")
+    first, _, third = (owed.lease() for _ in range(3))
+    assert first is not None
+    assert third is None
+    owed.release(first)
+    owed.release(first)  # twice is once
+    assert owed.lease() is not None
+    assert (owed.pending, owed.leased) == (0, 3)
+
+
+def test_what_came_with_a_request_comes_back(seen: BloomFilter) -> None:
+    owed = Frontier(seen)
+    something = object()
+    owed.push("host", 0, b"x", attachment=something)
+    owed.checkpoint()
+    entry = owed.lease()
+    assert entry is not None
+    assert entry.attachment is something
+
+
+def test_empty_slots_are_forgotten(seen: BloomFilter) -> None:
+    owed = Frontier(seen)
+    for number in range(100):
+        owed.push(str(number), 0, b"x")
+    drain(owed)
+    owed.checkpoint()
+    owed.push("a", 0, b"a")
+    assert list(owed._queues) == ["a"]
+
+
+# In a store
+
+
+def test_what_is_leased_is_pending_again_after_a_crash(
+    stored: BloomFilter, reopen: Callable[[BloomFilter], BloomFilter]
+) -> None:
+    owed = Frontier(stored)
+    for name in "abc":
+        offer(owed, name.encode())
+    done, leased = owed.lease(), owed.lease()
+    assert done is not None
+    assert leased is not None
+    owed.settle(done)
+    owed.checkpoint()
+    offer(owed, b"d")
+    owed.settle(leased)
+    with reopen(stored) as again:
+        owed = Frontier(again)
+        assert owed.pending == 2
+        assert drain(owed) == ["b", "a"]
+        assert b"c" in again
+        assert b"d" not in again
+
+
+def test_a_request_settled_before_it_was_written_is_never_written(
+    stored: BloomFilter, tmp_path: Path
+) -> None:
+    owed = Frontier(stored)
+    offer(owed, b"a")
+    drain(owed)
+    owed.checkpoint()
+    stored.close()
+    with lmdb.open(str(tmp_path / "store"), max_dbs=8) as env:
+        queue = env.open_db(b"queue", create=False)
+        with env.begin() as txn:
+            assert txn.stat(queue)["entries"] == 0
+
+
+def test_a_checkpoint_is_due_when_much_is_unwritten(
+    stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frontier, "MAX_FRESH", 10)
+    owed = Frontier(stored)
+    for number in range(10):
+        assert not owed.due
+        owed.push("host", 0, str(number).encode())
+    assert owed.due
+    owed.checkpoint()
+    assert not owed.due
+
+
+def test_a_full_batch_of_marks_waits_for_the_push(tmp_path: Path) -> None:
+    """At its limit the filter must not commit a mark alone."""
+    path = tmp_path / "store"
+    seen = BloomFilter.open(path, 10, 1e-6)
+    owed = Frontier(seen)
+    for number in range(25):  # two layers
+        name = str(number).encode()
+        assert offer(owed, name)
+        committed = seen.record("filter")
+        assert committed is not None
+        marks = sum(LayerState(*state).keys for state in committed["layers"])
+        waiting = seen.record("frontier") or {"requests": 0}
+        assert marks == waiting["requests"]
+        if owed.due:
+            owed.checkpoint()
+    assert len(seen) == 25
+    assert seen.layer_count == 2
+    seen.close()
+
+
+def test_memory_is_bounded(
+    stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frontier, "MAX_LOADED", 50)
+    monkeypatch.setattr(frontier, "MAX_HEAD", 5)
+    owed = Frontier(stored)
+    for number in range(3000):
+        owed.push(f"host{number % 30}", number % 3, str(number).encode())
+        if number % 100 == 0:
+            owed.checkpoint()
+    owed.checkpoint()
+    in_memory = sum(len(queue.heap or ()) for queue in owed._queues.values())
+    assert in_memory <= 50
+    assert in_memory == owed._loaded
+    assert sorted(map(int, drain(owed))) == list(range(3000))
+
+
+def test_a_damaged_request_is_noticed(stored: BloomFilter, tmp_path: Path) -> None:
+    owed = Frontier(stored)
+    owed.push("host", 0, b"payload")
+    owed.checkpoint()
+    stored.close()
+    path = tmp_path / "store"
+    data = (path / "data.mdb").read_bytes()
+    (path / "data.mdb").write_bytes(data.replace(b"payload", b"playoad"))
+    with pytest.raises(StoreDamagedError, match="damaged"):
+        BloomFilter.open(path)
+    # As if it were the disk's doing, which changes no time of the file.
+    MarkFile(path).write((path / "data.mdb").stat(), 0)
+    with BloomFilter.open(path) as again:
+        owed = Frontier(again)
+        with pytest.raises(StoreDamagedError, match="damaged"):
+            owed.lease()
+
+
+@pytest.mark.parametrize("database", [b"queue", b"slots"])
+def test_a_missing_record_is_noticed(
+    stored: BloomFilter, tmp_path: Path, database: bytes
+) -> None:
+    owed = Frontier(stored)
+    for slot in "ab":
+        owed.push(slot, 0, b"payload")
+    owed.checkpoint()
+    stored.close()
+    with lmdb.open(str(tmp_path / "store"), max_dbs=8, lib_version=0) as env:
+        damaged = env.open_db(database, create=False)
+        with env.begin(write=True) as txn, txn.cursor(damaged) as cursor:
+            cursor.first()
+            cursor.delete()
+    with pytest.raises(StoreDamagedError, match="stand where"):
+        BloomFilter.open(tmp_path / "store")
+
+
+def test_a_sound_record_of_another_time_is_found(tmp_path: Path) -> None:
+    """As a lost write leaves it: each record is sound, and one is not the last."""
+    for name, payload in (("then", b"then"), ("now", b"now")):
+        with BloomFilter.open(tmp_path / name, 1000) as seen:
+            owed = Frontier(seen)
+            owed.push("host", 0, payload)
+            owed.checkpoint()
+    assert verify(tmp_path / "now")[1] == []
+    (record,) = requests_of(tmp_path / "then")
+    requests_of(tmp_path / "now", record)
+    assert OUTDATED in verify(tmp_path / "now")[1]
+    with pytest.raises(StoreDamagedError, match=OUTDATED):
+        BloomFilter.open(tmp_path / "now")
+
+
+OUTDATED = "some of the queue records are outdated or wrong"
+
+
+def requests_of(path: Path, *instead: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:
+    """Read the stored requests behind the store's back, or replace some of them."""
+    with lmdb.open(str(path), max_dbs=8, lib_version=0) as env:
+        database = env.open_db(b"queue", create=False)
+        with env.begin(db=database, write=bool(instead)) as txn:
+            for key, record in instead:
+                assert txn.put(key, record, overwrite=True)
+            with txn.cursor() as cursor:
+                return [(bytes(key), bytes(record)) for key, record in cursor]
+
+
+def test_a_store_made_without_a_frontier_gets_one(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with BloomFilter.open(path, 1000) as seen:
+        seen.add(b"a")
+    with BloomFilter.open(path) as seen:
+        assert seen.record("frontier") is None
+        owed = Frontier(seen)
+        assert not offer(owed, b"a")
+        assert offer(owed, b"b")
+        owed.checkpoint()
+        seen.compact()
+        assert offer(owed, b"c")
+        owed.checkpoint()
+    with BloomFilter.open(path) as seen:
+        assert drain(Frontier(seen)) == ["c", "b"]
+
+
+MANY_HOSTS = """
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+from bloomdupe import BloomFilter
+from bloomdupe.frontier.frontier import Frontier
+def files():
+    return len(os.listdir("/proc/self/fd"))
+with BloomFilter.open(sys.argv[1], 1000) as seen:
+    owed = Frontier(seen)
+    owed.push("host", 0, b"x")
+    owed.checkpoint()
+    before = files()
+    for number in range(100_000):
+        owed.push(f"host{number}", 0, b"x")
+        if owed.due:
+            owed.checkpoint()
+    for _ in range(1000):
+        entry = owed.lease()
+        assert entry is not None
+    owed.checkpoint()
+    assert files() <= before + 1, (before, files())
+with BloomFilter.open(sys.argv[1]) as seen:
+    print(Frontier(seen).pending)
+"""
+
+
+def test_100_000_hosts_need_no_more_files(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", MANY_HOSTS, str(tmp_path / "store")]
+    assert subprocess.check_output(command) == b"100001\n"
+
+
+def test_when_a_commit_fails_nothing_is_lost(
+    stored: BloomFilter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owed = Frontier(stored)
+    store = stored._store
+    assert store is not None
+    commit = store.commit
+
+    def broken(*_changes: object) -> None:
+        raise StoreError("disk full")
+
+    offer(owed, b"a")
+    owed.checkpoint()
+    entry = owed.lease()
+    assert entry is not None
+    offer(owed, b"b")
+    owed.settle(entry)
+    monkeypatch.setattr(store, "commit", broken)
+    with pytest.raises(StoreError):
+        owed.checkpoint()
+    changed = [owed.changed]
+    monkeypatch.setattr(store, "commit", commit)
+    owed.checkpoint()
+    changed.append(owed.changed)
+    assert changed == [True, False]
+    assert disagreements(tmp_path / "store") == []
+    assert drain(owed) == ["b"]
+
+
+# While a checkpoint is committed
+
+
+def test_what_is_settled_while_it_is_written_is_deleted_by_the_next(
+    stored: BloomFilter, reopen: Callable[[BloomFilter], BloomFilter]
+) -> None:
+    owed = Frontier(stored)
+    store = owed.store
+    assert store is not None
+    offer(owed, b"a")
+    change = owed.prepare()
+    drain(owed)
+    offer(owed, b"b")
+    store.commit(change)
+    assert owed.changed
+    with reopen(stored) as again:  # the last checkpoint holds "a" alone
+        assert drain(Frontier(again)) == ["a"]
+        assert b"b" not in again
+
+
+def test_the_next_checkpoint_holds_what_the_last_one_did_not(
+    stored: BloomFilter, reopen: Callable[[BloomFilter], BloomFilter]
+) -> None:
+    owed = Frontier(stored)
+    store = owed.store
+    assert store is not None
+    offer(owed, b"a")
+    change = owed.prepare()
+    drain(owed)
+    offer(owed, b"b")
+    store.commit(change)
+    owed.checkpoint()
+    assert not owed.changed
+    with reopen(stored) as again:
+        assert drain(Frontier(again)) == ["b"]
+        assert b"a" in again
+
+
+def test_a_slot_of_a_checkpoint_that_was_given_up_is_forgotten(
+    stored: BloomFilter,
+) -> None:
+    owed = Frontier(stored)
+    offer(owed, b"a", "host")
+    owed.prepare()
+    drain(owed)
+    owed.checkpoint()
+    assert not owed._queues
+
+
+def test_a_checkpoint_stays_due_when_much_has_come_meanwhile(
+    stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frontier, "MAX_FRESH", 10)
+    owed = Frontier(stored)
+    store = owed.store
+    assert store is not None
+    for more in (9, 10):
+        owed.push("host", 0, b"x")
+        change = owed.prepare()
+        for _ in range(more):
+            owed.push("host", 0, b"x")
+        assert owed.due
+        store.commit(change)
+        assert owed.due == (more == 10)
+        owed.checkpoint()
+        assert not owed.due
+
+
+def test_in_memory_nothing_can_be_prepared() -> None:
+    with pytest.raises(StoreError, match="in memory only"):
+        Frontier(BloomFilter(1000)).prepare()
+
+
+# Format
+
+
+class Golden(Spider):
+    name = "golden"
+
+    def parse_it(self, response: object) -> None: ...
+
+
+def test_the_golden_store_of_format_1_goes_on(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN, tmp_path / "store")
+    spider = Golden()
+    serializer = Serializer(spider)
+    found: dict[str, list[Request]] = {}
+    with BloomFilter.open(
+        tmp_path / "store", 1000, 0.2, identity={"spider": "golden"}
+    ) as seen:
+        owed = Frontier(seen)
+        assert disagreements(tmp_path / "store") == []
+        assert (owed.pending, owed.leased, len(seen)) == (109, 0, 109)
+        while (entry := owed.lease()) is not None:
+            assert entry.payload is not None
+            request = serializer.load(entry.payload)
+            assert request.url.encode() in seen
+            assert serializer.dump(request) == entry.payload
+            found.setdefault(entry.queue.name, []).append(request)
+            owed.settle(entry)
+        owed.checkpoint()
+        assert disagreements(tmp_path / "store") == []
+    assert [request.url for request in found["a.example"]] == [
+        "http://a.example/leased",
+        "http://a.example/first",
+        "https://a.example/2",
+        "https://a.example/1",
+        "https://www.a.example/start",
+        "https://www.a.example/again",
+        "http://a.example/retry",
+        "http://a.example/last",
+    ]
+    _, first, second, one, start, _, retry, last = found["a.example"]
+    assert one.callback == spider.parse_it
+    assert first.errback == one.callback
+    assert (first.priority, retry.priority, last.priority) == (300, -1, -(10**20))
+    assert second.headers == {b"Referer": [b"https://a.example/"]}
+    assert one.meta == {"depth": 1}
+    assert start.meta == {"is_start_request": True}
+    assert retry.cb_kwargs == {"n": (1, {2})}
+    b = [f"https://b.example/{number}" for number in reversed(range(100))]
+    assert [request.url for request in found["b.example"]] == b
+    (form,) = found[""]
+    assert type(form) is FormRequest
+    assert (form.url, form.method, form.body) == ("data:,x", "POST", b"a=b")
+
+
+@pytest.mark.parametrize(
+    ("format_", "words"),
+    [({}, r"format 0 \(before the first release\)"), ({"format": 2}, "format 2")],
+)
+def test_a_frontier_of_another_format_is_refused(
+    stored: BloomFilter, tmp_path: Path, format_: dict[str, int], words: str
+) -> None:
+    owed = Frontier(stored)
+    owed.push("host", 0, b"payload")
+    owed.checkpoint()
+    record: dict[str, Any] = stored.record("frontier") or {}
+    stored.close()
+    del record["format"]
+    with lmdb.open(str(tmp_path / "store"), max_dbs=8, lib_version=0) as env:
+        databases = {name: env.open_db(name, create=False) for name in DATABASES}
+        with env.begin(write=True) as txn:
+            Batch(txn, databases).put_record("frontier", record | format_)
+    with pytest.raises(StoreMismatchError, match=words + ".*reads format 1"):
+        BloomFilter.open(tmp_path / "store")

@@ -1,0 +1,324 @@
+"""Requests that wait for a point in time: what the model does not say by itself."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from bloomdupe import BloomFilter
+from bloomdupe.errors import StoreDamagedError
+from bloomdupe.frontier import frontier, later
+from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.rescue.agreement import disagreements
+from bloomdupe.rescue.repair import repair
+from bloomdupe.store.check import verify
+from bloomdupe.store.format import LATER, read_later
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from bloomdupe.frontier.slot_queue import Entry
+    from bloomdupe.store.batch import Batch
+
+NOON = 1_800_000_000.0
+
+
+class Wall:
+    """A clock that can be set."""
+
+    def __init__(self) -> None:
+        self.now = NOON
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def wall() -> Wall:
+    return Wall()
+
+
+@pytest.fixture(params=["memory", "store"])
+def owed(
+    request: pytest.FixtureRequest, tmp_path: Path, wall: Wall
+) -> Iterator[Frontier]:
+    if request.param == "memory":
+        yield Frontier(BloomFilter(1000, 1e-6), wall=wall)
+    else:
+        with BloomFilter.open(tmp_path / "store", 1000, 1e-6) as seen:
+            yield Frontier(seen, wall=wall)
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Iterator[BloomFilter]:
+    with BloomFilter.open(tmp_path / "store", 1000, 1e-6) as seen:
+        yield seen
+
+
+def lease(owed: Frontier) -> Entry:
+    entry = owed.lease()
+    assert entry is not None
+    return entry
+
+
+def drain(owed: Frontier) -> list[bytes]:
+    payloads = []
+    while (entry := owed.lease()) is not None:
+        assert entry.payload is not None
+        payloads.append(entry.payload)
+        owed.settle(entry)
+    return payloads
+
+
+def test_nobody_gets_it_before_its_time(owed: Frontier, wall: Wall) -> None:
+    owed.push("host", 0, b"at ten", not_before=NOON + 10)
+    owed.push("host", 0, b"now")
+    assert (owed.pending, owed.waiting, owed.next_due) == (1, 1, NOON + 10)
+    assert drain(owed) == [b"now"]
+    assert owed.seconds_until_ready() == pytest.approx(10)
+    wall.now += 9.999
+    assert drain(owed) == []
+    wall.now += 0.001
+    assert drain(owed) == [b"at ten"]
+    assert (owed.pending, owed.waiting, owed.leased) == (0, 0, 0)
+    assert owed.seconds_until_ready() is None
+
+
+def test_a_time_that_has_passed_is_now(owed: Frontier) -> None:
+    for number, due in enumerate([NOON, NOON - 1, 0.0, -1e9]):
+        owed.push("host", number, b"%d" % number, not_before=due)
+    assert (owed.pending, owed.waiting) == (4, 0)
+    assert drain(owed) == [b"3", b"2", b"1", b"0"]
+
+
+def test_among_what_is_due_the_order_is_the_usual_one(
+    owed: Frontier, wall: Wall
+) -> None:
+    owed.push("host", 0, b"first", not_before=NOON + 1)
+    owed.push("host", 5, b"high", not_before=NOON + 3)
+    owed.push("host", 0, b"start", not_before=NOON + 1, start=True)
+    owed.push("host", 0, b"second", not_before=NOON + 2)
+    owed.push("host", 10**30, b"highest", not_before=NOON + 3)
+    owed.push("host", 0, b"too late", not_before=NOON + 4)
+    wall.now += 3
+    assert drain(owed) == [b"highest", b"high", b"second", b"first", b"start"]
+
+
+def test_it_has_the_pace_of_its_slot(wall: Wall) -> None:
+    owed = Frontier(BloomFilter(1000, 1e-6), wall=wall, wait=lambda _, out: out * 7.0)
+    for _ in range(2):
+        owed.push("host", 0, b"x", not_before=NOON + 1)
+    wall.now += 1
+    assert owed.lease() is not None
+    assert owed.lease() is None
+    assert owed.seconds_until_ready() == pytest.approx(7, abs=0.5)
+
+
+def test_when_the_clock_is_set_back_it_waits_for_its_time(
+    owed: Frontier, wall: Wall
+) -> None:
+    owed.push("host", 0, b"x", not_before=NOON + 10)
+    wall.now -= 86_400
+    assert drain(owed) == []
+    assert owed.seconds_until_ready() == pytest.approx(86_410)
+    wall.now += 86_410
+    assert drain(owed) == [b"x"]
+
+
+def test_after_a_crash_it_waits_or_is_pending_and_never_both(
+    stored: BloomFilter, tmp_path: Path, wall: Wall
+) -> None:
+    owed = Frontier(stored, wall=wall)
+    for number in range(4):
+        owed.push("host", 0, b"%d" % number, not_before=NOON + number + 1)
+    owed.checkpoint()
+    wall.now += 2  # 0 and 1 are due: one of them is done, the other one is leased
+    for _ in range(2):
+        entry = lease(owed)
+    owed.settle(entry)
+    before = tmp_path / "before"
+    shutil.copytree(tmp_path / "store", before)
+    owed.checkpoint()
+    assert disagreements(tmp_path / "store") == []
+    stored.close()
+    for path, left in ((tmp_path / "store", [b"1"]), (before, [b"1", b"0"])):
+        with BloomFilter.open(path) as seen:
+            owed = Frontier(seen, wall=wall)
+            assert owed.pending + owed.waiting == len(left) + 2
+            assert drain(owed) == left
+            wall.now += 2
+            assert drain(owed) == [b"3", b"2"]
+            wall.now -= 2
+            owed.checkpoint()
+            assert disagreements(path) == []
+        assert verify(path)[1] == []
+
+
+def test_what_cannot_be_stored_waits_in_memory(
+    stored: BloomFilter, wall: Wall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(later, "MAX_NEAR", 2)
+    monkeypatch.setattr(later, "BATCH", 1)
+    owed = Frontier(stored, wall=wall)
+    for number in range(6):
+        payload = b"%d" % number if number % 2 else None
+        due = NOON + 1 + number
+        owed.push("host", 0, payload, attachment=number, not_before=due)
+        owed.checkpoint()
+    order = []
+    for _ in range(6):
+        wall.now += 1
+        entry = lease(owed)
+        order.append(entry.attachment if entry.payload is None else int(entry.payload))
+        owed.settle(entry)
+    assert order == list(range(6))
+
+
+def test_what_was_moved_is_not_read_again_when_the_clock_is_set_back(
+    stored: BloomFilter, wall: Wall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(later, "MAX_NEAR", 1)
+    owed = Frontier(stored, wall=wall)
+    owed.push("host", 0, b"ten", not_before=NOON + 10)
+    owed.push("host", 0, b"thirty", not_before=NOON + 30)
+    owed.checkpoint()
+    change = owed.prepare()
+    assert owed.store is not None
+    owed.store.commit(change)  # a checkpoint is under way
+    change = owed.prepare()
+    wall.now += 10
+    ten = lease(owed)
+    wall.now -= 10
+    for seconds in (5, 6):
+        owed.push("host", 0, b"%d" % seconds, not_before=NOON + seconds)
+    owed.store.commit(change)
+    owed.settle(ten)
+    wall.now += 30
+    assert drain(owed) == [b"thirty", b"6", b"5"]
+
+
+def test_memory_is_bounded(
+    stored: BloomFilter, wall: Wall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(later, "MAX_NEAR", 50)
+    monkeypatch.setattr(later, "BATCH", 20)
+    monkeypatch.setattr(frontier, "MAX_FRESH", 100)
+    monkeypatch.setattr(frontier, "MAX_LOADED", 200)
+    owed = Frontier(stored, wall=wall)
+    most = 0
+    for number in range(1_000):
+        owed.push(f"host-{number % 7}", 0, b"%d" % number, not_before=NOON + number % 9)
+        if owed.due:
+            owed.checkpoint()
+        assert owed._later is not None or number < 9
+        if owed._later is not None:
+            most = max(most, len(owed._later._near) + len(owed._later._beyond))
+    assert most <= 50 + 100
+    wall.now += 9  # they are due all at once, and come in pieces
+    found = 0
+    while (entry := owed.lease()) is not None:
+        found += 1
+        owed.settle(entry)
+        assert owed._loaded <= 200 + 100 + frontier.MOST_MOVED
+        if owed.due:
+            owed.checkpoint()
+    assert found == 1_000
+
+
+def test_a_store_that_never_had_any_is_as_it_was(
+    stored: BloomFilter, wall: Wall
+) -> None:
+    owed = Frontier(stored, wall=wall)
+    owed.push("host", 0, b"x", not_before=NOON)
+    owed.checkpoint()
+    assert "later" not in (stored.record("frontier") or {})
+    assert LATER not in databases(owed)
+    owed.push("host", 0, b"x", not_before=NOON + 1)
+    owed.checkpoint()
+    assert (stored.record("frontier") or {})["later"]["requests"] == 1
+    assert LATER in databases(owed)
+
+
+def databases(owed: Frontier) -> set[bytes]:
+    assert owed.store is not None
+    return set(owed.store._databases)
+
+
+class Lose:
+    """Part of a transaction that deletes a request, and says so or not."""
+
+    def __init__(self, key: bytes, *, quietly: bool) -> None:
+        self.key = key
+        self.quietly = quietly
+
+    def write(self, batch: Batch) -> None:
+        if self.quietly:
+            batch.delete_later([self.key])
+        else:
+            batch._delete(LATER, self.key)
+
+    def done(self) -> None: ...
+
+
+def open_frontier(path: Path) -> None:
+    with BloomFilter.open(path) as seen:
+        Frontier(seen)
+
+
+@pytest.mark.parametrize("quietly", [True, False])
+def test_a_missing_request_is_noticed(
+    stored: BloomFilter, tmp_path: Path, wall: Wall, quietly: bool
+) -> None:
+    owed = Frontier(stored, wall=wall)
+    for number in range(3):
+        owed.push("host", 0, b"%d" % number, not_before=NOON + 1 + number)
+    owed.checkpoint()
+    assert owed.store is not None
+    with owed.store.snapshot() as snapshot:
+        _, second, _ = snapshot.later()
+    owed.store.commit(Lose(second.key, quietly=quietly))
+    stored.close()
+    path = tmp_path / "store"
+    assert verify(path)[1] + disagreements(path)
+    with pytest.raises(StoreDamagedError, match="2 later records stand where 3"):
+        open_frontier(path)
+    repaired = repair(path, tmp_path / "new")
+    assert any("1 of 3 later records" in loss for loss in repaired.lost) == quietly
+    assert disagreements(tmp_path / "new") == []
+    with BloomFilter.open(tmp_path / "new") as seen:
+        owed = Frontier(seen, wall=wall)
+        wall.now += 3
+        assert drain(owed) == [b"2", b"0"]
+
+
+def test_a_backup_has_them(stored: BloomFilter, tmp_path: Path, wall: Wall) -> None:
+    owed = Frontier(stored, wall=wall)
+    owed.push("höst", -5, b"x", not_before=NOON + 0.25, start=True)
+    owed.checkpoint()
+    stored.backup(tmp_path / "backup")
+    with BloomFilter.open(tmp_path / "backup") as seen:
+        store = Frontier(seen, wall=wall).store
+        assert store is not None
+        with store.snapshot() as snapshot:
+            (found,) = snapshot.later()
+    assert found._replace(checksum=0, key=b"") == (b"", "höst", -5, True, b"x", 0)
+    assert found.due == NOON + 0.25
+
+
+def test_the_bytes_on_disk_are_these(stored: BloomFilter, wall: Wall) -> None:
+    """They never change: an older store must open."""
+    owed = Frontier(stored, wall=wall)
+    owed.push("a.b", -2, b"\x91\xa1x", not_before=1_900_000_000.000001, start=True)
+    owed.checkpoint()
+    assert owed.store is not None
+    with owed.store.snapshot() as snapshot:
+        (found,) = snapshot.later()
+        value: Any = snapshot._txn.get(found.key, db=snapshot._databases[LATER])
+        raw = bytes(value)
+    assert found.key.hex() == "0006c00a3912c0010000000000000000"
+    assert raw[8:] == b"L\x01\xfe\xff\xff\xff\xff\xff\xff\xff\3\0\0\0a.b\x91\xa1x"
+    assert raw[:8].hex() == "506ddb2f4de5c207"
+    assert read_later(found.key, raw) == found

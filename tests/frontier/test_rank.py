@@ -1,0 +1,79 @@
+"""Ranks sort requests as the words say, and the keys made of them the other way."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bloomdupe.frontier.rank import AFTER_ALL, BEFORE_ALL, rank_of
+from bloomdupe.store.format import request_key
+
+EDGES = [0, -1, 1, 55, 56, -56, -57, 311, 312, -312, -313, 2**63 - 2, 2**63 - 1]
+PRIORITIES = (
+    st.sampled_from(EDGES)
+    | st.integers(-400, 400)
+    | st.integers(-(2**64), 2**64)
+    | st.integers(0, 66).map(lambda bits: 2**bits)
+    | st.integers(0, 66).map(lambda bits: -(2**bits))
+)
+SEQUENCES = st.integers(0, 10) | st.integers(0, 2**48 - 1)
+SLOTS = (
+    st.sampled_from([0, 63, 64, 16383, 16384, 2**30 - 1, 2**30, 2**32 - 1])
+    | st.integers(0, 300)
+    | st.integers(0, 2**32 - 1)
+)
+REQUESTS = st.tuples(PRIORITIES, SEQUENCES, st.booleans(), st.booleans())
+
+
+def rank(priority: int, sequence: int, start: bool, fifo: bool) -> bytes:
+    return rank_of(priority, sequence, start=start, fifo=fifo)
+
+
+def turn(priority: int, sequence: int, start: bool, fifo: bool) -> tuple[int, ...]:
+    """Say the same in plain numbers."""
+    limit = 2**63 - 1
+    bounded = max(-limit, min(priority, limit))
+    return (-bounded, start, sequence if fifo else 2**48 - 1 - sequence)
+
+
+@given(REQUESTS, REQUESTS)
+def test_ranks_sort_by_priority_start_and_age(
+    one: tuple[int, int, bool, bool], other: tuple[int, int, bool, bool]
+) -> None:
+    assert (rank(*one) < rank(*other)) == (turn(*one) < turn(*other))
+    assert (rank(*one) == rank(*other)) == (turn(*one) == turn(*other))
+    assert BEFORE_ALL < rank(*one) < AFTER_ALL
+
+
+@given(SLOTS, REQUESTS, SLOTS, REQUESTS)
+def test_keys_sort_by_slot_and_then_the_other_way_round(
+    slot: int,
+    one: tuple[int, int, bool, bool],
+    other_slot: int,
+    other: tuple[int, int, bool, bool],
+) -> None:
+    first, second = request_key(slot, rank(*one)), request_key(other_slot, rank(*other))
+    if slot == other_slot:
+        assert (first < second) == (rank(*one) > rank(*other))
+    else:
+        assert (first < second) == (slot < other_slot)
+    assert first == second or not second.startswith(first)
+
+
+@pytest.mark.parametrize("priority", range(-60, 60))
+def test_neighbouring_priorities_differ(priority: int) -> None:
+    for start in (False, True):
+        newest = rank(priority, 2**48 - 1, start, False)
+        oldest = rank(priority, 0, start, False)
+        assert newest < oldest
+        if not start:
+            assert oldest < rank(priority, 2**48 - 1, True, False)
+        else:
+            assert oldest < rank(priority - 1, 2**48 - 1, False, False)
+
+
+def test_a_plain_request_has_a_short_key() -> None:
+    assert len(request_key(5, rank(0, 12345, False, False))) == 8
+    assert len(request_key(100_000, rank(-56, 2**40, True, True))) == 11
+    assert len(request_key(100_000, rank(10**30, 2**40, True, True))) == 20

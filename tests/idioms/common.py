@@ -1,0 +1,46 @@
+"""What the spiders have in common: where the site is, items, downloads."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+SITE = os.environ.get("SITE", "")
+"""Where it is, without last slash."""
+
+
+def path_of(url: str) -> str:
+    parts = urlsplit(url)
+    return parts.path + (f"?{parts.query}" if parts.query else "")
+
+
+def item(response: Response, part: object = "") -> dict[str, Any]:
+    """An item of a page, or of a part of it."""
+    return {"page": path_of(response.url), "part": part}
+
+
+async def download(crawler: Crawler | None, request: Request) -> Response:
+    """Download a page in the midst of something: an inline request."""
+    engine: Any = crawler.engine  # type: ignore[union-attr]
+    if hasattr(engine, "download_async"):
+        response: Response = await engine.download_async(request)
+        return response
+    from scrapy.utils.defer import maybe_deferred_to_future  # before Scrapy 2.14
+
+    return await maybe_deferred_to_future(engine.download(request))
+
+
+def once(name: str) -> bool:
+    """Whether no run of this crawl has been here before."""
+    place = Path(f"{name}.once.log")
+    if place.exists():
+        return False
+    place.touch()
+    return True

@@ -1,0 +1,435 @@
+"""Crawls of an idiom: a folder with a Scrapy project, a site, and runs of the command.
+
+What stops a run is a :class:`Stop`; who runs it is :class:`Forks`, or the ``scrapy``
+program itself.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import json
+import os
+import pickle
+import re
+import select
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from known_site import KnownSite
+from recorder import FILE
+from stops import events
+
+from bloomdupe import BloomFilter
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from table import Idiom
+    from typing_extensions import Self
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+DEADLINE = 30.0
+"""Seconds that a run may take; only a broken one does."""
+MEMORY = Path("/dev/shm")  # noqa: S108 - a directory of our own is made in it
+UNDER_WAY = 4
+"""Requests that Scrapy has under way at a time."""
+OF_A_RUN = {"owner.lock", "lock.mdb", "clean.json"}
+"""Files of a store that say who works on it, and spare the next one a check."""
+INTERVAL = 0.02
+"""Seconds between checkpoints."""
+FIELDS = ["page", "part"]
+"""Of all items."""
+MEDIA = {"file_urls", "files"}
+"""Fields that the feeds leave out."""
+
+SETTINGS: dict[str, Any] = {
+    "BLOOMDUPE_CHECKPOINT_INTERVAL": INTERVAL,
+    "BLOOMDUPE_EXPECTED_URLS": 10_000,
+    "CONCURRENT_REQUESTS": UNDER_WAY,
+    "FEEDS": {
+        "items.jsonl": {"format": "jsonlines"},
+        "items.csv": {"format": "csv"},
+    },
+    "FEED_EXPORT_FIELDS": FIELDS,
+    "ITEM_PIPELINES": {},
+    "LOG_LEVEL": "INFO",
+    "REMOTE_CONTROL_ENABLED": False,
+    "RETRY_TIMES": 5,
+    "TELNETCONSOLE_ENABLED": False,
+}
+"""Of every project."""
+DURABLE: dict[str, Any] = {"ADDONS": {"bloomdupe.Addon": 500}, "JOBDIR": "job"}
+RECORDED = {"recorder.Recorder": 1000}
+
+HEAD = """\
+import placing
+
+placing.install()
+"""
+WITHOUT = """\
+import without
+
+without.%s()
+"""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Where a run is to be stopped.
+
+    By the site, before it answers the request of this number; or by the process
+    itself at the point of this number (counted from the point ``since``, or from the
+    first one), or the ``nth`` point whose name begins so. ``action`` is ``kill``, or
+    the name of what is raised there. In the ``nth`` ``call`` of this name, of a part
+    that is not bloomdupe's, it may also be ``wait`` or ``change``.
+    """
+
+    request: int | None = None
+    number: int | None = None
+    since: str | None = None
+    point: str | None = None
+    call: str | None = None
+    nth: int = 1
+    action: str = "kill"
+
+    def as_json(self) -> str:
+        if self.request is not None:
+            return "{}"
+        fields = asdict(self)
+        return json.dumps(
+            {n: value for n, value in fields.items() if value is not None}
+        )
+
+    def __str__(self) -> str:
+        if self.request is not None:
+            return f"at request {self.request}"
+        if self.number is not None:
+            return f"{self.action} point {self.number} {self.since or ''}".strip()
+        return f"{self.action} {self.call or self.point} #{self.nth}"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run came to."""
+
+    number: int
+    status: int
+    stopped: str | None
+    """Where it was stopped; None if it was not."""
+    log: str
+    events: list[list[str]]
+    late: bool = False
+
+    @property
+    def finished(self) -> bool:
+        reasons = re.findall(r"Spider closed \((.*?)\)", self.log)
+        return self.status == 0 and set(reasons) <= {"finished"}
+
+    @property
+    def finished_before_stop(self) -> bool:
+        """Whether it had finished when it was stopped at the end of the process."""
+        reasons = re.findall(r"Spider closed \((.*?)\)", self.log)
+        return self.stopped is not None and set(reasons) <= {"finished"}
+
+    @property
+    def last_checkpoint(self) -> tuple[float, int]:
+        """When the last one that has become durable was begun, and what was under way.
+
+        If there was none, it was at the beginning of time. Each job that is open has a
+        last one: then it is the earliest of them, and what was under way in all.
+        """
+        last: dict[str, tuple[float, int]] = {}
+        begun: dict[str, tuple[float, int]] = {}
+        closed = 0.0, 0
+        under_way = 0
+        for kind, *words in self.events:
+            if kind == "underway":
+                under_way = int(words[0])
+            elif kind == "commit":
+                begun[words[0]] = float(words[1]), under_way
+                last.setdefault(words[0], (0.0, 0))
+            elif kind == "committed":
+                last[words[0]] = begun[words[0]]
+            elif kind == "closed":
+                closed = last.pop(words[0], closed)
+        times, numbers = zip(*(last.values() or [closed]), strict=True)
+        return min(times), sum(numbers)
+
+    @property
+    def points(self) -> list[str]:
+        """The names of the points passed, if they were written down."""
+        return [" ".join(event[2:]) for event in self.events if event[0] == "point"]
+
+
+@dataclass
+class Outputs:
+    """What crawls have put out, as text; items of the pipeline are a set."""
+
+    jsonl: Counter[str] = field(default_factory=Counter)
+    csv: Counter[str] = field(default_factory=Counter)
+    pipeline: set[str] = field(default_factory=set)
+
+
+class Forks:
+    """The other side of ``fork_server.py``: two of them, which take turns.
+
+    Each hashes texts in its own way, as every process does that is begun anew. So the
+    next run of a crawl goes through its sets in another order. One alone, where that
+    does not matter, is there sooner.
+    """
+
+    def __init__(self, seeds: tuple[str, ...] = ("1", "2")) -> None:
+        self._servers = [ForkServer(seed) for seed in seeds]
+
+    def run(self, task: dict[str, Any], site: KnownSite) -> tuple[int, bool]:
+        """Run a task; return its exit status and whether it was too late."""
+        self._servers.reverse()
+        return self._servers[0].run(task, site)
+
+    def close(self) -> None:
+        for server in self._servers:
+            server.close()
+
+
+class ForkServer:
+    """A ``fork_server.py`` with a seed for the hashes of texts."""
+
+    def __init__(self, seed: str) -> None:
+        path = [str(HERE), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+        self._process = subprocess.Popen(
+            [sys.executable, str(HERE / "fork_server.py")],
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(filter(None, path)),
+                "PYTHONHASHSEED": seed,
+            },
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert self._line(DEADLINE) == "ready"
+
+    def _line(self, seconds: float) -> str | None:
+        """Read a line; None if there is none in time."""
+        out = self._process.stdout
+        assert out is not None
+        if not select.select([out], [], [], seconds)[0]:
+            return None
+        # Not more than the line, or select() would not see the next one.
+        line = b""
+        while not line.endswith(b"\n"):
+            piece = os.read(out.fileno(), 1)
+            assert piece, "the fork server has died"
+            line += piece
+        return line.decode().strip()
+
+    def run(self, task: dict[str, Any], site: KnownSite) -> tuple[int, bool]:
+        """Run a task; return its exit status and whether it was too late."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(task).encode() + b"\n")
+        self._process.stdin.flush()
+        pid = int(self._line(DEADLINE) or 0)
+        site.set_victim(pid)
+        status = self._line(DEADLINE)
+        late = status is None
+        if late:
+            os.kill(pid, signal.SIGKILL)
+            status = self._line(DEADLINE)
+        assert status is not None
+        return int(status), late
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+
+def run_program(task: dict[str, Any], site: KnownSite) -> tuple[int, bool]:
+    """Do the same with the ``scrapy`` program, from scratch."""
+    path = [str(HERE), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    command = [sys.executable, *(["-m"] if task["command"][0] == "scrapy" else [])]
+    with Path(task["log"]).open("wb") as log:
+        process = subprocess.Popen(
+            [*command, *task["command"]],
+            cwd=task["folder"],
+            env={
+                **os.environ,
+                **task["environment"],
+                "PYTHONPATH": os.pathsep.join(filter(None, path)),
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+        site.set_victim(process.pid)
+        try:
+            return process.wait(DEADLINE), False
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return process.wait(), True
+
+
+class Crawl:
+    """Runs of an idiom's command in a folder of their own, and what came of them.
+
+    ``stock`` leaves out bloomdupe and ``JOBDIR``, ``without`` names a protection of it
+    that is taken out (see ``without.py``). ``forks`` is None for real programs. In
+    ``place`` its folder is made, which is there afterwards if ``keep`` says so.
+    """
+
+    def __init__(
+        self,
+        idiom: Idiom,
+        forks: Forks | None,
+        *,
+        stock: bool = False,
+        without: str | None = None,
+        place: Path | None = None,
+    ) -> None:
+        self.idiom = idiom
+        self.runs: list[Run] = []
+        self.site = KnownSite()
+        self._run = run_program if forks is None else forks.run
+        if place is None and os.access(MEMORY, os.W_OK):
+            place = MEMORY
+        self.keep = False
+        self.folder = Path(tempfile.mkdtemp(prefix="idiom-", dir=place))
+        self._head = HEAD if without is None else f"{HEAD}\n{WITHOUT % without}"
+        self._settings = self._project(stock=stock)
+        self.configure()
+
+    def _project(self, *, stock: bool) -> dict[str, Any]:
+        settings = {**SETTINGS, **({} if stock else DURABLE), **self.idiom.settings}
+        if not stock:
+            settings["ITEM_PIPELINES"] = {**settings["ITEM_PIPELINES"], **RECORDED}
+        return settings | {"SPIDER_MODULES": [self.idiom.spider.__module__]}
+
+    def configure(self, **settings: Any) -> None:
+        """Write the project's settings, with changes."""
+        self._settings |= settings
+        lines = (f"{name} = {value!r}\n" for name, value in self._settings.items())
+        (self.folder / "project.py").write_text(self._head + "".join(lines))
+        (self.folder / "scrapy.cfg").write_text("[settings]\ndefault = project\n")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.site.close()
+        if "KEEP_IDIOMS" in os.environ:
+            print("kept:", self.folder)
+        elif not self.keep:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def run(self, stop: Stop | None = None, *, trace: bool = False) -> Run:
+        """Run the command once, until it ends or is stopped."""
+        number = len(self.runs)
+        log, told = (self.folder / f"{name}{number}.log" for name in ("run", "events"))
+        wanted = {"trace": True} if trace else json.loads((stop or Stop()).as_json())
+        environment = {
+            "EVENTS": str(told),
+            "SCRAPY_SETTINGS_MODULE": "project",
+            "SITE": self.site.base,
+            "STOP": json.dumps(wanted if stop or trace else {}),
+        }
+        task = {
+            "folder": str(self.folder),
+            "command": self.idiom.command,
+            "environment": environment,
+            "log": str(log),
+        }
+        self.site.begin_run(number, None if stop is None else stop.request)
+        status, late = self._run(task, self.site)
+        self.site.wait_until_quiet()
+        happened = events(told)
+        ends = [" ".join(event[2:]) for event in happened if event[0] == "stopped"]
+        if not ends and stop is not None and stop.request and status < 0 and not late:
+            ends = [str(stop)]
+        text = log.read_text("utf-8", errors="replace")
+        stopped = ends[0] if ends else None
+        run = Run(number, status, stopped, text, happened, late)
+        self.runs.append(run)
+        return run
+
+    @property
+    def job_finished(self) -> bool:
+        """Whether the store says that nothing is left to do."""
+        stores = list((self.folder / "job").rglob("data.mdb"))
+        for data in stores:
+            with BloomFilter.open(data.parent) as seen:
+                if seen.notes.get("run") != "finished":
+                    return False
+        return bool(stores)
+
+    # What came of it
+
+    def outputs(self) -> Outputs:
+        """Read all feeds, wherever they are, and the pipeline's database."""
+        outputs = Outputs()
+        for file in sorted(self.folder.rglob("*.jsonl*")):
+            read = gzip.open if file.suffix == ".gz" else open
+            with read(file, "rt", encoding="utf-8") as text:
+                outputs.jsonl.update(map(self._line, text.read().splitlines()))
+        for file in sorted(self.folder.rglob("*.csv")):
+            with file.open(encoding="utf-8", newline="") as lines:
+                outputs.csv.update(map(self._text, csv.DictReader(lines)))
+        if (self.folder / FILE).exists():
+            with sqlite3.connect(self.folder / FILE) as database:
+                rows = database.execute("SELECT item FROM items").fetchall()
+            database.close()
+            outputs.pipeline = {self._line(row) for (row,) in rows}
+        return outputs
+
+    def _line(self, line: str) -> str:
+        try:
+            return self._text(json.loads(line))
+        except json.JSONDecodeError:
+            return f"not JSON: {line}"
+
+    def _text(self, item: dict[str, Any]) -> str:
+        fields = {
+            name: str(value)
+            for name, value in sorted(item.items())
+            if value not in ("", None) and name not in MEDIA
+        }
+        return json.dumps(fields).replace(self.site.base, "")
+
+    def files(self) -> dict[str, str]:
+        """Return a digest of each file that is not of a run: outputs, store, spool."""
+        return {
+            str(path.relative_to(self.folder)): hashlib.sha256(
+                _content_of(path)
+            ).hexdigest()
+            for path in sorted(self.folder.rglob("*"))
+            if path.is_file()
+            and path.suffix not in {".log", ".pyc"}
+            and path.name not in OF_A_RUN
+        }
+
+
+def _content_of(path: Path) -> bytes:
+    """Return the bytes of a file; of pickled sets, in one order."""
+    data = path.read_bytes()
+    if path.name != "spider.state":
+        return data
+    with suppress(TypeError):  # more than plain values
+        return json.dumps(pickle.loads(data), default=sorted, sort_keys=True).encode()  # noqa: S301 - ours
+    return data

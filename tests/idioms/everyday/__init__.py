@@ -1,0 +1,1 @@
+"""Everyday spiders, a few lines each, by theme."""

@@ -1,0 +1,271 @@
+"""Callbacks: generators, lists, coroutines, and what they are given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import scrapy
+from common import SITE, item
+from stops import moment, pause
+from table import idiom
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from scrapy.http import Response
+
+
+@idiom()
+class Plain(scrapy.Spider):
+    """A generator that yields an item and follows all links."""
+
+    name = "plain"
+    start_urls = [SITE + "/0"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        yield from response.follow_all(css="a")
+
+
+@idiom()
+class Lists(scrapy.Spider):
+    """Callbacks that return a list, a single item, or nothing."""
+
+    name = "lists"
+    start_urls = [SITE + "/star"]
+
+    def parse(self, response: Response) -> list[Any]:
+        return [item(response), *response.follow_all(css="a", callback=self.one)]
+
+    def one(self, response: Response) -> Any:
+        return item(response) if response.url[-1] != "7" else None
+
+
+@idiom()
+class AsyncGenerator(scrapy.Spider):
+    """An asynchronous generator that waits between its outputs."""
+
+    name = "async_generator"
+    start_urls = [SITE + "/0"]
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        yield item(response, "before")
+        await pause(0.005)
+        for request in response.follow_all(css="a"):
+            yield request
+        await pause(0.005)
+        yield item(response, "after")
+
+
+@idiom()
+class Coroutine(scrapy.Spider):
+    """A coroutine that returns a list after a while."""
+
+    name = "coroutine"
+    start_urls = [SITE + "/0"]
+
+    async def parse(self, response: Response) -> list[Any]:
+        await pause(0.01)
+        return [item(response), *response.follow_all(css="a")]
+
+
+@idiom()
+class CbKwargs(scrapy.Spider):
+    """Data passed on in cb_kwargs and meta."""
+
+    name = "cb_kwargs"
+    start_urls = [SITE + "/chain/0"]
+
+    def parse(self, response: Response, depth: int = 0) -> Iterator[Any]:
+        yield item(response, f"{depth} {response.meta.get('path', [])}")
+        path = [*response.meta.get("path", []), depth]
+        yield from response.follow_all(
+            css="a", cb_kwargs={"depth": depth + 1}, meta={"path": path[-3:]}
+        )
+
+
+@idiom()
+class SetOfShops(scrapy.Spider):
+    """Many requests for one page, told apart by meta and headers, in a set's order."""
+
+    name = "set_of_shops"
+    start_urls = [SITE + "/0"]
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        for shop in {"north", "south", "east", "west", "centre", "harbour"}:
+            yield scrapy.Request(
+                SITE + "/1",
+                self.parse_shop,
+                headers={"X-Shop": shop},
+                meta={"shop": {"name": shop}},
+                dont_filter=True,
+            )
+            await pause(0.01)
+        yield item(response)
+
+    def parse_shop(self, response: Response) -> Iterator[Any]:
+        yield item(response, response.meta["shop"]["name"])
+
+
+@idiom(
+    settings={
+        "SPIDER_MIDDLEWARES": {"scrapy.spidermiddlewares.depth.DepthMiddleware": None}
+    }
+)
+class OwnDepth(scrapy.Spider):
+    """A depth of its own in meta, which is a text, without DepthMiddleware."""
+
+    name = "own_depth"
+    start_urls = [SITE + "/0"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        depth = response.meta.get("depth", "") + "x"
+        yield item(response)
+        yield from response.follow_all(css="a", meta={"depth": depth})
+
+
+@idiom()
+class ItemInParts(scrapy.Spider):
+    """An item that is filled page by page, and passed on in cb_kwargs."""
+
+    name = "item_in_parts"
+    start_urls = [SITE + "/star"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for request in response.follow_all(css="a", callback=self.second):
+            request.cb_kwargs["found"] = item(response, request.url[-2:])
+            yield request
+
+    def second(self, response: Response, found: dict[str, str]) -> Iterator[Any]:
+        found["part"] += f" {len(response.text)}"
+        url = response.url.replace("/detail/", "/form/")
+        yield response.follow(url, self.third, cb_kwargs={"found": found})
+
+    def third(self, response: Response, found: dict[str, str]) -> Iterator[Any]:
+        found["part"] += f" {len(response.text)}"
+        yield found
+
+
+@idiom(moments=("half",))
+class SlowPage(scrapy.Spider):
+    """A callback that takes long, between two items of the same page."""
+
+    name = "slow_page"
+    start_urls = [SITE + "/star"]
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        yield item(response, "first")
+        for request in response.follow_all(css="a", callback=self.parse_detail):
+            yield request
+        await moment(self, "half")
+        yield item(response, "second")
+
+    def parse_detail(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+
+
+@idiom(raises=True)
+class Raises(scrapy.Spider):
+    """A callback that raises on some pages, after its first output."""
+
+    name = "raises"
+    start_urls = [SITE + "/0"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        yield from response.follow_all(css="a")
+        if response.url.endswith("3"):
+            raise ValueError("this page is not as it should be")
+
+
+# Requests that cannot be stored
+
+
+@idiom(repeats=None)
+class LambdaStar(scrapy.Spider):
+    """Lambda callbacks, all yielded by one page: they live in memory only."""
+
+    name = "lambda_star"
+    start_urls = [SITE + "/star"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for number, link in enumerate(response.css("a")):
+            yield response.follow(link, lambda r, n=number: self.one(r, n))
+
+    def one(self, response: Response, number: int) -> Iterator[Any]:
+        yield item(response, number)
+
+
+@idiom(repeats=None)
+class LambdaChain(scrapy.Spider):
+    """Lambda callbacks, each page yields the next one."""
+
+    name = "lambda_chain"
+    start_urls = [SITE + "/chain/0"]
+
+    def parse(self, response: Response, number: int = 0) -> Iterator[Any]:
+        yield item(response, number)
+        for link in response.css("a"):
+            yield response.follow(link, lambda r: self.parse(r, number + 1))
+
+
+@idiom(repeats=None)
+class LambdaTree(scrapy.Spider):
+    """Partial objects as callbacks, in a tree with links across."""
+
+    name = "lambda_tree"
+    start_urls = [SITE + "/0"]
+
+    def parse(self, response: Response, note: str = "") -> Iterator[Any]:
+        yield item(response)
+        callback = partial(self.parse, note=note + "x")
+        yield from response.follow_all(css="a", callback=callback)
+
+
+class Remark:
+    """What msgpack cannot store: a class that nobody knows how to take apart."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+@idiom(repeats=None, says="BLOOMDUPE_SERIALIZER")
+class ObjectMeta(scrapy.Spider):
+    """An object in meta that msgpack cannot store, in a chain."""
+
+    name = "object_meta"
+    start_urls = [SITE + "/chain/0"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        yield from response.follow_all(css="a", meta={"note": Remark("for nobody")})
+
+
+@idiom(settings={"BLOOMDUPE_SERIALIZER": "pickle"})
+class ObjectPickle(ObjectMeta):
+    """The same with BLOOMDUPE_SERIALIZER = "pickle"."""
+
+    name = "object_pickle"
+
+
+@dataclass
+class Note:
+    """What bloomdupe takes apart, and puts together."""
+
+    text: str
+
+
+@idiom()
+class DataclassMeta(scrapy.Spider):
+    """A dataclass in meta, in a chain; its text goes on into the items."""
+
+    name = "dataclass_meta"
+    start_urls = [SITE + "/chain/0"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        note = response.meta.get("note", Note(""))
+        yield item(response, note.text)
+        more = Note(f"{note.text}+")
+        yield from response.follow_all(css="a", meta={"note": more})

@@ -1,0 +1,248 @@
+"""Downloader middlewares: they answer, ask for something else, or raise."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import scrapy
+from common import SITE, download, item, path_of
+from scrapy.http import HtmlResponse
+from stops import limit_files, moment, wanted
+from table import idiom
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+HERE = "everyday.downloader_middlewares"
+
+
+class Tree(scrapy.Spider):
+    """What most spiders here do."""
+
+    start_urls = [SITE + "/0"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        yield from response.follow_all(css="a")
+
+
+class TwoParts(scrapy.Spider):
+    """A page whose callback is stopped between two items."""
+
+    start_urls = [SITE + "/star"]
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        yield item(response, 1)
+        await moment(self, "half")
+        yield item(response, 2)
+
+
+class Answers:
+    def process_request(self, request: Request, *_: Any) -> Any:
+        if request.url.endswith(("2", "3")):
+            body = b'<a href="/detail/1">x</a>'
+            return HtmlResponse(request.url, body=body, request=request)
+        return None
+
+
+@idiom(settings={"DOWNLOADER_MIDDLEWARES": {f"{HERE}.Answers": 100}})
+class WithResponse(Tree):
+    """process_request() answers with a response of its own."""
+
+    name = "answers_response"
+
+
+class Elsewhere:
+    def process_request(self, request: Request, *_: Any) -> Any:
+        if "/detail" not in request.url and request.url.endswith(("2", "3")):
+            return request.replace(url=SITE + "/detail" + path_of(request.url))
+        return None
+
+
+@idiom(settings={"DOWNLOADER_MIDDLEWARES": {f"{HERE}.Elsewhere": 100}})
+class WithRequest(Tree):
+    """process_request() answers with another request."""
+
+    name = "answers_request"
+
+
+class Later:
+    def process_response(self, request: Request, response: Response, *_: Any) -> Any:
+        if "again" not in request.meta and request.url.endswith(("2", "3")):
+            return request.replace(meta={"again": True}, dont_filter=True)
+        return response
+
+
+@idiom(settings={"DOWNLOADER_MIDDLEWARES": {f"{HERE}.Later": 100}}, repeats=4)
+class ResponseToRequest(Tree):
+    """process_response() answers with a request for the same page."""
+
+    name = "answers_again"
+
+
+class Repair:
+    def process_exception(self, request: Request, exception: Any, *_: Any) -> Any:
+        del exception
+        if request.url.endswith("/1"):
+            return request.replace(url=SITE + "/detail/1", dont_filter=True)
+        return HtmlResponse(request.url, body=b"instead", request=request)
+
+
+@idiom(
+    settings={
+        "DOWNLOADER_MIDDLEWARES": {f"{HERE}.Repair": 900},
+        "RETRY_ENABLED": False,
+    },
+)
+class ExceptionTo(scrapy.Spider):
+    """process_exception() answers with a response or a request."""
+
+    name = "answers_exception"
+    start_urls = [SITE + "/star"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        for number in range(6):
+            yield response.follow(f"http://127.0.0.1:1/{number}")
+
+
+class Copy:
+    def process_response(self, request: Request, response: Response, *_: Any) -> Any:
+        return response.replace(request=request.copy())
+
+
+@idiom(
+    settings={"DOWNLOADER_MIDDLEWARES": {f"{HERE}.Copy": 10}},
+    moments=("half",),
+)
+class CopiedRequest(TwoParts):
+    """A response that carries a copy of its request."""
+
+    name = "copied_request"
+
+
+@idiom(
+    settings={"DOWNLOADER_MIDDLEWARES": {f"{HERE}.Copy": 10}},
+)
+class CopiedRequests(Tree):
+    """The same for all pages of a tree."""
+
+    name = "copied_requests"
+
+
+class Inline:
+    """Has another request downloaded instead, as proxies and renderers do."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Inline:
+        return cls(crawler)
+
+    async def process_request(self, request: Request, *_: Any) -> Any:
+        if "inline" in request.meta:
+            return None
+        other = request.replace(meta={**request.meta, "inline": True})
+        return await download(self.crawler, other)
+
+
+@idiom(
+    settings={"DOWNLOADER_MIDDLEWARES": {f"{HERE}.Inline": 10}},
+    moments=("half",),
+)
+class InlineRequest(TwoParts):
+    """A response that carries the request that was downloaded instead."""
+
+    name = "inline_request"
+
+
+@idiom(
+    settings={"DOWNLOADER_MIDDLEWARES": {f"{HERE}.Inline": 10}},
+    repeats=4,
+)
+class InlineRequests(scrapy.Spider):
+    """The same for all pages; the mark in meta is not passed on."""
+
+    name = "inline_requests"
+    start_urls = [SITE + "/0"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        yield from response.follow_all(css="a", meta={})
+
+
+class Slots:
+    """Spreads requests over slots, as rotating proxies do."""
+
+    numbers = itertools.count()
+
+    def process_request(self, request: Request, *_: Any) -> None:
+        request.meta.setdefault("download_slot", f"proxy{next(self.numbers) % 5}")
+
+
+@idiom(
+    settings={
+        "DOWNLOADER_MIDDLEWARES": {f"{HERE}.Slots": 610},
+        "DOWNLOAD_DELAY": 0.02,
+    },
+)
+class RotatingSlots(Tree):
+    """A downloader middleware that sets the slot of each request, with a delay."""
+
+    name = "rotating_slots"
+
+
+CACHE = {
+    "HTTPCACHE_ENABLED": True,
+    # As it stands in the settings.py of each new project.
+    "HTTPCACHE_STORAGE": "scrapy.extensions.httpcache.FilesystemCacheStorage",
+}
+
+
+@idiom(settings=CACHE)
+class HttpCache(Tree):
+    """Scrapy's HTTP cache, in files."""
+
+    name = "http_cache"
+
+
+class Tear:
+    """Nearer to the downloader than the cache."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Tear:
+        return cls(crawler)
+
+    def process_response(self, request: Request, response: Response, *_: Any) -> Any:
+        if "/file/" in request.url and wanted("torn"):
+            limit_files("torn", 1 << 10)
+        return response
+
+
+@idiom(
+    settings={**CACHE, "DOWNLOADER_MIDDLEWARES": {f"{HERE}.Tear": 950}},
+    moments=("torn",),
+    repeats=4,
+)
+class TornCache(scrapy.Spider):
+    """The same, stopped while it writes an answer."""
+
+    name = "torn_cache"
+    start_urls = [SITE + "/star"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        for number in (1, 2, 3):
+            yield response.follow(f"/file/{number}", self.parse_file)
+
+    def parse_file(self, response: Response) -> Iterator[Any]:
+        yield item(response, len(response.body))

@@ -1,0 +1,202 @@
+"""Spiders that talk to the engine: spider_idle, engine.crawl(), close_spider()."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import scrapy
+from common import SITE, item, once
+from scrapy import signals
+from scrapy.exceptions import CloseSpider, DontCloseSpider
+from stops import pause
+from table import idiom
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from typing_extensions import Self
+
+
+@idiom()
+class Idle(scrapy.Spider):
+    """spider_idle takes the next batch from a list and calls engine.crawl()."""
+
+    name = "idle"
+    start_urls = [SITE + "/star"]
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.idle, signals.spider_idle)
+        spider.batches = [range(5), range(5, 10), range(10, 15)]
+        return spider
+
+    def idle(self) -> None:
+        if self.batches:
+            engine: Any = self.crawler.engine
+            for number in self.batches.pop(0):
+                engine.crawl(scrapy.Request(f"{SITE}/detail/{number}"))
+            raise DontCloseSpider
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+
+
+@idiom()
+class IdleState(Idle):
+    """The same, with the number of the batch in spider.state, and dont_filter."""
+
+    name = "idle_state"
+
+    def idle(self) -> None:
+        state = self.__dict__.setdefault("state", {})
+        batch = state.get("batch", 0)
+        if batch < 3:
+            state["batch"] = batch + 1
+            engine: Any = self.crawler.engine
+            for number in range(5):
+                url = f"{SITE}/detail/{5 * batch + number}"
+                engine.crawl(scrapy.Request(url, dont_filter=True))
+            raise DontCloseSpider
+
+
+@idiom()
+class CrawlInCallback(scrapy.Spider):
+    """engine.crawl() in callbacks, instead of yielding."""
+
+    name = "crawl_in_callback"
+    start_urls = [SITE + "/0"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        engine: Any = self.crawler.engine
+        for request in response.follow_all(css="a"):
+            engine.crawl(request)
+        yield item(response)
+
+
+@idiom()
+class CrawlFromTimer(scrapy.Spider):
+    """engine.crawl() from a task of its own that runs beside the crawl."""
+
+    name = "crawl_from_timer"
+    start_urls = [SITE + "/star"]
+    left = 10
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.opened, signals.spider_opened)
+        crawler.signals.connect(spider.idle, signals.spider_idle)
+        return spider
+
+    def opened(self) -> None:
+        from scrapy.utils.defer import deferred_from_coro
+
+        deferred_from_coro(self.feed())
+
+    async def feed(self) -> None:
+        engine: Any = self.crawler.engine
+        while self.left:
+            await pause(0.01)
+            self.left -= 1
+            engine.crawl(scrapy.Request(f"{SITE}/detail/{self.left}"))
+
+    def idle(self) -> None:
+        if self.left:
+            raise DontCloseSpider
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+
+
+STAR_ITEMS = tuple(f"/detail/{number}" for number in range(15))
+
+
+@idiom(
+    items=("/star", *STAR_ITEMS),
+    repeats=2,
+)
+class Closes(scrapy.Spider):
+    """CloseSpider raised in the middle of a callback; run again, the rest comes."""
+
+    name = "closes"
+    start_urls = [SITE + "/star"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        for number, request in enumerate(response.follow_all(css="a")):
+            if number == 5 and once("closed"):
+                raise CloseSpider("enough for today")
+            yield request
+
+
+@idiom(
+    items=("/star", *STAR_ITEMS),
+    repeats=2,
+)
+class ClosesAsync(Closes):
+    """The same in an asynchronous generator."""
+
+    name = "closes_async"
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+        yield item(response)
+        for number, request in enumerate(response.follow_all(css="a")):
+            if number == 5 and once("closed"):
+                raise CloseSpider("enough for today")
+            yield request
+
+
+class ClosesAtTen:
+    """A pipeline that closes the spider at the tenth item."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.crawler = crawler
+        self.count = 0
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> ClosesAtTen:
+        return cls(crawler)
+
+    def process_item(self, item: Any, *_: Any) -> Any:
+        self.count += 1
+        if self.count == 10 and once("closed"):
+            engine: Any = self.crawler.engine
+            close = getattr(engine, "close_spider_async", None)
+            if close is None:  # before Scrapy 2.14
+                engine.close_spider(self.crawler.spider, "enough items")
+            else:
+                from scrapy.utils.defer import deferred_from_coro
+
+                deferred_from_coro(close(reason="enough items"))
+        return item
+
+
+@idiom(
+    settings={"ITEM_PIPELINES": {"everyday.engine_calls.ClosesAtTen": 100}},
+    items=("/star", *STAR_ITEMS),
+    repeats=2,
+)
+class PipelineCloses(scrapy.Spider):
+    """A pipeline closes the spider; run again, the rest comes."""
+
+    name = "pipeline_closes"
+    start_urls = [SITE + "/star"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        yield from response.follow_all(css="a")
+
+
+@idiom(settings={"CLOSESPIDER_ITEMCOUNT": 6}, items=("/star", *STAR_ITEMS), repeats=2)
+class ItemCount(scrapy.Spider):
+    """CLOSESPIDER_ITEMCOUNT: some items a run, until there are no more."""
+
+    name = "item_count"
+    start_urls = [SITE + "/star"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        yield from response.follow_all(css="a")

@@ -1,0 +1,124 @@
+"""Errbacks, and what goes wrong on the way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import scrapy
+from common import SITE, item, path_of
+from scrapy.exceptions import IgnoreRequest
+from stops import pause
+from table import idiom
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from scrapy import Request
+    from scrapy.http import Response
+    from twisted.python.failure import Failure
+
+
+@idiom()
+class ErrbackYields(scrapy.Spider):
+    """An errback yields an item and a request."""
+
+    name = "errback_yields"
+    start_urls = [SITE + "/star"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for number in range(8):
+            yield response.follow(
+                f"/missing/{number}", self.parse_detail, errback=self.failed
+            )
+
+    def failed(self, failure: Failure) -> Iterator[Any]:
+        response: Any = failure.value.response  # type: ignore[union-attr]
+        yield item(response, "missing")
+        url = response.url.replace("missing", "detail")
+        yield scrapy.Request(url, self.parse_detail)
+
+    def parse_detail(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+
+
+@idiom()
+class AsyncErrback(ErrbackYields):
+    """An errback that is an asynchronous generator."""
+
+    name = "async_errback"
+
+    async def failed(self, failure: Failure) -> AsyncIterator[Any]:  # type: ignore[override]
+        response: Any = failure.value.response  # type: ignore[union-attr]
+        yield item(response, "missing")
+        await pause(0.01)
+        url = response.url.replace("missing", "detail")
+        yield scrapy.Request(url, self.parse_detail)
+
+
+@idiom(settings={"RETRY_TIMES": 1}, repeats=4)
+class GivenUp(scrapy.Spider):
+    """Pages that fail for good, after a retry."""
+
+    name = "given_up"
+    start_urls = [SITE + "/star"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        for number in range(6):
+            yield response.follow(f"/broken/{number}", errback=self.failed)
+
+    def failed(self, failure: Failure) -> Iterator[Any]:
+        yield item(failure.value.response, "given up")  # type: ignore[union-attr]
+
+
+@idiom(settings={"RETRY_ENABLED": False})
+class Refused(scrapy.Spider):
+    """Nobody answers, and the errback yields an item."""
+
+    name = "refused"
+    start_urls = [SITE + "/star"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        for number in range(6):
+            url = f"http://127.0.0.1:1/{number}"
+            yield response.follow(url, errback=self.failed)
+
+    def failed(self, failure: Failure) -> Iterator[Any]:
+        request: Request = failure.request  # type: ignore[attr-defined]
+        yield {"page": path_of(request.url), "part": failure.type.__name__}
+
+
+class RaisesOnTheWay:
+    """A downloader middleware that wants neither some requests nor some responses."""
+
+    def process_request(self, request: Request, *_: Any) -> None:
+        if request.url.endswith("/3"):
+            raise IgnoreRequest("not this one")
+
+    def process_response(self, request: Request, response: Response, *_: Any) -> Any:
+        if request.url.endswith("/4"):
+            raise IgnoreRequest("not what it says")
+        return response
+
+
+@idiom(
+    settings={"DOWNLOADER_MIDDLEWARES": {"everyday.errors.RaisesOnTheWay": 100}},
+)
+class Ignored(scrapy.Spider):
+    """Downloader middlewares that raise IgnoreRequest, with and without errback."""
+
+    name = "ignored"
+    start_urls = [SITE + "/0"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        for link in response.css("a"):
+            url = response.urljoin(link.attrib["href"])
+            errback = self.failed if url.endswith("/3") else None
+            yield response.follow(url, errback=errback)
+
+    def failed(self, failure: Failure) -> Iterator[Any]:
+        request: Request = failure.request  # type: ignore[attr-defined]
+        yield {"page": path_of(request.url), "part": "ignored"}
+        yield scrapy.Request(SITE + "/detail/3")

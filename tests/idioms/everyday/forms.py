@@ -1,0 +1,135 @@
+"""Forms, JSON and cookies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import scrapy
+from common import SITE, item
+from scrapy.http import FormRequest, JsonRequest
+from stops import moment
+from table import idiom
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from scrapy.http import Response
+
+
+@idiom()
+class Forms(scrapy.Spider):
+    """FormRequest with the hidden token of each form."""
+
+    name = "forms"
+    start_urls = [f"{SITE}/form/{number}" for number in range(8)]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        token = response.css("input[name=token]::attr(value)").get("")
+        yield FormRequest(
+            response.urljoin("/echo"),
+            formdata={"token": token, "q": "search"},
+            callback=self.parse_answer,
+        )
+
+    def parse_answer(self, response: Any) -> Iterator[Any]:
+        yield item(response, response.json()["body"])
+
+
+@idiom()
+class Json(scrapy.Spider):
+    """JsonRequest for the pages of an interface, until it says that it was all."""
+
+    name = "json"
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield self.page(0)
+
+    def page(self, number: int) -> JsonRequest:
+        data = {"page": number, "query": {"sort": ["name"]}}
+        return JsonRequest(SITE + "/echo", data=data, cb_kwargs={"number": number})
+
+    def parse(self, response: Any, number: int) -> Iterator[Any]:
+        yield item(response, response.json()["body"])
+        if number < 10:
+            yield self.page(number + 1)
+
+
+@idiom(settings={"COOKIES_ENABLED": False})
+class CookiesByHand(scrapy.Spider):
+    """Cookies in a header."""
+
+    name = "cookies_by_hand"
+
+    async def start(self) -> AsyncIterator[Any]:
+        for user in "abcdef":
+            yield scrapy.Request(
+                f"{SITE}/private?{user}", headers={"Cookie": f"user={user}"}
+            )
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response, response.css("p::text").get())
+
+
+@idiom()
+class CookiesOfRequest(scrapy.Spider):
+    """cookies=, with dont_merge_cookies."""
+
+    name = "cookies_of_request"
+
+    async def start(self) -> AsyncIterator[Any]:
+        for user in "abcdef":
+            yield scrapy.Request(
+                f"{SITE}/private?{user}",
+                cookies={"user": user},
+                meta={"dont_merge_cookies": user == "f"},
+            )
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response, response.css("p::text").get())
+
+
+@idiom(moments=("logged in",))
+class CookieJars(scrapy.Spider):
+    """Several sessions, each with a cookiejar of its own in meta."""
+
+    name = "cookiejars"
+    logged_in = 0
+
+    async def start(self) -> AsyncIterator[Any]:
+        for user in "abcd":
+            yield scrapy.Request(f"{SITE}/login?name={user}", meta={"cookiejar": user})
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        self.logged_in += 1
+        jar = response.meta["cookiejar"]
+        yield item(response)
+        if jar == "d":
+            await moment(self, "logged in", lambda: self.logged_in == 4)
+        for number in range(3):
+            yield response.follow(
+                f"/private?{jar}{number}",
+                self.parse_private,
+                meta={"cookiejar": jar},
+                priority=-1,
+            )
+
+    def parse_private(self, response: Response) -> Iterator[Any]:
+        yield item(response, response.css("p::text").get())
+
+
+@idiom(moments=("logged in",))
+class Login(scrapy.Spider):
+    """A login first; all other pages need its cookie."""
+
+    name = "login"
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield scrapy.Request(SITE + "/login?name=somebody")
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for number in range(8):
+            yield response.follow(f"/private?{number}", self.parse_private)
+
+    async def parse_private(self, response: Response) -> AsyncIterator[Any]:
+        yield item(response, response.css("p::text").get())
+        await moment(self, "logged in")

@@ -1,0 +1,122 @@
+"""Scrapy's generic spiders."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from common import SITE, item
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import (
+    CrawlSpider,
+    CSVFeedSpider,
+    Rule,
+    SitemapSpider,
+    XMLFeedSpider,
+)
+from table import idiom
+
+from bloomdupe import new_links
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scrapy.http import Response
+
+
+@idiom()
+class Rules(CrawlSpider):
+    """CrawlSpider: some links are followed, others are items as well."""
+
+    name = "rules"
+    start_urls = [SITE + "/0"]
+    rules = (
+        Rule(LinkExtractor(allow=r"/[1-4]$")),
+        Rule(LinkExtractor(allow=r"/\d+$"), callback="parse_page", follow=True),
+    )
+
+    def parse_page(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+
+
+@idiom()
+class RulesNewLinks(CrawlSpider):
+    """CrawlSpider whose process_links leaves out what is known."""
+
+    name = "rules_new_links"
+    start_urls = [SITE + "/0"]
+    rules = (
+        Rule(
+            LinkExtractor(),
+            callback="parse_page",
+            follow=True,
+            process_links="only_new",
+            process_request="mark",
+        ),
+    )
+
+    def only_new(self, links: Any) -> Any:
+        return new_links(self, links)
+
+    def mark(self, request: Any, response: Response) -> Any:
+        return request.replace(cb_kwargs={"origin": response.status})
+
+    def parse_page(self, response: Response, origin: int) -> Iterator[Any]:
+        yield item(response, origin)
+
+
+@idiom()
+class Sitemap(SitemapSpider):
+    """SitemapSpider."""
+
+    name = "sitemap"
+    sitemap_urls = [SITE + "/sitemap.xml"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+
+
+@idiom()
+class SitemapIndex(SitemapSpider):
+    """SitemapSpider with an index, and rules."""
+
+    name = "sitemap_index"
+    sitemap_urls = [SITE + "/sitemap_index.xml"]
+    sitemap_rules = [("/detail/1", "parse_one"), ("/detail/", "parse_other")]
+
+    def parse_one(self, response: Response) -> Iterator[Any]:
+        yield item(response, "one")
+
+    def parse_other(self, response: Response) -> Iterator[Any]:
+        yield item(response, "other")
+
+
+@idiom()
+class XmlFeed(XMLFeedSpider):
+    """XMLFeedSpider: items and requests for the nodes of a feed."""
+
+    name = "xml_feed"
+    start_urls = [SITE + "/feed.xml"]
+    itertag = "item"
+
+    def parse_node(self, response: Response, selector: Any) -> Iterator[Any]:
+        number = selector.css("id::text").get()
+        yield item(response, number)
+        yield response.follow(f"/detail/{number}", self.parse_detail)
+
+    def parse_detail(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+
+
+@idiom()
+class CsvFeed(CSVFeedSpider):
+    """CSVFeedSpider: items and requests for the rows of a table."""
+
+    name = "csv_feed"
+    start_urls = [SITE + "/table.csv"]
+
+    def parse_row(self, response: Response, row: dict[str, str]) -> Iterator[Any]:
+        yield item(response, row["name"])
+        yield response.follow(f"/detail/{row['id']}", self.parse_detail)
+
+    def parse_detail(self, response: Response) -> Iterator[Any]:
+        yield item(response)

@@ -1,0 +1,117 @@
+"""Inline requests: a callback downloads other pages, and waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import scrapy
+from common import SITE, download, item
+from scrapy.http import JsonRequest
+from stops import moment
+from table import idiom
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from scrapy.http import Response
+
+
+@idiom(repeats=4)
+class Inline(scrapy.Spider):
+    """A page of details for each page of a tree, in the same item."""
+
+    name = "inline"
+    start_urls = [SITE + "/0"]
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        url = f"{SITE}/detail/{response.url.rpartition('/')[2]}"
+        detail = await download(self.crawler, scrapy.Request(url))
+        yield item(response, len(detail.text))
+        for request in response.follow_all(css="a"):
+            yield request
+
+
+@idiom(repeats=12)
+class Gathered(scrapy.Spider):
+    """Several at a time."""
+
+    name = "inline_gathered"
+    start_urls = [SITE + "/chain/0"]
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        number = int(response.url.rpartition("/")[2])
+        requests = [scrapy.Request(f"{SITE}/detail/{number}{n}") for n in range(3)]
+        details = await asyncio.gather(*(download(self.crawler, r) for r in requests))
+        yield item(response, len(details))
+        for request in response.follow_all(css="a"):
+            yield request
+
+
+# Scrapy logs a KeyError for it, but goes on.
+@idiom(moments=("again",), repeats=2, raises=True)
+class Again(scrapy.Spider):
+    """A callback downloads its own request once more, and works on."""
+
+    name = "inline_again"
+    start_urls = [SITE + "/star"]
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        yield item(response, "first")
+        assert response.request is not None
+        await download(self.crawler, response.request)
+        await moment(self, "again")
+        yield item(response, "second")
+        yield response.follow("/detail/1", self.parse_detail)
+
+    def parse_detail(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+
+
+@idiom(repeats=8, raises=True)
+class AgainEverywhere(scrapy.Spider):
+    """The same for all pages of a tree."""
+
+    name = "inline_again_everywhere"
+    start_urls = [SITE + "/0"]
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        assert response.request is not None
+        again = await download(self.crawler, response.request)
+        yield item(response, len(again.text))
+        for request in response.follow_all(css="a"):
+            yield request
+
+
+@idiom(repeats=8)
+class Fails(scrapy.Spider):
+    """Inline requests that fail, and are retried."""
+
+    name = "inline_fails"
+    start_urls = [SITE + "/chain/0"]
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        number = int(response.url.rpartition("/")[2])
+        kind = ("flaky", "missing", "moved")[number % 3]
+        found = await download(self.crawler, scrapy.Request(f"{SITE}/{kind}/{number}"))
+        yield item(response, found.status)
+        for request in response.follow_all(css="a"):
+            yield request
+
+
+@idiom(repeats=4)
+class Api(scrapy.Spider):
+    """A page asks an interface for JSON, and follows what it says."""
+
+    name = "inline_api"
+    start_urls = [SITE + "/star"]
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        request = JsonRequest(SITE + "/echo", data={"pages": [1, 2, 3]})
+        answer: Any = await download(self.crawler, request)
+        yield item(response, answer.json()["body"])
+        for number in (1, 2, 3):
+            yield response.follow(f"/detail/{number}", self.parse_detail)
+
+    def parse_detail(self, response: Response) -> Iterator[Any]:
+        yield item(response)

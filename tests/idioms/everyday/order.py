@@ -1,0 +1,95 @@
+"""Order and pace: priorities, queues, depth, delays, robots.txt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import scrapy
+from common import SITE, item
+from table import idiom
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from scrapy.http import Response
+
+
+class Tree(scrapy.Spider):
+    """What most spiders here do."""
+
+    start_urls = [SITE + "/0"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        yield from response.follow_all(css="a")
+
+
+@idiom()
+class Priorities(scrapy.Spider):
+    """Priorities of all kinds, start requests among them."""
+
+    name = "priorities"
+
+    async def start(self) -> AsyncIterator[Any]:
+        for number in range(4):
+            yield scrapy.Request(f"{SITE}/{number}", priority=-number)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        for number, link in enumerate(response.css("a")):
+            yield response.follow(link, priority=(number - 2) * 10)
+
+
+@idiom(
+    settings={
+        "DEPTH_PRIORITY": 1,
+        "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",
+        "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
+    },
+)
+class BreadthFirst(Tree):
+    """Breadth first, as Scrapy's documentation has it."""
+
+    name = "breadth_first"
+
+
+@idiom(settings={"DOWNLOAD_DELAY": 0.01, "AUTOTHROTTLE_ENABLED": True})
+class Throttled(scrapy.Spider):
+    """AutoThrottle."""
+
+    name = "throttled"
+    start_urls = [f"{SITE}/detail/{number}" for number in range(6)]
+    custom_settings = {
+        "AUTOTHROTTLE_START_DELAY": 0.01,
+        "AUTOTHROTTLE_MAX_DELAY": 0.02,
+    }
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+
+
+# Of several requests that wait for robots.txt, Scrapy 2.19 tells one what is in it.
+@idiom(settings={"ROBOTSTXT_OBEY": True, "CONCURRENT_REQUESTS": 1}, repeats=4)
+class Robots(Tree):
+    """ROBOTSTXT_OBEY, with a page that is not allowed."""
+
+    name = "robots"
+
+
+@idiom(settings={"CONCURRENT_REQUESTS": 1})
+class OneByOne(Tree):
+    """One request at a time."""
+
+    name = "one_by_one"
+
+
+@idiom()
+class State(Tree):
+    """Counts in spider.state, and says so in each item."""
+
+    name = "state"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        state = self.__dict__.setdefault("state", {})
+        state.setdefault("pages", set()).add(response.url)
+        yield from super().parse(response)

@@ -1,0 +1,276 @@
+"""The same page more than once: children with dont_filter, polling, POST, retries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import scrapy
+from common import SITE, item
+from scrapy.downloadermiddlewares.retry import get_retry_request
+from scrapy.http import FormRequest
+from stops import moment
+from table import idiom
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from scrapy.http import Response
+
+
+@idiom(moments=("child done",))
+class DetailChild(scrapy.Spider):
+    """A child with dont_filter that is done while its parent still works."""
+
+    name = "detail_child"
+    start_urls = [SITE + "/star"]
+    done = False
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        yield response.follow("/detail/1", self.parse_child, dont_filter=True)
+        await moment(self, "child done", lambda: self.done)
+        yield item(response)
+
+    def parse_child(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        self.done = True
+
+
+@idiom(moments=("children done",))
+class DetailChildren(scrapy.Spider):
+    """Some such children, one of them twice, and an ordinary one."""
+
+    name = "detail_children"
+    start_urls = [SITE + "/star"]
+    done = 0
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        for number in (1, 2, 3, 2):
+            yield response.follow(
+                f"/detail/{number}", self.parse_child, dont_filter=True
+            )
+        yield response.follow("/detail/9", self.parse_child)
+        await moment(self, "children done", lambda: self.done == 5)
+        yield response.follow("/detail/4", self.parse_child, dont_filter=True)
+        yield item(response)
+
+    def parse_child(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        self.done += 1
+
+
+@idiom(moments=("grandchild done",))
+class Grandchild(scrapy.Spider):
+    """A child with dont_filter has a child of its own, and both parents work on."""
+
+    name = "grandchild"
+    start_urls = [SITE + "/star"]
+    done = False
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        yield response.follow("/detail/1", self.parse_child, dont_filter=True)
+        await moment(self, "grandchild done", lambda: self.done)
+        yield item(response)
+
+    async def parse_child(self, response: Response) -> AsyncIterator[Any]:
+        yield response.follow("/detail/2", self.parse_grandchild, dont_filter=True)
+        await moment(self, "grandchild done", lambda: self.done)
+        yield item(response)
+
+    def parse_grandchild(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        self.done = True
+
+
+@idiom(repeats=8)
+class Details(scrapy.Spider):
+    """Every page of a tree asks for the same page again, with dont_filter."""
+
+    name = "details"
+    start_urls = [SITE + "/0"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield response.follow(
+            "/detail/0",
+            self.parse_detail,
+            dont_filter=True,
+            cb_kwargs={"parent": response.url},
+        )
+        yield from response.follow_all(css="a")
+
+    def parse_detail(self, response: Response, parent: str) -> Iterator[Any]:
+        yield item(response, parent)
+
+
+@idiom(repeats=3)
+class Poll(scrapy.Spider):
+    """The same page, asked for with dont_filter until it is ready."""
+
+    name = "poll"
+    start_urls = [f"{SITE}/poll/{number}" for number in range(8)]
+
+    def parse(self, response: Any) -> Iterator[Any]:
+        if response.json()["ready"]:
+            yield item(response)
+        else:
+            yield response.request.replace(dont_filter=True)
+
+
+@idiom(moments=("ready",), repeats=3)
+class PollAndWait(scrapy.Spider):
+    """A callback polls its own page, and works on when the last answer is there."""
+
+    name = "poll_and_wait"
+    start_urls = [SITE + "/poll/1"]
+    ready = False
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        assert response.request is not None
+        yield response.request.replace(callback=self.again, dont_filter=True)
+        await moment(self, "ready", lambda: self.ready)
+        yield item(response, "first answer")
+
+    def again(self, response: Any) -> Iterator[Any]:
+        if response.json()["ready"]:
+            yield item(response, "ready")
+            self.ready = True
+        else:
+            yield response.request.replace(dont_filter=True)
+
+
+@idiom()
+class PostFlow(scrapy.Spider):
+    """POST after POST to the same URL, each with what the last answer said."""
+
+    name = "post_flow"
+
+    async def start(self) -> AsyncIterator[Any]:
+        for flow in "abcde":
+            yield self.step(flow, 0)
+
+    def step(self, flow: str, number: int) -> FormRequest:
+        return FormRequest(
+            SITE + "/echo",
+            formdata={"flow": flow, "step": str(number)},
+            dont_filter=True,
+            cb_kwargs={"flow": flow, "number": number},
+        )
+
+    def parse(self, response: Any, flow: str, number: int) -> Iterator[Any]:
+        yield item(response, response.json()["body"])
+        if number < 3:
+            yield self.step(flow, number + 1)
+
+
+# Without a JOBDIR, stock Scrapy's own scheduler cannot do it either.
+@idiom(items=("/detail/1",) * 3)
+class SameObject(scrapy.Spider):
+    """The same Request object yielded three times, with dont_filter."""
+
+    name = "same_object"
+    start_urls = [SITE + "/star"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        request = response.follow("/detail/1", self.parse_again, dont_filter=True)
+        yield from [request] * 3
+
+    def parse_again(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+
+
+@idiom(raises=True)
+class SameObjectLater(scrapy.Spider):
+    """A callback yields the request again that it answers, as the same object."""
+
+    name = "same_object_later"
+    start_urls = [SITE + "/star"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield response.follow("/detail/1", self.parse_again, dont_filter=True)
+
+    def parse_again(self, response: Response) -> Iterator[Any]:
+        request = response.request
+        assert request is not None
+        times = request.meta.get("times", 0)
+        yield item(response, times)
+        if times < 3:
+            request.meta["times"] = times + 1
+            yield request
+
+
+@idiom(repeats=4)
+class RetryRequest(scrapy.Spider):
+    """get_retry_request for pages that say "try again" with status 200."""
+
+    name = "retry_request"
+    start_urls = [f"{SITE}/soft/{number}" for number in range(10)]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        if "try again" in response.text:
+            assert response.request is not None
+            yield get_retry_request(response.request, spider=self, reason="soft")
+        else:
+            yield item(response)
+
+
+@idiom(repeats=4)
+class Retries(scrapy.Spider):
+    """Status 503, and RetryMiddleware asks again."""
+
+    name = "retries"
+    start_urls = [f"{SITE}/flaky/{number}" for number in range(10)]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+
+
+@idiom(moments=("first",))
+class RetryUnderWay(scrapy.Spider):
+    """A retry is stored when its page is stopped in its callback."""
+
+    name = "retry_under_way"
+    start_urls = [SITE + "/flaky/1"]
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        yield item(response, "first")
+        await moment(self, "first")
+        yield item(response, "second")
+
+
+@idiom()
+class Redirects(scrapy.Spider):
+    """Redirects, two of them to the same page."""
+
+    name = "redirects"
+    start_urls = [f"{SITE}/moved/{number}" for number in range(8)]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        if response.url.endswith("/1"):
+            yield response.follow("/moved/20")
+            yield response.follow("/moved/20?again")
+
+
+@idiom()
+class MetaRefresh(scrapy.Spider):
+    """Redirects in the page itself."""
+
+    name = "meta_refresh"
+    start_urls = [f"{SITE}/refresh/{number}" for number in range(8)]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+
+
+@idiom()
+class Statuses(scrapy.Spider):
+    """handle_httpstatus_list: pages that are missing are items, too."""
+
+    name = "statuses"
+    handle_httpstatus_list = [404]
+    start_urls = [SITE + "/star"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response, response.status)
+        for number in range(10):
+            yield response.follow(f"/missing/{number}")
+            yield response.follow(f"/detail/{number}")

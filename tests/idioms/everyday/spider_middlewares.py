@@ -1,0 +1,187 @@
+"""Spider middlewares: they add, take away, change, and raise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import scrapy
+from common import SITE, item, path_of
+from stops import pause
+from table import idiom
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from scrapy.http import Response
+
+HERE = "everyday.spider_middlewares"
+
+
+class Tree(scrapy.Spider):
+    """What most spiders here do."""
+
+    start_urls = [SITE + "/0"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        yield from response.follow_all(css="a")
+
+
+class Both:
+    """A middleware whose outputs are the same, asynchronous or not."""
+
+    def outputs(self, response: Response, output: Any) -> list[Any]:
+        raise NotImplementedError
+
+    def process_spider_output(
+        self, response: Response, result: Any, *_: Any
+    ) -> Iterator[Any]:
+        for output in result:
+            yield from self.outputs(response, output)
+
+    async def process_spider_output_async(
+        self, response: Response, result: Any, *_: Any
+    ) -> AsyncIterator[Any]:
+        async for output in result:
+            for mine in self.outputs(response, output):
+                yield mine
+
+
+class Add(Both):
+    def outputs(self, response: Response, output: Any) -> list[Any]:
+        if isinstance(output, scrapy.Request) or "/detail" in response.url:
+            return [output]
+        url = SITE + "/detail" + path_of(response.url)
+        return [output, {**output, "part": "added"}, scrapy.Request(url)]
+
+
+@idiom(settings={"SPIDER_MIDDLEWARES": {f"{HERE}.Add": 100}})
+class Adds(Tree):
+    """A spider middleware that adds an item and a request to each item."""
+
+    name = "middleware_adds"
+
+
+class TakeAway(Both):
+    def outputs(self, response: Response, output: Any) -> list[Any]:
+        if isinstance(output, scrapy.Request):
+            return [] if output.url.endswith("7") else [output]
+        return [] if response.url.endswith("5") else [output]
+
+
+@idiom(settings={"SPIDER_MIDDLEWARES": {f"{HERE}.TakeAway": 100}})
+class TakesAway(Tree):
+    """A spider middleware that takes away items and requests."""
+
+    name = "middleware_takes_away"
+
+
+class Replace(Both):
+    def outputs(self, response: Response, output: Any) -> list[Any]:
+        del response
+        if isinstance(output, scrapy.Request):
+            return [output.replace(url=output.url + "?session=1")]
+        return [output]
+
+
+@idiom(settings={"SPIDER_MIDDLEWARES": {f"{HERE}.Replace": 100}})
+class Replaces(Tree):
+    """A spider middleware that puts another request in the place of each."""
+
+    name = "middleware_replaces"
+
+
+class Starts:
+    async def process_start(self, start: Any) -> AsyncIterator[Any]:
+        for number in range(5):
+            yield scrapy.Request(f"{SITE}/detail/{number}")
+        async for output in start:
+            yield output
+        await pause(0.01)
+        for number in range(5, 10):
+            yield scrapy.Request(f"{SITE}/detail/{number}")
+        yield {"page": "middleware", "part": "start"}
+
+
+@idiom(settings={"SPIDER_MIDDLEWARES": {f"{HERE}.Starts": 100}})
+class AddsStarts(Tree):
+    """A spider middleware that yields more in process_start()."""
+
+    name = "middleware_starts"
+
+
+class Rescue:
+    def process_spider_exception(
+        self, response: Response, exception: Exception, *_: Any
+    ) -> Any:
+        found = item(response, type(exception).__name__)
+        return [found, scrapy.Request(SITE + "/detail/9")]
+
+
+@idiom(settings={"SPIDER_MIDDLEWARES": {f"{HERE}.Rescue": 100}})
+class Rescued(Tree):
+    """process_spider_exception() yields instead of a callback that raised."""
+
+    name = "middleware_rescues"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield from super().parse(response)
+        if response.url.endswith(("2", "4")):
+            raise ValueError("this page is not as it should be")
+
+
+class Refuse:
+    def process_spider_input(self, response: Response, *_: Any) -> None:
+        if response.url.endswith("3"):
+            raise ValueError("not for the spider")
+
+
+@idiom(settings={"SPIDER_MIDDLEWARES": {f"{HERE}.Refuse": 100}})
+class RefusesInput(Tree):
+    """process_spider_input() raises, and the errback yields."""
+
+    name = "middleware_refuses"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        yield from response.follow_all(css="a", errback=self.failed)
+
+    def failed(self, failure: Any) -> Iterator[Any]:
+        yield {"page": "failure", "part": str(failure.value)}
+
+
+class FilterAsync:
+    """One that has only the asynchronous method, and waits."""
+
+    async def process_spider_output_async(
+        self, response: Response, result: Any, *_: Any
+    ) -> AsyncIterator[Any]:
+        number = 0
+        async for output in result:
+            number += 1
+            if number % 2:
+                await pause(0.001)
+            yield output
+        yield item(response, f"{number} outputs")
+
+    def process_spider_output(
+        self, response: Response, result: Any, *_: Any
+    ) -> Iterator[Any]:
+        number = 0
+        for output in result:
+            number += 1
+            yield output
+        yield item(response, f"{number} outputs")
+
+
+@idiom(settings={"SPIDER_MIDDLEWARES": {f"{HERE}.FilterAsync": 950}})
+class Counts(scrapy.Spider):
+    """A spider middleware next to the spider that waits between the outputs."""
+
+    name = "middleware_counts"
+    start_urls = [SITE + "/0"]
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        yield item(response)
+        for request in response.follow_all(css="a"):
+            yield request

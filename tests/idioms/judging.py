@@ -1,0 +1,244 @@
+"""The judge of all idioms: an undisturbed crawl against one that is stopped.
+
+After the last run, and however many went before, there must be: the same items, each
+once, in both feeds and in the pipeline's database; every page asked for that an
+undisturbed crawl asks for; and no more repetitions than what was under way at the last
+checkpoint before each stop, or has arrived since.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import re
+import signal
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from crawls import Crawl, Stop
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from crawls import Forks, Outputs, Run
+    from table import Idiom
+
+RERUN_FINISHED = True
+"""Whether a job that is finished is run once more after a stop: issue 12.10."""
+HINTS = ("clean.json", "owner.lock")
+"""Files without which nothing is lost: they may fail to be written."""
+RUNS = 8
+"""After which a crawl that nobody stops any more must be finished."""
+SHOWN = 3
+"""Examples in a complaint."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """What an undisturbed crawl asks for and puts out, and what was wrong with it."""
+
+    items: Counter[str]
+    visits: Counter[str]
+    complaints: list[str]
+    again: list[str] = field(default_factory=list)
+    """What was wrong when it was run again."""
+
+
+@dataclass
+class Verdict:
+    """What is wrong; nothing if it holds. And how many stops there were."""
+
+    complaints: list[str] = field(default_factory=list)
+    stopped: list[str] = field(default_factory=list)
+
+
+def differences(expected: Counter[str], found: Counter[str]) -> str:
+    """Say what is missing and what is too much; empty if nothing is."""
+    missing, surplus = expected - found, found - expected
+    words = []
+    for what, items in (("missing", missing), ("too many", surplus)):
+        if items:
+            some = ", ".join(sorted(items)[:SHOWN])
+            words.append(f"{items.total()} of {expected.total()} {what}: {some}")
+    return "; ".join(words)
+
+
+def compare_outputs(expected: Counter[str], outputs: Outputs) -> list[str]:
+    """Compare items in each of the three places."""
+    found = {"JSON lines": outputs.jsonl, "CSV": outputs.csv}
+    complaints = [
+        f"{place}: {words}"
+        for place, items in found.items()
+        if (words := differences(expected, items))
+    ]
+    words = differences(Counter(set(expected)), Counter(outputs.pipeline))
+    return [*complaints, f"pipeline: {words}"] if words else complaints
+
+
+def allowed(crawl: Crawl, run: Run) -> int:
+    """How many requests of a run that was stopped may be made again."""
+    begun, under_way = run.last_checkpoint
+    late = sum(v.run == run.number and v.time >= begun for v in crawl.site.log)
+    return late + under_way
+
+
+def judge(model: Model, crawl: Crawl) -> list[str]:
+    """Say what is wrong with a crawl that has come to its end."""
+    outputs = crawl.outputs()
+    complaints = compare_outputs(model.items, outputs)
+    if complaints and outputs.jsonl.total() <= model.items.total() and was_said(crawl):
+        complaints.clear()
+    visits = crawl.site.visits()
+    if lost := model.visits - visits:
+        complaints.append(f"never asked for: {sorted(lost)[:SHOWN]}")
+    if strange := set(visits) - set(model.visits):
+        complaints.append(f"asked for, but not before: {sorted(strange)[:SHOWN]}")
+    repeats = crawl.idiom.repeats
+    if repeats is not None:
+        again = (visits - model.visits).total()
+        most = sum(
+            repeats + (0 if run.stopped is None else allowed(crawl, run))
+            for run in crawl.runs[:-1]
+        )
+        if again > most:
+            complaints.append(f"{again} requests again, {most} allowed")
+    for run in crawl.runs:
+        if run.late:
+            complaints.append(f"run {run.number} did not end")
+        if run.stopped is None and "Traceback" in run.log and not crawl.idiom.raises:
+            complaints.append(f"run {run.number}: {traceback_in(run.log)}")
+    return complaints
+
+
+def was_said(crawl: Crawl) -> bool:
+    """Whether the log warns of what is missing, where that cannot be prevented."""
+    words = crawl.idiom.said_instead
+    if words is None:
+        return False
+    warning = re.compile(rf"(WARNING|ERROR): .*{words}")
+    return any(warning.search(run.log) for run in crawl.runs[1:])
+
+
+def traceback_in(log: str) -> str:
+    """Return the last line of the first traceback."""
+    lines = log[log.index("Traceback") :].splitlines()[1:]
+    return next((line for line in lines if line[:1].strip()), "Traceback")
+
+
+def ended(run: Run) -> str:
+    """Say how a run has ended."""
+    last = (run.log.strip().splitlines() or [""])[-1]
+    return f"run {run.number} ended with {run.status}: {last[:300]}"
+
+
+def run_to_end(crawl: Crawl) -> list[str]:
+    """Run the command until it says that it has finished."""
+    for _ in range(RUNS):
+        run = crawl.run()
+        if run.finished:
+            return []
+        if run.status:
+            return [ended(run)]
+    return [f"not finished after {RUNS} runs"]
+
+
+def expected_items(idiom: Idiom, forks: Forks) -> Counter[str]:
+    """Ask stock Scrapy, or the table where that cannot know."""
+    if idiom.items is not None:
+        return Counter(json.dumps({"page": page}) for page in idiom.items)
+    with Crawl(idiom, forks, stock=True) as crawl:
+        run = crawl.run()
+        assert run.finished, run.log
+        return crawl.outputs().jsonl
+
+
+def undisturbed(idiom: Idiom, forks: Forks) -> Model:
+    """Crawl in peace, to the very end of the process, and run it again when finished.
+
+    What must come of a crawl is what comes of stock Scrapy.
+    """
+    items = expected_items(idiom, forks)
+    with Crawl(idiom, forks) as crawl:
+        complaints = []
+        while not crawl.run(Stop(point="before exit")).finished_before_stop:
+            if len(crawl.runs) == RUNS:
+                complaints.append(f"not finished after {RUNS} runs")
+                break
+        model = Model(items, crawl.site.visits(), complaints)
+        complaints += judge(model, crawl)
+        says = idiom.says
+        if says is not None and not re.search(says, crawl.runs[0].log):
+            complaints.append(f"the log does not say {says}")
+        model.again.extend(again(crawl, None))
+        return model
+
+
+def again(crawl: Crawl, *stops: Stop | None) -> list[str]:
+    """Run the command of a finished job again, once for each stop; None: to the end.
+
+    Nothing may change.
+    """
+    files, outputs = crawl.files(), crawl.outputs()
+    complaints = []
+    for stop in stops:
+        run = crawl.run(stop)
+        if run.status and run.stopped is None:
+            complaints.append(ended(run))
+        if asked := set(crawl.site.visits(run.number)) - set(crawl.idiom.start_asks):
+            complaints.append(f"run {run.number} asks for {sorted(asked)[:SHOWN]}")
+    later = crawl.outputs()
+    for place, found in (("JSON lines", later.jsonl), ("CSV", later.csv)):
+        expected = outputs.csv if place == "CSV" else outputs.jsonl
+        if words := differences(expected, found):
+            complaints.append(f"{place}: {words}")
+    if changed := dict(crawl.files().items() ^ files.items()):
+        complaints.append(f"files have changed: {sorted(changed)}")
+    return complaints
+
+
+def stopped(
+    idiom: Idiom,
+    forks: Forks | None,
+    model: Model,
+    stops: Sequence[Stop],
+    *,
+    without: str | None = None,
+    place: Path | None = None,
+) -> Verdict:
+    """Crawl, with a stop after the other, then to the end; and judge.
+
+    See :class:`crawls.Crawl` for ``without``, and for ``place``, in which the folder is
+    kept if something is wrong.
+    """
+    verdict = Verdict()
+    with Crawl(idiom, forks, without=without, place=place) as crawl:
+        for stop in stops:
+            run = crawl.run(stop)
+            if run.stopped is not None:
+                verdict.stopped.append(run.stopped)
+                verdict.complaints += failed_well(run, stop)
+            if run.stopped is None and (run.status or run.finished):
+                break
+            if crawl.job_finished and not RERUN_FINISHED:
+                break
+        if crawl.runs[-1].stopped is None and crawl.runs[-1].status:
+            verdict.complaints.append(ended(crawl.runs[-1]))
+        elif RERUN_FINISHED or not crawl.job_finished:
+            verdict.complaints += run_to_end(crawl)
+        verdict.complaints += judge(model, crawl)
+        crawl.keep = place is not None and bool(verdict.complaints)
+    return verdict
+
+
+def failed_well(run: Run, stop: Stop) -> list[str]:
+    """Say what is wrong with the end of a run in which something was raised."""
+    if stop.action == "kill" or run.status > 0:
+        return []
+    assert run.stopped is not None
+    if run.stopped.endswith(HINTS) and stop.action in errno.errorcode.values():
+        return []
+    if stop.action == "KeyboardInterrupt" and run.status == -signal.SIGINT:
+        return []
+    return [f"exit status {run.status} after {stop.action} {run.stopped}"]

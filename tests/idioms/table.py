@@ -1,0 +1,93 @@
+"""Idiom: a way in which people write spiders; the table of those that are judged.
+
+A spider is entered by a decorator, in the module of ``everyday/`` that has it.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Spider
+
+    Class = TypeVar("Class", bound=type[Spider])
+
+
+@dataclass(frozen=True)
+class Idiom:
+    """A spider, how it is run, and what may be said of it."""
+
+    spider: type[Spider]
+    theme: str
+    """The module that has it."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Besides the usual ones, see ``crawls.py``."""
+    arguments: tuple[str, ...] = ()
+    """Of ``scrapy crawl NAME``."""
+    script: str | None = None
+    """What is run instead of ``scrapy crawl``: a program in ``everyday/``."""
+    moments: tuple[str, ...] = ()
+    """Points in the spider where it is stopped, too; see :func:`stops.moment`."""
+    items: tuple[str, ...] | None = None
+    """The parts of all items, where stock Scrapy cannot be asked for them."""
+    repeats: int | None = 0
+    """Requests that a stop may repeat besides those under way and those since the last
+    checkpoint; None: any number."""
+    start_asks: tuple[str, ...] = ()
+    """What ``start()`` downloads whenever it runs, to know what there is to do."""
+    says: str | None = None
+    """What the log of an undisturbed crawl must say, as a regular expression."""
+    said_instead: str | None = None
+    """What a warning says, in a run after a stop, if items are missing; None: nothing
+    excuses that."""
+    raises: bool = False
+    """Whether a traceback in the log is part of it."""
+
+    @property
+    def name(self) -> str:
+        return self.spider.name
+
+    @property
+    def about(self) -> str:
+        """What it does, in a line."""
+        return (self.spider.__doc__ or "").strip().splitlines()[0]
+
+    @property
+    def command(self) -> list[str]:
+        if self.script is not None:
+            return [str(HERE / "everyday" / self.script)]
+        return ["scrapy", "crawl", self.name, *self.arguments]
+
+
+HERE = Path(__file__).parent
+IDIOMS: dict[str, Idiom] = {}
+"""By name."""
+
+
+def idiom(**options: Any) -> Callable[[Class], Class]:
+    """Enter a spider in the table; the options are the fields of :class:`Idiom`."""
+
+    def enter(spider: Class) -> Class:
+        assert spider.name not in IDIOMS, spider.name
+        assert spider.__doc__, spider.name
+        theme = spider.__module__.rpartition(".")[2]
+        IDIOMS[spider.name] = Idiom(spider, theme, **options)
+        return spider
+
+    return enter
+
+
+def load() -> dict[str, Idiom]:
+    """Import all of them."""
+    import everyday
+
+    for module in pkgutil.iter_modules(everyday.__path__, "everyday."):
+        if not module.name.endswith("_script"):
+            import_module(module.name)
+    return IDIOMS

@@ -1,0 +1,55 @@
+"""Idioms that could take a file for each batch, page or request: a few are enough."""
+
+from __future__ import annotations
+
+import resource
+from typing import TYPE_CHECKING
+
+import pytest
+from crawls import Forks, Stop
+from judging import stopped, undisturbed
+from table import load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FILES = 64
+"""The soft limit of open files: a crawl has some 30; each item is one in two feeds."""
+STOP = Stop(point="after commit", nth=4)
+
+
+@pytest.fixture(scope="module")
+def forks() -> Iterator[Forks]:
+    server = Forks()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def few_files() -> Iterator[Forks]:
+    """Processes with that limit: it is inherited."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, hard))
+    try:
+        server = Forks()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    yield server
+    server.close()
+
+
+@pytest.mark.parametrize(
+    "name", ["one_a_piece", "batches", "lambda_chain", "object_meta"]
+)
+def test_few_files_are_enough(forks: Forks, few_files: Forks, name: str) -> None:
+    idiom = load()[name]
+    model = undisturbed(idiom, forks)
+    assert stopped(idiom, few_files, model, [STOP]).complaints == []
+
+
+def test_the_limit_bites(forks: Forks, few_files: Forks) -> None:
+    """The control: a file that stays open for each batch is too much."""
+    idiom = load()["one_a_piece"]
+    model = undisturbed(idiom, forks)
+    verdict = stopped(idiom, few_files, model, [STOP], without="closing_files")
+    assert any("Too many open files" in words for words in verdict.complaints)

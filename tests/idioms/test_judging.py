@@ -1,0 +1,133 @@
+"""The judge itself: what is spoilt on purpose must be seen, and in which place."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from crawls import Crawl, Forks, Stop
+from judging import Model, again, judge, run_to_end, stopped, undisturbed
+from recorder import FILE
+from table import load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+PLAIN = load()["plain"]
+KILL = Stop(point="after pwrite items.jsonl", nth=2)
+
+
+@pytest.fixture(scope="module")
+def forks() -> Iterator[Forks]:
+    server = Forks()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def model(forks: Forks) -> Model:
+    return undisturbed(PLAIN, forks)
+
+
+def item_twice(crawl: Crawl) -> None:
+    with (crawl.folder / "items.jsonl").open("r+", encoding="utf-8") as feed:
+        feed.write(feed.readlines()[-1])
+
+
+def item_lost(crawl: Crawl) -> None:
+    feed = crawl.folder / "items.csv"
+    feed.write_text("".join(feed.read_text().splitlines(keepends=True)[:-1]))
+
+
+def item_torn(crawl: Crawl) -> None:
+    feed = crawl.folder / "items.jsonl"
+    feed.write_bytes(feed.read_bytes()[:-3])
+
+
+def row_lost(crawl: Crawl) -> None:
+    with sqlite3.connect(crawl.folder / FILE) as database:
+        database.execute(
+            "DELETE FROM items WHERE rowid = (SELECT max(rowid) FROM items)"
+        )
+    database.close()
+
+
+def page_lost(crawl: Crawl) -> None:
+    log = crawl.site.log
+    log[:] = [visit for visit in log if visit.what != "/7"]
+
+
+def page_invented(crawl: Crawl) -> None:
+    log = crawl.site.log
+    log.append(replace(log[-1], what="/nowhere"))
+
+
+def page_repeated(crawl: Crawl) -> None:
+    log = crawl.site.log
+    log += [visit for visit in log if visit.what == "/0"] * 30
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (item_twice, "JSON lines: 1 of 21 too many"),
+        (item_lost, "CSV: 1 of 21 missing"),
+        (item_torn, "JSON lines: 1 of 21 missing"),
+        (row_lost, "pipeline: 1 of 21 missing"),
+        (page_lost, "never asked for: ['/7']"),
+        (page_invented, "asked for, but not before: ['/nowhere']"),
+        (page_repeated, "requests again"),
+    ],
+)
+def test_what_was_spoilt_is_seen(
+    forks: Forks, model: Model, spoil: Callable[[Crawl], None], words: str
+) -> None:
+    with Crawl(PLAIN, forks) as crawl:
+        assert crawl.run(KILL).stopped
+        assert run_to_end(crawl) == []
+        assert judge(model, crawl) == []
+        spoil(crawl)
+        assert any(words in complaint for complaint in judge(model, crawl))
+
+
+def test_a_job_that_was_deleted_between_the_runs_is_seen(
+    forks: Forks, model: Model
+) -> None:
+    with Crawl(PLAIN, forks) as crawl:
+        assert crawl.run(KILL).stopped
+        assert crawl.outputs().jsonl
+        shutil.rmtree(crawl.folder / "job")
+        assert run_to_end(crawl) == []
+        complaints = judge(model, crawl)
+    assert any("JSON lines" in words and "too many" in words for words in complaints)
+    assert any("requests again" in words for words in complaints)
+
+
+def test_a_finished_job_that_changes_is_seen(forks: Forks) -> None:
+    with Crawl(PLAIN, forks) as crawl:
+        assert run_to_end(crawl) == []
+        shutil.rmtree(crawl.folder / "job")
+        # It asks for pages, puts out items in two feeds, and changes files.
+        assert len(again(crawl, None)) == 4
+
+
+@pytest.mark.parametrize(
+    ("without", "stops"),
+    [
+        ("consuming_while_preparing", [Stop(point="after pwrite items.jsonl", nth=2)]),
+        (
+            "stopping_on_failure",
+            [Stop(point="before fdatasync items.jsonl", action="EIO")],
+        ),
+    ],
+)
+def test_a_protection_that_is_taken_out_is_missed(
+    forks: Forks, model: Model, without: str, stops: list[Stop]
+) -> None:
+    assert stopped(PLAIN, forks, model, stops).complaints == []
+    verdict = stopped(PLAIN, forks, model, stops, without=without)
+    assert verdict.stopped
+    assert verdict.complaints

@@ -1,0 +1,77 @@
+"""Protections taken out, for the controls: a judge that does not see it is blind.
+
+A project calls one of them before it crawls; see :class:`crawls.Crawl`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from bloomdupe.feeds.feed import Feed
+
+
+def consuming_while_preparing() -> None:
+    """Let feeds take note while a checkpoint is prepared: what it holds is written."""
+    from bloomdupe.feeds.contract import Change
+    from bloomdupe.feeds.exporter import FeedExporter
+
+    prepare, done = FeedExporter.prepare, Change.done
+
+    def wrong(self: FeedExporter, lines: Iterable[tuple[int, bytes]]) -> Change:
+        change = prepare(self, lines)
+        done(change)
+        self.append()
+        return change
+
+    def nothing(self: Change) -> None:
+        pass
+
+    Change.done = nothing  # type: ignore[method-assign]
+    FeedExporter.prepare = wrong  # type: ignore[method-assign]
+
+
+def stopping_on_failure() -> None:
+    """Take a failed checkpoint for a good one, and go on."""
+    from bloomdupe.crawl.stopping import Stopping
+
+    Stopping.fail = lambda *_: None  # type: ignore[method-assign]
+
+
+def remembering_starts() -> None:
+    """Schedule start requests whenever ``start()`` yields them."""
+    from bloomdupe.crawl.starting import Starting, Verdict
+
+    Starting.judge = lambda *_, **__: Verdict(  # type: ignore[method-assign]
+        skip=False, forced=True, mark=None
+    )
+
+
+def sparing_other_feeds() -> None:
+    """Let an exporter that fails for an item cost the feeds after it that item."""
+    from bloomdupe.feeds.exporter import FeedExporter
+
+    def wrong(
+        self: FeedExporter,
+        item: object,
+        feeds: list[Feed],
+        lines: list[tuple[int, bytes]],
+    ) -> None:
+        del self
+        lines += [
+            (feed.number, feed.encode(item)) for feed in feeds if feed.accepts(item)
+        ]
+
+    FeedExporter._encode = wrong  # type: ignore[method-assign]
+
+
+def closing_files() -> None:
+    """Keep every output file open, as long as the process lives."""
+    from bloomdupe.feeds.file import FeedFile
+
+    def close(self: FeedFile) -> None:
+        pass
+
+    FeedFile.close = close  # type: ignore[method-assign]

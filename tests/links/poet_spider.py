@@ -1,0 +1,34 @@
+"""A spider with page objects of scrapy-poet, which finds them by its annotations."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from scrapy import Spider
+from scrapy.http import Response
+from web_poet import WebPage
+
+
+class Links(WebPage[Any]):
+    """A page of links."""
+
+    def urls(self) -> list[str]:
+        return [self.urljoin(href) for href in self.css("a::attr(href)").getall()]
+
+
+class Nothing(WebPage[Any]):
+    """A page of which nothing is asked."""
+
+
+class PoetSpider(Spider):
+    """Yields requests with the same URL that poet's fingerprinter tells apart."""
+
+    def parse(self, response: Response, page: Links) -> Iterator[Any]:
+        for url in page.urls():
+            yield response.follow(url)
+            yield response.follow(url, callback=self.nothing)
+            for number in (1, 2):
+                meta = {"page_params": {"number": number}}
+                yield response.follow(url, callback=self.nothing, meta=meta)
+
+    def nothing(self, response: Response, page: Nothing) -> None:
+        pass

@@ -1,0 +1,174 @@
+"""The fast fingerprint is Scrapy's, byte for byte.
+
+``PYTHONPATH=tests python tests/links/test_fingerprint.py`` compares all of the shared
+URLs, not a sample.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import random
+from hashlib import sha1
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy import FormRequest, Request
+from scrapy.utils.request import RequestFingerprinter, fingerprint
+from shared_data import SHARED, needs
+
+from bloomdupe.links.fingerprint import _hash, fingerprint_function
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+SEED = 20_261_121
+URLS = SHARED / "urls"
+
+fast = fingerprint_function(RequestFingerprinter())
+
+
+def compare(urls: Iterable[str]) -> tuple[int, int, int]:
+    """Return how many were compared, took the fast way, and are not canonical."""
+    compared = quick = changed = 0
+    for url in urls:
+        try:
+            request = Request(url)
+        except ValueError:  # no URL
+            continue
+        expected = fingerprint(request)
+        assert fast(request) == expected, request.url
+        compared += 1
+        quick += _hash(request.url) is not None
+        text = json.dumps(
+            {"body": "", "headers": {}, "method": "GET", "url": request.url}
+        )
+        changed += sha1(text.encode()).digest() != expected  # noqa: S324
+    return compared, quick, changed
+
+
+def listed(name: str, every: int = 1) -> list[str]:
+    path = needs(URLS / f"{name}.txt.xz", "needs the shared URL lists")
+    return lzma.decompress(path.read_bytes()).decode().splitlines()[::every]
+
+
+def specified() -> Iterator[str]:
+    """WHATWG's URLs, and w3lib's cases of canonicalisation."""
+    for name in ("urltestdata", "w3lib_canonicalize_cases"):
+        path = needs(URLS / "spec" / f"{name}.json", "needs the shared URL lists")
+        yield from _texts(json.loads(path.read_text("utf-8")))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (dict, list)):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _texts(part)
+
+
+@pytest.mark.parametrize(("name", "every"), [("dev_eot", 20), ("dev_mixed", 10)])
+def test_real_urls(name: str, every: int) -> None:
+    compared, quick, changed = compare(listed(name, every))
+    assert compared > 10_000
+    assert quick > 0.8 * compared
+    assert changed  # or a blind test would pass
+
+
+def test_odd_urls() -> None:
+    compared, quick, changed = compare(listed("odd_urls"))
+    assert compared > 30_000
+    assert quick > 10_000
+    assert changed > 10_000
+
+
+def test_urls_of_the_specifications() -> None:
+    compared, _, changed = compare(specified())
+    assert compared > 500
+    assert changed > 200
+
+
+PIECES = [
+    *"aZ09-._~!$&'()*+,;=:@/?#[]|%^`{}\\\" é\t",
+    *"&=/?&=/?..",
+    *(f"%{number:02X}" for number in range(0, 256, 7)),
+    *("%2f", "%zz", "//", "/./", "/../", "=&", "a=1", "b=2", "&a-b=1", "x+y", "%20"),
+]
+BEGINNINGS = ["http://a.example", "https://b_c.example:80", "http://A.example/b"]
+BEGINNINGS += ["http://d.example:080/", "http://u:p@e.example/", "http://[::1]/"]
+BEGINNINGS += ["ftp://f.example/", "http://g.example?", "http://g.example/h?a=1"]
+
+
+def test_urls_put_together_at_random() -> None:
+    print(f"seed {SEED}")
+    draw = random.Random(SEED)
+    compared, quick, changed = compare(
+        draw.choice(BEGINNINGS) + "".join(draw.choices(PIECES, k=draw.randrange(9)))
+        for _ in range(20_000)
+    )
+    assert compared > 15_000
+    assert quick > 1_000
+    assert changed > 10_000
+
+
+@pytest.mark.parametrize(
+    "where", ["/a%sb", "/%s", "/?a=b%sc", "/?a%sb=c", "/?b=1&a=%s"]
+)
+def test_every_character_and_every_escape(where: str) -> None:
+    pieces = [chr(code) for code in range(256)]
+    pieces += [f"%{code:02X}" for code in range(256)]
+    pieces += [f"%{code:02x}" for code in range(256)]
+    compared, quick, _ = compare("http://a.example" + where % piece for piece in pieces)
+    assert compared == 3 * 256
+    assert quick > 50 or "&" in where
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Request("http://a.example/", method="HEAD"),
+        Request("http://a.example/", method="POST", body="x"),
+        Request("http://a.example/", body="x"),
+        Request("http://a.example/?b=1&a=2#c", meta={"verbatim_url": True}),
+        Request("http://a.example/#c", meta={"verbatim_url": True}),
+        Request("http://a.example/#c", meta={"verbatim_url": False}),
+        Request("http://a.example/", headers={"X": "1"}, cookies={"a": "b"}),
+        FormRequest("http://a.example/", formdata={"a": "b"}),
+        FormRequest("http://a.example/", formdata={"a": "b"}, method="GET"),
+    ],
+)
+def test_other_requests(request_: Request) -> None:
+    assert fast(request_) == fingerprint(request_)
+
+
+def test_other_fingerprinters_are_left_alone() -> None:
+    class Constant:
+        def fingerprint(self, _: Request) -> bytes:
+            return b"constant"
+
+    class Heir(RequestFingerprinter):
+        def fingerprint(self, request: Request) -> bytes:
+            return b"heir" + super().fingerprint(request)
+
+    request = Request("http://a.example/")
+    assert fingerprint_function(Constant())(request) == b"constant"
+    assert fingerprint_function(Heir())(request) == b"heir" + fingerprint(request)
+
+
+def test_it_is_not_used_where_scrapy_has_another_formula(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As a later version may have."""
+    own = RequestFingerprinter()
+    monkeypatch.setattr(own, "_fingerprint", lambda request: b"new " + fast(request))
+    request = Request("http://a.example/")
+    assert fingerprint_function(own)(request) == b"new " + fingerprint(request)
+
+
+if __name__ == "__main__":
+    for name in ("dev_eot", "dev_mixed", "odd_urls"):
+        compared, quick, changed = compare(listed(name))
+        print(
+            f"{name}: {compared:,} equal, {quick / compared:.1%} the fast way,"
+            f" {changed:,} not canonical"
+        )

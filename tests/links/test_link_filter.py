@@ -1,0 +1,253 @@
+"""The link filter in real crawls: what it drops is what the scheduler would drop."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import subprocess
+import sys
+import tracemalloc
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from page_server import Server, running
+from scrapy import Spider
+from scrapy.crawler import Crawler
+from scrapy.settings import Settings
+
+from bloomdupe import Addon, LinkFilter
+from bloomdupe.links.known_urls import KnownUrls
+
+HERE = Path(__file__).parent
+BRANCHES, LEVELS = 3, 3
+
+
+def page(name: str) -> str:
+    """A page of a tree: links to its children, to those before it, and to itself.
+
+    The depth of a page is the length of its name, in whatever order it is crawled.
+    """
+    children = [f"{name}{branch}" for branch in range(BRANCHES)]
+    if len(name) == LEVELS:
+        children = []
+    above = [name[:length] for length in range(1, len(name) + 1)]
+    links = [f"{child}.html" for child in children]
+    links += [f"{link}.html" for link in above]
+    links += [f"{link}.html#{'long ' * 4}" for link in children]
+    links += [f"./{link}.html" for link in above for _ in range(4)]
+    return "".join(f"<a href='{link}'>x</a>" for link in links)
+
+
+@dataclass
+class Result:
+    requests: Counter[str]
+    stats: dict[str, Any]
+    log: list[str]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
+    """Every crawl of link_crawls.py, by the name of case and ``-on`` or ``-off``."""
+    requests: dict[str, Counter[str]] = {}
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            _, crawl, rest = self.path.split("/", 2)
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            language = self.headers.get("X-Language", "")
+            what = f"{self.command} {rest} {body.decode()} {language}"
+            requests.setdefault(crawl, Counter())[what] += 1
+            text = page(rest.partition(".")[0]).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(text)
+
+        do_POST = do_HEAD = do_GET  # noqa: N815
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    folder = tmp_path_factory.mktemp("crawls")
+    out = folder / "results.json"
+    with running(Server(("127.0.0.1", 0), Handler)) as base:
+        done = subprocess.run(
+            [sys.executable, HERE / "link_crawls.py", base, out, folder],
+            check=False,
+            timeout=300,
+            env={**os.environ, "PYTHONPATH": str(HERE)},
+            capture_output=True,
+            text=True,
+        )
+    assert done.returncode == 0, done.stderr
+    return {
+        name: Result(requests[name], found["stats"], found["log"])
+        for name, found in json.loads(out.read_text()).items()
+    }
+
+
+ACTIVE = [
+    "follow",
+    "follow_stored",
+    "asynchronous",
+    "by_hand",
+    "by_rules",
+    "kinds",
+    "unstorable",
+    "poet",
+    "poet_first",
+    "poet_on_other",
+    "says_so",
+    "exact",
+    "scrapys_scheduler",
+    "scrapys_scheduler_by_hand",
+    "url_length",
+    "depth",
+    "depth_by_hand",
+    "lower_order",
+    "lower_order_by_hand",
+]
+ASIDE = {
+    "headers": "the REQUEST_FINGERPRINTER_CLASS may look at what a request does not",
+    "fragments": "give it the attribute bloomdupe_early = True",
+    "poet_on_unknown": "the REQUEST_FINGERPRINTER_CLASS may look at what",
+    "rewrite": "link_crawls.Rewrite handles what spiders yield after",
+    "listener": "listens to the signal request_scheduled",
+    "drop_listener": "listens to the signal request_dropped",
+    "debug": "DUPEFILTER_DEBUG is on",
+    "depths": "DEPTH_STATS_VERBOSE is on",
+    "scrapys_filter": "SCHEDULER or DUPEFILTER_CLASS is not bloomdupe's own",
+    "scrapys_filter_by_hand": "SCHEDULER or DUPEFILTER_CLASS is not bloomdupe's own",
+}
+COUNTED = (
+    "dupefilter/filtered",
+    "scheduler/enqueued",
+    "scheduler/unserializable",
+    "request_depth_max",
+    "urllength/request_ignored_count",
+    "depth/request_ignored_count",
+    "offsite/filtered",
+    "heard",
+)
+
+
+def counts(result: Result) -> dict[str, Any]:
+    return {name: result.stats.get(name) for name in COUNTED}
+
+
+@pytest.mark.parametrize("case", [*ACTIVE, *ASIDE, "offsite"])
+def test_same_requests_and_same_counts_as_without_it(
+    results: dict[str, Result], case: str
+) -> None:
+    on, off = results[f"{case}-on"], results[f"{case}-off"]
+    assert on.requests == off.requests
+    expected = counts(off)
+    if "by_hand" in case or case == "by_rules":
+        # Links left out by new_links() were never requests of any depth.
+        assert on.stats["request_depth_max"] <= expected["request_depth_max"]
+        expected["request_depth_max"] = on.stats["request_depth_max"]
+    assert counts(on) == expected
+    assert off.stats.get("bloomdupe/dropped_early") is None
+
+
+@pytest.mark.parametrize("case", ACTIVE)
+def test_most_duplicates_are_dropped_early(
+    results: dict[str, Result], case: str
+) -> None:
+    stats = results[f"{case}-on"].stats
+    early, all_ = stats["bloomdupe/dropped_early"], stats["dupefilter/filtered"]
+    assert all_ / 2 < early <= all_, (early, all_)
+
+
+@pytest.mark.parametrize("case", ASIDE)
+def test_it_steps_aside_and_says_why(results: dict[str, Result], case: str) -> None:
+    on = results[f"{case}-on"]
+    assert on.stats.get("bloomdupe/dropped_early") is None
+    (said,) = (text for text in on.log if text.startswith("Duplicate links are left"))
+    assert ASIDE[case] in said
+
+
+@pytest.mark.parametrize("case", ACTIVE)
+def test_the_first_duplicate_is_logged_as_ever(
+    results: dict[str, Result], case: str
+) -> None:
+    for way in ("on", "off"):
+        (said,) = results[f"{case}-{way}"].log
+        assert said.startswith("Filtered duplicate request: <GET http")
+        assert "no more duplicates will be shown" in said
+
+
+def test_offsite_links_count_as_offsite(results: dict[str, Result]) -> None:
+    """The start page is seen, but a link back to it is offsite first of all."""
+    stats = results["offsite-on"].stats
+    assert stats["offsite/filtered"] > 0
+    assert "dupefilter/filtered" not in stats
+
+
+def test_limits_bite_in_these_crawls(results: dict[str, Result]) -> None:
+    """Or the comparisons above would prove nothing."""
+    assert results["url_length-on"].stats["urllength/request_ignored_count"] > 0
+    assert len(results["depth-on"].requests) == 1 + BRANCHES
+    assert results["unstorable-on"].stats["scheduler/unserializable"] > 0
+    everything = sum(BRANCHES**level for level in range(LEVELS))
+    assert len(results["follow-on"].requests) == everything
+    assert len(results["kinds-on"].requests) >= 4 * everything
+    assert sum(results["poet-on"].requests.values()) > 3 * everything
+    assert len(results["headers-on"].requests) > 1.9 * everything
+    assert len(results["rewrite-on"].requests) > everything
+
+
+@pytest.mark.parametrize(
+    "case", ["control_url_only", "control_poet", "control_rewrite"]
+)
+def test_control_an_unsound_link_filter_loses_pages(
+    results: dict[str, Result], case: str
+) -> None:
+    on, off = results[f"{case}-on"], results[f"{case}-off"]
+    lost = off.requests - on.requests
+    assert lost
+    assert on.requests.total() < off.requests.total()
+
+
+def test_known_urls_stay_within_their_bytes() -> None:
+    tracemalloc.start()
+    try:
+        known = KnownUrls()
+        for number in range(150_000):
+            known.add(f"https://www.example.com/{number:060}")
+        held, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 25_000 < len(known) < 150_000
+    assert held <= 16_000_000
+    assert peak <= 18_000_000  # while a table grows
+
+
+def test_known_urls_keep_those_that_are_asked_for() -> None:
+    known = KnownUrls(100_000)
+    known.add("often")
+    for number in range(10_000):
+        known.add(f"once {number}")
+        assert "often" in known
+    assert "once 0" not in known
+    assert "once 9999" in known
+
+
+def test_the_add_on_respects_the_users_own_order() -> None:
+    for key in (
+        "bloomdupe.LinkFilter",
+        "bloomdupe.links.link_filter.LinkFilter",
+        LinkFilter,
+    ):
+        for order in (7, None):
+            settings = Settings({"SPIDER_MIDDLEWARES": {key: order}})
+            Addon(Crawler(Spider)).update_settings(settings)
+            assert settings.getdict("SPIDER_MIDDLEWARES") == {key: order}

@@ -1,0 +1,23 @@
+"""How requests come into a frontier: as the scheduler takes them in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bloomdupe.frontier.frontier import Frontier
+
+
+def offer(
+    owed: Frontier,
+    fingerprint: bytes,
+    slot: str = "host",
+    priority: int = 0,
+    *,
+    start: bool = False,
+) -> bool:
+    """Take in a request, whose payload is its fingerprint, unless it was seen."""
+    new = owed.seen.add(fingerprint)
+    if new:
+        owed.push(slot, priority, fingerprint, start=start)
+    return new

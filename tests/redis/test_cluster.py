@@ -1,0 +1,81 @@
+"""The filter on a Redis Cluster: all of it lies on one node, wherever one asks."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+from redis_server import DEADLINE, RedisServer, free_port
+
+from bloomdupe import BloomFilter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KEYS = [f"https://www.example/{number}" for number in range(3_000)]
+NODES = 3
+SLOTS = 16_384
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RedisServer]]:
+    """Yield a cluster without replicas."""
+    with ExitStack() as stack:
+        started = []
+        buses = []
+        for _ in range(NODES):
+            buses.append(str(free_port()))
+            options = ("--cluster-enabled", "yes", "--cluster-port", buses[-1])
+            folder = tmp_path_factory.mktemp("node")
+            node = RedisServer(folder, *options, port=free_port())
+            started.append(stack.enter_context(node))
+        share = SLOTS // NODES + 1
+        for number, node in enumerate(started):
+            first, last = number * share, min(SLOTS, (number + 1) * share) - 1
+            with node.client() as client:
+                client.execute_command("CLUSTER ADDSLOTSRANGE", first, last)
+                known = ("127.0.0.1", started[0].port, buses[0])
+                client.execute_command("CLUSTER MEET", *known)
+        end = time.monotonic() + DEADLINE
+        while not all(map(is_whole, started)):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        yield started
+
+
+def is_whole(node: RedisServer) -> bool:
+    """Whether a node knows who has which slots."""
+    with node.client() as client:
+        state = client.execute_command("CLUSTER INFO")
+    found = (state["cluster_state"], state["cluster_known_nodes"])
+    return bool(found == ("ok", str(NODES)))
+
+
+def test_filters_on_a_cluster(nodes: list[RedisServer]) -> None:
+    homes = set()
+    for name in "abcdef":
+        urls = [f"redis://127.0.0.1:{node.port}#{name}" for node in nodes]
+        with BloomFilter.open(urls[0], 500) as one, BloomFilter.open(urls[1]) as two:
+            assert one.update(KEYS[:2_000]) == 2_000
+            assert two.add_many(KEYS) == [False] * 2_000 + [True] * 1_000
+            assert one == two
+            assert one.layer_count == 3
+            local = one.copy()
+            one.clear()
+            assert not any(two.contains_many(KEYS))
+            two |= local
+            assert one == local
+        homes |= {
+            (name, number)
+            for number, node in enumerate(nodes)
+            if has_keys_of(node, name)
+        }
+    assert len(homes) == 6  # each filter is on one node
+    assert len({number for _, number in homes}) > 1
+
+
+def has_keys_of(node: RedisServer, name: str) -> bool:
+    with node.client() as client:
+        return any(client.scan_iter(f"bloomdupe:{{{name}}}*"))

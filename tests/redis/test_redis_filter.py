@@ -1,0 +1,397 @@
+"""The filter on Redis beside the one on LMDB: same verbs, same answers, same bytes."""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from redis_server import RedisServer, pages
+
+from bloomdupe import BloomFilter
+from bloomdupe.errors import (
+    FilterFullError,
+    IncompatibleFilterError,
+    KeyTypeError,
+    StoreError,
+)
+from bloomdupe.redis.redis_filter import RedisFilter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+KEY = bytes(16)
+PAGE_BYTES = 8168
+
+
+def keys(count: int, prefix: str = "in") -> Iterator[str]:
+    return (f"https://{prefix}.example/{number}" for number in range(count))
+
+
+def opened(url: str, *parameters: Any, **options: Any) -> BloomFilter:
+    """Open by the face of the package, as users do."""
+    found = BloomFilter.open(url, *parameters, **options)
+    assert isinstance(found, RedisFilter)
+    return found
+
+
+def bytes_of(seen: BloomFilter) -> dict[tuple[int, int], bytes]:
+    """Return the pages that are not empty, by layer and number."""
+    return {
+        (layer.number, number): value
+        for layer in seen._contents.layers
+        for number, page in enumerate(layer.all_pages())
+        if any(value := page.tobytes()[:PAGE_BYTES])
+    }
+
+
+# Adding and asking
+
+
+def test_add_tells_new_from_seen(url: str) -> None:
+    with opened(url, 1000, 1e-3) as seen:
+        assert seen.add(b"a")
+        assert not seen.add(b"a")
+        assert "a" in seen
+        assert b"b" not in seen
+        assert len(seen) == 1
+
+
+def test_many_at_once(url: str) -> None:
+    with opened(url, 1000, 1e-3) as seen:
+        assert seen.update(["a", b"b", "a"]) == 2
+        assert seen.add_many(["b", "c", "c", "d"]) == [False, True, False, True]
+        assert seen.contains_many(iter(["a", "e", "d"])) == [True, False, True]
+        assert seen.add_many([]) == seen.contains_many([]) == []
+        assert seen.update(keys(2_500)) == 2_500
+        assert len(seen) == 2_504
+
+
+@pytest.mark.parametrize("key", [None, 7, bytearray(b"a"), ("a",)])
+def test_a_key_of_a_wrong_type_changes_nothing(url: str, key: Any) -> None:
+    with opened(url, 1000) as seen:
+        for use in (seen.add, seen.contains, lambda key: seen.update(["a", key])):
+            with pytest.raises(KeyTypeError, match="bytes or str"):
+                use(key)
+        assert len(seen) == 0
+        assert "a" not in seen
+
+
+def test_a_plain_set_is_the_model(url: str) -> None:
+    random_ = random.Random(7)
+    model: set[int] = set()
+    with opened(url, 500, 1e-9) as seen:
+        for _ in range(60):
+            batch = [random_.randrange(6_000) for _ in range(random_.randrange(150))]
+            texts = [str(number) for number in batch]
+            assert seen.contains_many(texts) == [number in model for number in batch]
+            expected = []
+            for number in batch:
+                expected.append(number not in model)
+                model.add(number)
+            assert seen.add_many(texts) == expected
+            assert len(seen) == len(model)
+        assert seen.layer_count == 3
+
+
+@pytest.mark.parametrize("fpp", [1e-2, 1e-3])
+def test_the_rate_at_capacity_is_as_promised(url: str, fpp: float) -> None:
+    with opened(url, 30_000, fpp, key=KEY) as seen:
+        seen.update(keys(30_000))
+        answers = seen.contains_many(keys(100_000, "out"))
+        measured = sum(answers) / len(answers)
+        error = math.sqrt(max(measured, 1 / len(answers)) / len(answers))
+        assert measured <= 1.05 * fpp + 3 * error
+        assert measured >= fpp / 3  # it is asked at all
+        assert abs(seen.estimated_keys() - len(seen)) < 0.02 * len(seen)
+
+
+def test_growth_keeps_the_rate(url: str) -> None:
+    with opened(url, 2_000, 1e-2, key=KEY) as seen:
+        seen.update(keys(40_000))
+        assert seen.layer_count == 5
+        answers = seen.contains_many(keys(20_000, "out"))
+        assert sum(answers) / len(answers) < 1e-2
+        assert all(seen.contains_many(keys(40_000)))
+
+
+# The same bytes
+
+
+@pytest.mark.parametrize("fpp", [0.5, 1e-2, 1e-6, 1e-12])
+def test_the_same_bytes_as_on_lmdb(
+    server: RedisServer, name: str, tmp_path: Path, fpp: float
+) -> None:
+    """With one position a key, some lie past the end of a page, where all is set."""
+    added = [f"{number % 7_000}" for number in range(9_000)]
+    with (
+        opened(server.url(name), 1_500, fpp, key=KEY) as shared,
+        BloomFilter.open(tmp_path / "seen", 1_500, fpp, key=KEY) as local,
+        server.client() as judge,
+    ):
+        assert shared.add_many(added) == [local.add(key) for key in added]
+        assert len(shared) == len(local)
+        assert shared.layer_count == local.layer_count >= 2
+        assert pages(judge, name) == bytes_of(local)
+        assert shared == local
+        assert local == shared
+        asked = list(keys(2_000, "out"))
+        assert shared.contains_many(asked) == [key in local for key in asked]
+        assert shared.info().layers == local.info().layers
+
+
+def test_one_bit_more_would_be_noticed(server: RedisServer, name: str) -> None:
+    """The control of the test above."""
+    local = BloomFilter(1_500, key=KEY)
+    with opened(server.url(name), 1_500, key=KEY) as shared, server.client() as judge:
+        assert shared == local
+        shared.add("a")
+        local.add("a")
+        assert shared == local
+        (key,) = judge.scan_iter(f"bloomdupe:{{{name}}}:*:*:*")
+        judge.setbit(key, 4_711, 1)
+        assert shared != local
+        assert pages(judge, name) != bytes_of(local)
+
+
+def test_every_page_has_its_full_length(server: RedisServer, name: str) -> None:
+    """A string that grows bit by bit would take twice the memory."""
+    with opened(server.url(name), 30_000) as seen, server.client() as judge:
+        seen.update(keys(300))
+        sizes = [
+            (judge.strlen(key), judge.memory_usage(key, samples=0))
+            for key in judge.scan_iter(f"bloomdupe:{{{name}}}:*:*:*")
+        ]
+    assert len(sizes) > 10
+    assert {length for length, _ in sizes} == {PAGE_BYTES}
+    assert max(taken for _, taken in sizes) < 1.05 * 8192
+
+
+# Set algebra
+
+
+@pytest.mark.parametrize("kind", ["memory", "store", "redis"])
+def test_union_both_ways(
+    server: RedisServer, name: str, tmp_path: Path, kind: str
+) -> None:
+    def make(part: str) -> BloomFilter:
+        if kind == "memory":
+            return BloomFilter(1_000, 1e-4, key=KEY)
+        place = tmp_path / part if kind == "store" else server.url(f"{name} {part}")
+        return BloomFilter.open(str(place), 1_000, 1e-4, key=KEY)
+
+    expected = BloomFilter(1_000, 1e-4, key=KEY)
+    expected.update(keys(700))
+    addition = BloomFilter(1_000, 1e-4, key=KEY)
+    addition.update(keys(5_000, "more"))
+    expected |= addition
+    with opened(server.url(name), 1_000, 1e-4, key=KEY) as shared, make("a") as other:
+        shared.update(keys(700))
+        other.update(keys(5_000, "more"))
+        shared |= other
+        assert shared == expected
+        assert len(shared) == len(expected)
+        assert all(shared.contains_many(keys(5_000, "more")))
+        with make("b") as back:
+            back |= shared
+            assert back == expected
+            assert bytes_of(back.copy()) == bytes_of(expected)
+    with server.client() as judge:
+        assert pages(judge, name) == bytes_of(expected)
+        assert not judge.exists(f"bloomdupe:{{{name}}}:scratch")
+
+
+def test_copy_and_union_are_in_memory(url: str) -> None:
+    with opened(url, 1_000, key=KEY) as shared:
+        shared.update(keys(3_000))
+        copy = shared.copy()
+        both = shared | BloomFilter(1_000, key=KEY)
+        assert copy == both == shared
+        copy.add("only in the copy")
+        assert "only in the copy" not in shared
+
+
+def test_a_union_begins_the_next_layer_when_it_fills_one(url: str) -> None:
+    local = BloomFilter(1_000, key=KEY)
+    local.update(keys(1_000))
+    with opened(url, 1_000, key=KEY) as shared:
+        shared |= local
+        assert shared == local.copy()
+        assert shared.layer_count == 2
+
+
+def test_other_parameters_do_not_go_together(url: str) -> None:
+    with opened(url, 1_000, key=KEY) as shared:
+        other = BloomFilter(1_000)
+        assert shared != other
+        assert not shared.is_compatible(other)
+        with pytest.raises(IncompatibleFilterError, match="the filters differ"):
+            shared |= other
+        with pytest.raises(IncompatibleFilterError, match="the filters differ"):
+            other |= shared
+
+
+# Growth
+
+
+def test_a_full_filter_that_may_not_grow(url: str) -> None:
+    with opened(url, 100, 1e-6, growth="error", key=KEY) as seen:
+        with pytest.raises(FilterFullError, match="capacity of 100 keys"):
+            seen.update(keys(150))
+        assert len(seen) == 100
+        assert not any(seen.add_many(keys(100)))  # what is seen may be offered
+        with pytest.raises(FilterFullError):
+            seen.add("one more")
+        assert "one more" not in seen
+
+
+def test_a_full_filter_that_goes_on(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    with opened(url, 100, 1e-3, growth="warn", key=KEY) as seen:
+        seen.update(keys(99))
+        assert "may not grow" not in caplog.text
+        seen.update(keys(300))
+        seen.update(keys(400))
+        assert seen.layer_count == 1
+        assert len(seen) > 350
+    assert caplog.text.count("may not grow") == 1
+
+
+def test_growth_is_announced(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    with opened(url, 100) as seen:
+        seen.update(keys(100))
+    assert "reached its capacity at 100 keys; layer 2, for 200 more" in caplog.text
+
+
+# Other verbs
+
+
+def test_every_verb_answers(url: str) -> None:
+    """What the filter on LMDB offers works here, or says why it does not."""
+    refused = {
+        "backup": ("path",),
+        "compact": (),
+        "prepare": (),
+        "record": ("frontier",),
+        "share_store": (),
+    }
+    with opened(url, 1_000, identity={"spider": "site"}) as seen:
+        for verb, arguments in refused.items():
+            with pytest.raises(StoreError, match=rf"{verb}.* is on Redis"):
+                getattr(seen, verb)(*arguments)
+        for use in (seen.add, seen.contains):
+            with pytest.raises(StoreError, match=r"exact=True: .* is on Redis"):
+                use("a", exact=True)
+        with pytest.raises(StoreError, match=r"notes: .* is on Redis"):
+            _ = seen.notes
+        seen.add("a")
+        assert seen.identity == {"spider": "site"}
+        assert (seen.capacity, seen.fpp, seen.confirm) == (1_000, 1e-6, 0)
+        assert len(seen.key) == 16
+        assert not seen.changed
+        assert not seen.due
+        seen.checkpoint()
+        assert seen.memory_bytes == 0
+        assert 0 < seen.current_fpp() < 1e-6
+        assert seen.expected_loss() < 1e-6
+        assert round(seen.estimated_keys()) == 1
+        assert seen.info().path == url
+        assert seen.info().as_dict()["keys"] == 1
+    tried = {*refused, "notes", "add", "contains", "identity", "capacity", "fpp"}
+    tried |= {"confirm", "key", "changed", "due", "checkpoint", "memory_bytes"}
+    tried |= {"current_fpp", "expected_loss", "estimated_keys", "info", "parameters"}
+    elsewhere = {"open", "close", "update", "layer_count", "is_compatible", "copy"}
+    elsewhere |= {"union", "clear", "add_many", "contains_many"}
+    offered = {verb for verb in vars(BloomFilter) if not verb.startswith("_")}
+    assert offered <= tried | elsewhere
+
+
+def test_clear_forgets_for_everybody(server: RedisServer, name: str) -> None:
+    url = server.url(name)
+    with opened(url, 100) as one, opened(url) as two, server.client() as judge:
+        one.update(keys(500))
+        assert two.layer_count == 3
+        two.clear()
+        assert not any(one.contains_many(keys(500)))
+        assert len(one) == 0
+        assert not pages(judge, name)
+        assert one.update(keys(500)) == 500
+        assert all(two.contains_many(keys(500)))
+        one.clear()
+        one.add("since then")
+        two.clear()  # it has not heard of the other clearing
+        assert "since then" not in one
+        assert not pages(judge, name)
+
+
+def test_a_union_into_what_was_cleared_meanwhile(url: str) -> None:
+    with opened(url, 100) as one, opened(url) as two:
+        assert isinstance(one, RedisFilter)
+        one.add("a")
+        two.clear()
+        with pytest.raises(StoreError, match="cleared or made anew meanwhile"):
+            one._unite(0, 1, [0, bytes(PAGE_BYTES)])
+        assert len(two) == 0
+
+
+def test_a_closed_filter_says_so(url: str) -> None:
+    seen = opened(url, 100)
+    seen.close()
+    seen.close()
+    for use in (seen.add, seen.contains):
+        with pytest.raises(StoreError, match="the filter is closed"):
+            use("a")
+    with pytest.raises(StoreError, match="the filter is closed"):
+        len(seen)
+
+
+def test_readonly_adds_nothing(url: str) -> None:
+    with opened(url, 100) as seen, opened(url, readonly=True) as reader:
+        seen.add("a")
+        assert "a" in reader
+        uses = (lambda: reader.add("b"), reader.clear, lambda: reader.__ior__(seen))
+        for use in uses:
+            with pytest.raises(StoreError, match="opened read-only"):
+                use()
+        assert len(seen) == 1
+
+
+# What it costs Redis
+
+
+def test_a_thousand_keys_take_one_round_trip(server: RedisServer, url: str) -> None:
+    with opened(url, 10_000) as seen, server.client() as judge:
+        seen.update(keys(1))  # so that the script is loaded
+        judge.config_resetstat()
+        seen.update(keys(1_000))
+        seen.contains_many(keys(3_000))
+        stats = judge.info("commandstats")
+        assert stats["cmdstat_evalsha"]["calls"] == 4
+
+
+def test_what_is_seen_writes_nothing(server: RedisServer, url: str) -> None:
+    """So neither the log of Redis nor a replica hears of it."""
+    with opened(url, 10_000) as seen, server.client() as judge:
+        seen.update(keys(1_000))
+
+        def changes() -> int:
+            return int(judge.info("persistence")["rdb_changes_since_last_save"])
+
+        before = changes()
+        assert seen.update(keys(1_000)) == 0
+        assert changes() == before
+        seen.add("new")
+        assert changes() > before
+
+
+def test_scripts_that_redis_forgot_are_loaded_again(
+    server: RedisServer, url: str
+) -> None:
+    with opened(url, 100) as seen, server.client() as judge:
+        seen.add("a")
+        judge.script_flush()
+        assert not seen.add("a")
+        assert seen.add("b")

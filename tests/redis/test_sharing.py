@@ -1,0 +1,181 @@
+"""Many processes on one filter: each key is new once, and the filter grows once."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import subprocess
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bloomdupe import BloomFilter
+from bloomdupe.redis.redis_filter import RedisFilter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from threading import Barrier
+
+    from redis_server import RedisServer
+
+PROCESSES = 4
+KEYS = [f"https://www.example/{number}" for number in range(6_000)]
+
+ADDS_BATCHES = """
+import sys
+from bloomdupe import BloomFilter
+
+with BloomFilter.open(sys.argv[1]) as seen:
+    for batch in range(1_000):
+        seen.add_many([f"{batch} {number}" for number in range(300)])
+        print(batch, flush=True)
+"""
+
+
+def opened(url: str, capacity: int | None = None, fpp: float = 1e-9) -> RedisFilter:
+    found = BloomFilter.open(url, capacity, fpp)
+    assert isinstance(found, RedisFilter)
+    return found
+
+
+# What one of the processes does: it returns the keys that it was told are new.
+
+
+def add_some(url: str, number: int, fpp: float, barrier: Barrier) -> list[str]:
+    """Add most of the keys, in an order and in batches of its own."""
+    chance = random.Random(number)
+    keys = chance.sample(KEYS, len(KEYS) * 3 // 4)
+    new = []
+    with opened(url, fpp=fpp) as seen:
+        barrier.wait()
+        while keys:
+            size = chance.choice([1, 7, 50, 400])
+            batch, keys = keys[:size], keys[size:]
+            answers = seen.add_many(batch)
+            new += [key for key, added in zip(batch, answers, strict=True) if added]
+    return new
+
+
+def ask_first(url: str, number: int, fpp: float, barrier: Barrier) -> list[str]:
+    """Ask, and then add: what is no single step."""
+    keys = KEYS[number * 10 : 1_000]
+    with opened(url, fpp=fpp) as seen:
+        known = seen.contains_many(keys)
+        barrier.wait()
+        seen.add_many(keys)
+    return [key for key, is_known in zip(keys, known, strict=True) if not is_known]
+
+
+def reported_new(
+    work: Callable[[str, int, float, Barrier], list[str]],
+    url: str,
+    fpp: float,
+) -> Counter[str]:
+    """Let processes do it at the same time; count how often each key was new."""
+    context = multiprocessing.get_context("spawn")
+    with context.Manager() as manager, context.Pool(PROCESSES) as pool:
+        barrier = manager.Barrier(PROCESSES)
+        tasks = [(url, number, fpp, barrier) for number in range(PROCESSES)]
+        return Counter(key for new in pool.starmap(work, tasks, 1) for key in new)
+
+
+@pytest.mark.parametrize("fpp", [1e-9, 1e-2])
+def test_each_key_is_new_once_in_all_processes(url: str, fpp: float) -> None:
+    offered = {
+        key
+        for number in range(PROCESSES)
+        for key in random.Random(number).sample(KEYS, len(KEYS) * 3 // 4)
+    }
+    with opened(url, 200, fpp) as seen:
+        times = reported_new(add_some, url, fpp)
+        assert set(times.values()) == {1}
+        dropped = offered - times.keys()
+        assert len(dropped) <= 2 * fpp * len(offered)  # false positives
+        assert all(seen.contains_many(offered))
+        assert len(seen) == len(times)
+        layers = seen.info().layers
+    # Each layer was begun once, and not before the one below was full.
+    assert len(layers) == 5
+    assert all(layer.keys == layer.capacity for layer in layers[:-1])
+
+
+def test_asking_before_adding_is_caught(url: str) -> None:
+    """The control of the test above."""
+    opened(url, 200).close()
+    times = reported_new(ask_first, url, 1e-9)
+    assert max(times.values()) == PROCESSES
+
+
+def test_a_layer_is_begun_once(url: str) -> None:
+    with (
+        BloomFilter.open(url, 100, growth="warn") as filling,
+        opened(url, fpp=1e-6) as one,
+        opened(url, fpp=1e-6) as two,
+    ):
+        filling.update(KEYS[:150])
+        # Both find it full, knowing one layer.
+        one._grow()
+        two._grow()
+        assert one.layer_count == two.layer_count == 2
+        # The control: who knows of two layers, begins a third.
+        two._grow()
+        assert one.layer_count == 3
+
+
+def test_a_layer_that_another_process_has_begun_is_found(url: str) -> None:
+    with opened(url, 100) as one, opened(url) as two:
+        one.update(KEYS[:500])
+        assert two.add_many(KEYS[400:600]) == [False] * 100 + [True] * 100
+        assert not any(one.add_many(KEYS[:600]))
+
+
+@pytest.mark.parametrize("batches", [1, 5, 9])
+def test_a_client_that_is_killed(url: str, batches: int) -> None:
+    """What it had begun is there wholly or not at all, and the counts agree."""
+    with opened(url, 500) as seen:
+        command = [sys.executable, "-c", ADDS_BATCHES, url]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdout is not None
+            for line in child.stdout:
+                if int(line) == batches:
+                    child.kill()
+                    break
+            told = [line, *child.stdout]
+        last = int(told[-1])
+        present = [
+            sum(seen.contains_many(f"{batch} {number}" for number in range(300)))
+            for batch in range(last + 5)
+        ]
+        assert present[: last + 1] == [300] * (last + 1)
+        # One that met a full layer is two steps: a part of the next one may be there.
+        assert present[last + 2 :] == [0] * 3
+        assert len(seen) == sum(present)
+        part = present[last + 1]
+        under_way = [f"{last + 1} {number}" for number in range(300)]
+        answers = seen.add_many(under_way)
+        assert answers == [False] * part + [True] * (300 - part)
+
+
+def test_two_that_create_it_at_once_have_one_filter(
+    server: RedisServer, name: str
+) -> None:
+    url = server.url(name)
+    keys_of = pool_of_openers(url)
+    assert len(keys_of) == PROCESSES
+    assert len(set(keys_of)) == 1
+
+
+def pool_of_openers(url: str) -> list[bytes]:
+    context = multiprocessing.get_context("spawn")
+    with context.Manager() as manager, context.Pool(PROCESSES) as pool:
+        barrier = manager.Barrier(PROCESSES)
+        return pool.starmap(secret_of, [(url, barrier)] * PROCESSES, 1)
+
+
+def secret_of(url: str, barrier: Barrier) -> bytes:
+    """Create or open the filter; return its secret, which is drawn at random."""
+    barrier.wait()
+    with opened(url, 100) as seen:
+        return seen.key

@@ -1,0 +1,507 @@
+"""What is refused, and a server in trouble: clear errors, and nothing half done."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import redis
+from redis_server import RedisServer, free_port, program_of
+
+from bloomdupe import BloomFilter
+from bloomdupe.errors import (
+    SettingError,
+    StoreAccessError,
+    StoreDamagedError,
+    StoreError,
+    StoreFullError,
+    StoreMismatchError,
+    StoreUnreachableError,
+)
+from bloomdupe.redis.address import Address
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+PASSWORD = "open-sesame"  # noqa: S105 - of a server that lives for a test
+KEYS = [f"https://www.example/{number}" for number in range(3_000)]
+
+
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder whose name is short, as that of a socket must be."""
+    return tmp_path_factory.mktemp("r")
+
+
+# The URL
+
+
+@pytest.mark.parametrize(
+    ("url", "shown", "head"),
+    [
+        ("redis://host:6379/0#seen", "redis://host:6379/0#seen", "bloomdupe:{seen}"),
+        ("rediss://me:pw@host#a", "rediss://me@host#a", "bloomdupe:{a}"),
+        ("redis://:pw@[::1]:7/2#a b", "redis://[::1]:7/2#a b", "bloomdupe:{a b}"),
+        ("unix:///s?password=pw#a%20b", "unix:///s#a%20b", "bloomdupe:{a b}"),
+    ],
+)
+def test_a_url_names_server_and_filter(url: str, shown: str, head: str) -> None:
+    address = Address.of(url)
+    assert address.shown == shown
+    assert address.head == head
+    assert "#" not in address.server
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("redis://:open-sesame@host:6379/0", "must end in the name of the filter"),
+        ("redis://:open-sesame@host/0#", "must end in the name of the filter"),
+        ("redis://:open-sesame@host/0#a{b}", "must have no braces"),
+        ("redis://:open-sesame@host:port#a", "cannot be read"),
+        ("redis://:open-sesame@[::1#a", "cannot be read"),
+        ("redis://:open-sesame@host?decode_responses=1#a", "pages are bytes"),
+        ("redis://:open-sesame@host?socket_timeout=soon#a", "socket_timeout"),
+    ],
+)
+def test_a_url_that_cannot_be_used(url: str, message: str) -> None:
+    with pytest.raises(SettingError, match=message) as raised:
+        BloomFilter.open(url, 100)
+    assert PASSWORD not in str(raised.value)
+
+
+def test_without_the_package() -> None:
+    code = (
+        "import sys; sys.modules['redis'] = None\n"
+        "from bloomdupe import BloomFilter; BloomFilter.open('redis://host#a', 10)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "ExtraMissingError" in done.stderr
+    assert "pip install 'bloomdupe[redis]'" in done.stderr
+
+
+# Another filter than the one asked for
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"capacity": 2_000}, r"capacity = 1000, but capacity = 2000 is asked for"),
+        ({"fpp": 1e-3}, r"fpp = 1e-06, but fpp = 0.001 is asked for"),
+        ({"key": bytes(16)}, r"another key"),
+        ({"identity": {"spider": "b"}}, r"spider = 'a', but spider = 'b'"),
+    ],
+)
+def test_other_parameters_are_refused(
+    url: str, asked: dict[str, Any], message: str
+) -> None:
+    BloomFilter.open(url, 1_000, identity={"spider": "a"}).close()
+    with pytest.raises(StoreMismatchError, match=message) as raised:
+        BloomFilter.open(url, **asked)
+    assert url in str(raised.value)
+    BloomFilter.open(url, 1_000, 1e-6, identity={"spider": "a"}).close()
+
+
+def test_one_that_is_not_there(url: str) -> None:
+    with pytest.raises(StoreError, match="no filter of this name; give a capacity"):
+        BloomFilter.open(url)
+    with pytest.raises(StoreError, match=r"no filter of this name$"):
+        BloomFilter.open(url, 100, readonly=True)
+
+
+def test_keys_are_not_kept_exactly(url: str) -> None:
+    with pytest.raises(SettingError, match=r"confirm = 0\.5: .* leave confirm out"):
+        BloomFilter.open(url, 100, confirm=0.5)
+
+
+def test_more_than_fits_into_memory(url: str) -> None:
+    with pytest.raises(SettingError, match=r"bytes, but there are .* of memory at"):
+        BloomFilter.open(url, 10**13)
+
+
+@pytest.mark.parametrize(
+    ("command", "error", "message"),
+    [
+        (("SET", "HEAD", "x"), StoreMismatchError, "something else than a filter"),
+        (("HSET", "HEAD", "a", "b"), StoreMismatchError, "something else than a"),
+        (("HSET", "HEAD", "format", "2"), StoreMismatchError, "has format 2"),
+        (("HDEL", "HEAD", "keys:0"), StoreDamagedError, "not as it was written"),
+        (("HSET", "HEAD", "layer:0", "{"), StoreDamagedError, "not as it was written"),
+        (("HSET", "HEAD", "layers", "x"), StoreDamagedError, "not as it was written"),
+    ],
+)
+def test_what_is_not_ours_is_refused(
+    server: RedisServer,
+    name: str,
+    command: tuple[str, ...],
+    error: type[Exception],
+    message: str,
+) -> None:
+    head = f"bloomdupe:{{{name}}}"
+    with server.client() as other:
+        if "something else" not in message:
+            BloomFilter.open(server.url(name), 100).close()
+        other.execute_command(*(head if word == "HEAD" else word for word in command))
+        before = other.execute_command("DUMP", head)
+        for capacity in (None, 100):
+            with pytest.raises(error, match=message):
+                BloomFilter.open(server.url(name), capacity)
+        assert other.execute_command("DUMP", head) == before
+
+
+def test_another_hash_is_refused(server: RedisServer, name: str) -> None:
+    with server.client() as other:
+        BloomFilter.open(server.url(name), 100).close()
+        head = f"bloomdupe:{{{name}}}"
+        header = json.loads(other.execute_command("HGET", head, "header"))
+        other.hset(head, "header", json.dumps({**header, "hash": "md5"}))
+        with pytest.raises(StoreMismatchError, match="has hash = 'md5'"):
+            BloomFilter.open(server.url(name))
+
+
+def test_a_page_that_was_cut_off(server: RedisServer, name: str) -> None:
+    with BloomFilter.open(server.url(name), 100) as seen, server.client() as other:
+        seen.add("a")
+        (page,) = other.keys(f"bloomdupe:{{{name}}}:*:*:*")
+        other.set(page, b"short")
+        with pytest.raises(StoreDamagedError, match="has 5 bytes instead of 8,168"):
+            seen.copy()
+
+
+def test_one_that_is_deleted_while_in_use(server: RedisServer, name: str) -> None:
+    """Its pages, which are left, are not taken for those of the next filter."""
+    url = server.url(name)
+    with BloomFilter.open(url, 1_000) as seen, server.client() as other:
+        seen.update(KEYS[:100])
+        other.delete(f"bloomdupe:{{{name}}}")
+        uses: list[Callable[[], object]] = [
+            lambda: seen.add("a"),
+            lambda: "a" in seen,
+            lambda: len(seen),
+        ]
+        for use in uses:
+            with pytest.raises(StoreError, match="the filter is gone"):
+                use()
+        with BloomFilter.open(url, 1_000, key=seen.key) as anew:
+            assert anew.update(KEYS[:100]) == 100
+        with BloomFilter.open(url, 1_000) as same_name:
+            assert not seen.add(KEYS[0])  # it has the same key, so it is the same
+            other.delete(f"bloomdupe:{{{name}}}")
+            BloomFilter.open(url, 1_000).close()
+            with pytest.raises(StoreMismatchError, match="another filter has been mad"):
+                same_name.add("a")
+
+
+# The server
+
+
+def test_a_password(folder: Path) -> None:
+    with RedisServer(folder, "--requirepass", PASSWORD) as server:
+        for url in (
+            server.url("seen"),
+            f"unix://:{PASSWORD}x@{server.socket}#seen",
+            f"unix://{server.socket}?password={PASSWORD}x#seen",
+            f"unix://somebody:{PASSWORD}@{server.socket}#seen",
+        ):
+            with pytest.raises(StoreAccessError, match="check user and") as raised:
+                BloomFilter.open(url, 100)
+            assert str(server.socket) in str(raised.value)
+            assert PASSWORD not in str(raised.value)
+        with BloomFilter.open(f"unix://:{PASSWORD}@{server.socket}#a", 100) as seen:
+            assert seen.add("a")
+            assert PASSWORD not in str(seen.info())
+
+
+def test_what_a_user_must_be_allowed(server: RedisServer, name: str) -> None:
+    """The list is that of bloomdupe/redis/README.md."""
+    allowed = (
+        "+info +hgetall +mget +evalsha +script|load +exists +hset +hget +hmget"
+        " +hincrby +hdel +bitfield +bitfield_ro +set +bitop +del +unlink"
+    )
+    with server.client() as other:
+        other.execute_command(
+            "ACL", "SETUSER", "us", "on", ">pw", "~bloomdupe:*", *allowed.split()
+        )
+        url = f"unix://us:pw@{server.socket}#{name}"
+        with BloomFilter.open(url, 100) as seen:
+            seen.update(KEYS)
+            seen |= seen.copy()
+            assert all(seen.contains_many(KEYS))
+            seen.clear()
+            for command in ("bitfield", "hincrby"):
+                other.execute_command("ACL", "SETUSER", "us", f"-{command}")
+                with pytest.raises(StoreAccessError, match="what the user may do"):
+                    seen.update(KEYS)
+                assert not any(seen.contains_many(KEYS))
+                other.execute_command("ACL", "SETUSER", "us", f"+{command}")
+            other.execute_command("ACL", "SETUSER", "us", "-info")
+            with pytest.raises(StoreAccessError, match="what the user may do"):
+                BloomFilter.open(url)
+
+
+def test_tls(folder: Path) -> None:
+    certificate, key = folder / "certificate", folder / "key"
+    subprocess.run(
+        [
+            *(
+                program_of("openssl"),
+                "req",
+                "-x509",
+                "-newkey",
+                "rsa:2048",
+                "-nodes",
+                "-days",
+                "2",
+            ),
+            *("-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"),
+            *("-keyout", str(key), "-out", str(certificate)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    port = free_port()
+    options = {
+        "--tls-port": str(port),
+        "--tls-cert-file": str(certificate),
+        "--tls-key-file": str(key),
+        "--tls-auth-clients": "no",
+        "--tls-ca-cert-file": str(certificate),
+    }
+    words = [word for pair in options.items() for word in pair]
+    with RedisServer(folder, *words):
+        known = f"rediss://127.0.0.1:{port}?ssl_ca_certs={certificate}#seen"
+        with BloomFilter.open(known, 100) as seen:
+            assert seen.update(KEYS) == len(KEYS)
+        for url in (f"rediss://127.0.0.1:{port}#seen", known.replace("diss:", "dis:")):
+            plain = url.replace(f"?ssl_ca_certs={certificate}", "")
+            with pytest.raises(StoreUnreachableError, match="no Redis answers"):
+                BloomFilter.open(plain)
+
+
+def test_nobody_there(folder: Path) -> None:
+    for url in (f"unix://{folder}/s#a", "redis://127.0.0.1:1#a"):
+        with pytest.raises(StoreUnreachableError, match="no Redis answers") as raised:
+            BloomFilter.open(url, 100)
+        assert url in str(raised.value)
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b""])
+def test_not_a_redis(answer: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(1_000)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        url = f"redis://127.0.0.1:{listening.getsockname()[1]}#a"
+        with pytest.raises(StoreUnreachableError, match="no Redis answers"):
+            BloomFilter.open(url, 100)
+        thread.join()
+
+
+def test_one_that_never_answers() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"redis://127.0.0.1:{listening.getsockname()[1]}?socket_timeout=0.2#a"
+        with pytest.raises(StoreUnreachableError, match="no Redis answers"):
+            BloomFilter.open(url, 100)
+
+
+def test_one_that_throws_keys_away(folder: Path) -> None:
+    with RedisServer(folder) as server, server.client() as other:
+        for policy in ("allkeys-lru", "allkeys-lfu", "allkeys-random"):
+            other.config_set("maxmemory-policy", policy)
+            with pytest.raises(StoreMismatchError, match=f"{policy}.* noeviction"):
+                BloomFilter.open(server.url("seen"), 100)
+        # What has no time to live stays, and ours has none.
+        other.config_set("maxmemory-policy", "volatile-lru")
+        with BloomFilter.open(server.url("seen"), 100) as seen:
+            seen.update(KEYS)
+        assert {other.ttl(key) for key in other.scan_iter()} == {-1}
+
+
+def test_memory_that_is_full(folder: Path) -> None:
+    with (
+        RedisServer(folder) as server,
+        server.client() as other,
+        BloomFilter.open(server.url("seen"), 100_000) as seen,
+    ):
+        seen.update(KEYS[:1_000])
+        other.config_set("maxmemory", "1mb")
+        with pytest.raises(StoreFullError, match="Raise its maxmemory"):
+            seen.update(KEYS)
+        assert len(seen) == 1_000
+        assert seen.contains_many(KEYS).count(True) == 1_000
+        other.config_set("maxmemory", 0)
+        assert seen.update(KEYS) == 2_000
+
+
+def test_memory_that_fills_up_on_the_way(folder: Path) -> None:
+    """A step that has begun ends: no key is marked that nobody was told about."""
+    told: list[bool] = []
+
+    def add_all(seen: BloomFilter) -> None:
+        for begin in range(0, 3_000, 50):
+            told.extend(seen.add_many(KEYS[begin : begin + 50]))
+
+    with (
+        RedisServer(folder) as server,
+        server.client() as other,
+        BloomFilter.open(server.url("seen"), 1_000_000) as seen,
+    ):
+        limit = other.info("memory")["used_memory"] + 2_000_000
+        other.config_set("maxmemory", limit)
+        with pytest.raises(StoreFullError):
+            add_all(seen)
+        assert 0 < len(told) < 3_000
+        assert len(seen) == told.count(True) == len(told)
+        known = seen.contains_many(KEYS)
+        assert known == [True] * len(told) + [False] * (3_000 - len(told))
+
+
+class Cutting:
+    """Stands between a client and a server; it can keep an answer to itself."""
+
+    def __init__(self, server: RedisServer) -> None:
+        self._server = server
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listening.getsockname()[1]
+        self.lose = ""
+        """How the next answer gets lost: the connection is cut, or silent."""
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listening.accept()
+                threading.Thread(target=self._pass, args=(client,), daemon=True).start()
+
+    def _pass(self, client: socket.socket) -> None:
+        upstream = socket.socket(socket.AF_UNIX)
+        with client, upstream, suppress(OSError):
+            upstream.connect(str(self._server.socket))
+            while request := client.recv(1 << 20):
+                upstream.sendall(request)
+                answer = upstream.recv(1 << 20)
+                how, self.lose = self.lose, ""
+                if how == "cut":
+                    return
+                if how != "silent":
+                    client.sendall(answer)
+
+    def close(self) -> None:
+        """Take no more connections."""
+        self._listening.close()
+
+
+@pytest.mark.parametrize("how", ["cut", "silent"])
+def test_a_batch_whose_answer_is_lost_is_not_sent_again(
+    server: RedisServer, name: str, how: str
+) -> None:
+    """Sent again, it would find its own marks, and call all keys seen."""
+    between = Cutting(server)
+    options = "socket_timeout=0.3&retry_on_timeout=1"
+    url = f"redis://127.0.0.1:{between.port}?{options}#{name}"
+    with BloomFilter.open(url, 1_000) as seen, server.client() as judge:
+        seen.update(KEYS[:10])
+        judge.config_resetstat()
+        between.lose = how
+        with pytest.raises(StoreUnreachableError, match="wholly or not at all"):
+            seen.add_many(KEYS[10:20])
+        assert judge.info("commandstats")["cmdstat_evalsha"]["calls"] == 1
+        assert seen.add_many(KEYS[:30]) == [False] * 20 + [True] * 10
+        # The control: a client that is left to itself does send again.
+        judge.delete("counter")
+        with redis.Redis(port=between.port, socket_timeout=0.3) as other:
+            other.ping()
+            between.lose = how
+            assert other.incr("counter") == 2
+    between.close()
+
+
+def test_a_replica(folder: Path) -> None:
+    with (
+        RedisServer(folder) as server,
+        server.client() as other,
+        BloomFilter.open(server.url("seen"), 100) as seen,
+    ):
+        seen.add("a")
+        other.replicaof("127.0.0.1", 1)
+        with pytest.raises(StoreAccessError, match="is a replica"):
+            seen.add("b")
+
+
+def test_a_server_that_comes_back_with_its_log(folder: Path) -> None:
+    options = ("--appendonly", "yes", "--appendfsync", "always")
+    with (
+        RedisServer(folder, *options) as server,
+        BloomFilter.open(server.url("seen"), 500) as seen,
+    ):
+        assert seen.update(KEYS[:1_500]) == 1_500
+        server.kill()
+        for use in (lambda: seen.add("a"), lambda: "a" in seen, seen.info):
+            with pytest.raises(StoreUnreachableError, match="and try again"):
+                use()
+        server.start()
+        assert seen.update(KEYS) == 1_500
+        assert len(seen) == 3_000
+        server.kill()
+        server.start()
+        assert all(seen.contains_many(KEYS))
+
+
+def test_a_server_that_is_killed_while_keys_are_added(folder: Path) -> None:
+    """Whatever was answered is there; the counts agree with the bits."""
+    options = ("--appendonly", "yes", "--appendfsync", "always")
+    with (
+        RedisServer(folder, *options) as server,
+        BloomFilter.open(server.url("seen"), 500, 1e-9) as seen,
+    ):
+        added: list[int] = []
+        enough = threading.Event()
+
+        def add() -> None:
+            with suppress(StoreUnreachableError):
+                for begin in range(0, 10**9, 50):
+                    numbers = range(begin, begin + 50)
+                    seen.update(map(str, numbers))
+                    added.extend(numbers)
+                    if begin == 2_000:
+                        enough.set()
+
+        thread = threading.Thread(target=add)
+        thread.start()
+        assert enough.wait(60)
+        server.kill()
+        thread.join()
+        server.start()
+        assert all(seen.contains_many(map(str, added)))
+        further = range(len(added), len(added) + 50)
+        part = seen.contains_many(map(str, further)).count(True)
+        assert len(seen) == len(added) + part
+
+
+def test_a_server_that_has_forgotten_everything(folder: Path) -> None:
+    """Nothing is called new in silence by a filter that has lost its marks."""
+    with (
+        RedisServer(folder) as server,
+        BloomFilter.open(server.url("seen"), 500) as seen,
+    ):
+        seen.update(KEYS)
+        server.kill()
+        server.start()
+        with pytest.raises(StoreError, match="Redis was started without its data"):
+            seen.add(KEYS[0])

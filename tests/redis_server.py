@@ -1,0 +1,103 @@
+"""A real redis-server of the tests' own, in a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DEADLINE = 60  # seconds; only a broken test gets there
+
+
+def program_of(name: str) -> str:
+    """Return the path of a program, or skip the test without it (in CI: fail)."""
+    path = shutil.which(name)
+    if path is None:
+        if os.environ.get("BLOOMDUPE_TEST_ALL"):
+            pytest.fail(f"needs {name}")
+        pytest.skip(f"needs {name}")
+    return path
+
+
+def free_port() -> int:
+    """Return a port on which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
+
+
+class RedisServer:
+    """A server that listens on a socket in ``folder``; ``with`` starts and ends it.
+
+    It listens on ``port`` of this machine, too, unless that is 0.
+    """
+
+    def __init__(self, folder: Path, *options: str, port: int = 0) -> None:
+        program = program_of("redis-server")
+        folder.mkdir(parents=True, exist_ok=True)
+        self.socket = folder / "s"
+        self.port = port
+        self._command = [
+            program, "--port", str(port), "--unixsocket", str(self.socket),
+            "--dir", str(folder), "--save", "", *options,
+        ]  # fmt: skip
+        self._log = folder / "log"
+
+    def __enter__(self) -> RedisServer:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
+        end = time.monotonic() + DEADLINE
+        while time.monotonic() < end and self._process.poll() is None:
+            with suppress(redis.ConnectionError), self.client() as client:
+                # One that asks for a password answers, too.
+                with suppress(redis.AuthenticationError):
+                    client.ping()
+                return
+            time.sleep(0.01)
+        raise RuntimeError(self._log.read_text())
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+        self.socket.unlink(missing_ok=True)
+
+    def client(self, **options: Any) -> redis.Redis:
+        """Return a client that knows nothing of bloomdupe: the judge."""
+        once = Retry(NoBackoff(), 0)
+        return redis.Redis(unix_socket_path=str(self.socket), retry=once, **options)
+
+    def url(self, name: str) -> str:
+        """Return the URL of a filter."""
+        return f"unix://{self.socket}#{name}"
+
+
+def pages(client: redis.Redis, name: str) -> dict[tuple[int, int], bytes]:
+    """Return the pages of a filter by layer and number, as they lie in Redis."""
+    found = {}
+    for key in client.scan_iter(f"bloomdupe:{{{name}}}:*:*:*"):
+        layer, number = key.split(b":")[-2:]
+        value = client.get(key)
+        assert isinstance(value, bytes)
+        found[int(layer), int(number)] = value
+    return found

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from bloomdupe import BloomFilter
+from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.rescue.agreement import disagreements
+from bloomdupe.store.check import verify
+from bloomdupe.store.store import Store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bloomdupe.store.batch import Batch
+
+
+class Rewritten:
+    """A transaction that writes something wrong, under right sums."""
+
+    def __init__(self, store: Store, record: str, name: str) -> None:
+        with store.snapshot() as snapshot:
+            self.said: dict[str, Any] = snapshot.record(record) or {}
+        self.record = record
+        self.name = name
+
+    def write(self, batch: Batch) -> None:
+        if self.name == "layers":
+            (layer,) = self.said["layers"]
+            layer[6] += 1
+        else:
+            self.said[self.name] += 1
+        batch.put_record(self.record, self.said)
+
+    def done(self) -> None: ...
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    with BloomFilter.open(tmp_path / "store", 1000, 1e-6, confirm=0.5) as seen:
+        owed = Frontier(seen)
+        for number in range(30):
+            seen.add(str(number))
+            owed.push(f"slot {number % 3}", 0, b"payload")
+        owed.checkpoint()
+        seen.compact()
+    return tmp_path / "store"
+
+
+def test_a_store_agrees_with_itself(path: Path) -> None:
+    assert disagreements(path) == []
+
+
+@pytest.mark.parametrize(
+    ("record", "name", "words"),
+    [
+        ("filter", "layers", "1 pages records stand where 2 are counted"),
+        ("filter", "journal_entries", "0 journal records stand where 1 are counted"),
+        ("filter", "exact", "exact records stand where"),
+        ("frontier", "requests", "30 queue records stand where 31 are counted"),
+        ("frontier", "slots", "3 slots records stand where 4 are counted"),
+        ("frontier", "digest", "the queue records are others"),
+    ],
+)
+def test_a_record_that_is_wrong_is_found(
+    path: Path, record: str, name: str, words: str
+) -> None:
+    store = Store.open(path)
+    store.commit(Rewritten(store, record, name))
+    store.close()
+    assert verify(path)[1] == []  # it is what was written
+    (problem,) = disagreements(path)
+    assert words in problem
+
+
+class Moved:
+    """A transaction that leaves one slot a request that is not there."""
+
+    def write(self, batch: Batch) -> None:
+        batch.put_slots([(0, 11, "slot 0"), (1, 9, "slot 1")])
+
+    def done(self) -> None: ...
+
+
+def test_a_slot_that_is_wrong_is_found(path: Path) -> None:
+    store = Store.open(path)
+    store.commit(Moved())
+    store.close()
+    assert verify(path)[1] == []
+    assert disagreements(path) == [
+        "slot 0 has 10 requests, but 11 were written",
+        "slot 1 has 10 requests, but 9 were written",
+    ]

@@ -1,0 +1,147 @@
+"""What changes in Scrapy's own test-suite when the add-on is its default.
+
+    python tests/scrapys_own/compare.py scrapy-2.19.0.tar.gz [--jobdir] [-n 2 ...]
+
+Unpacks Scrapy's source distribution twice. In one copy the add-on is a default setting;
+with ``--jobdir`` each crawler of both gets a ``JOBDIR`` of its own. Runs the tests of
+both and prints those whose outcome differs, and what it differs in. Exit status 1 if
+there is any.
+
+What Scrapy's tests need must be installed (see ``tox.ini`` in the distribution), and
+this package. A run takes about ten minutes on two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections import Counter
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+ADDON = '\nADDONS = {"bloomdupe.Addon": 500}\n'
+"""For ``scrapy/settings/default_settings.py``."""
+
+JOBDIR = """
+
+def _with_jobdir(init):
+    def wrapped(self, *args, **kwargs):
+        import tempfile
+
+        init(self, *args, **kwargs)
+        if self.settings["JOBDIR"] is None:
+            self.settings.set("JOBDIR", tempfile.mkdtemp(prefix="job"), "default")
+
+    return wrapped
+
+
+Crawler.__init__ = _with_jobdir(Crawler.__init__)
+"""
+"""For ``scrapy/crawler.py``."""
+
+NOTHING = ("absent", "")
+
+
+def prepare(source: Path, folder: Path, *, addon: bool, jobdir: bool) -> Path:
+    """Unpack Scrapy's source distribution and change its defaults."""
+    with tarfile.open(source) as archive:
+        archive.extractall(folder, filter="data")
+    (tree,) = folder.iterdir()
+    if addon:
+        with (tree / "scrapy/settings/default_settings.py").open("a") as file:
+            file.write(ADDON)
+    if jobdir:
+        with (tree / "scrapy/crawler.py").open("a") as file:
+            file.write(JOBDIR)
+    return tree
+
+
+def run(tree: Path, options: list[str]) -> dict[str, tuple[str, str]]:
+    """Run tests of a copy; return outcome and first line of what went wrong."""
+    beside = tree.parent.parent
+    report = beside / "report.xml"
+    temporary = beside / "tmp"
+    temporary.mkdir(exist_ok=True)
+    environment = os.environ | {"PYTHONPATH": str(tree), "TMPDIR": str(temporary)}
+    command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}"]
+    command += ["-o", "junit_family=xunit1", "--timeout=120", *options]
+    with (beside / "pytest.log").open("a") as log:
+        subprocess.run(
+            command,
+            cwd=tree,
+            env=environment,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    return dict(map(outcome_of, ET.parse(report).iter("testcase")))  # noqa: S314 - ours
+
+
+def outcome_of(case: ET.Element) -> tuple[str, tuple[str, str]]:
+    """Return the name of a test for pytest, its outcome, and why."""
+    file, classname = case.get("file") or "", case.get("classname") or ""
+    module = file.removesuffix(".py").replace("/", ".")
+    class_ = classname.removeprefix(module).removeprefix(".").replace(".", "::")
+    name = "::".join(filter(None, (file, class_, case.get("name"))))
+    for child in case:
+        if child.tag in ("failure", "error", "skipped"):
+            return name, (child.tag, (child.get("message") or "").partition("\n")[0])
+    return name, ("passed", "")
+
+
+def differing(
+    stock: dict[str, tuple[str, str]], ours: dict[str, tuple[str, str]]
+) -> list[str]:
+    """Return the tests whose outcome is not the same."""
+    return [
+        test
+        for test in sorted(stock.keys() | ours.keys())
+        if stock.get(test, NOTHING)[0] != ours.get(test, NOTHING)[0]
+    ]
+
+
+def main() -> int:
+    """Run both copies and print how they differ."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("source", type=Path, help="scrapy-VERSION.tar.gz")
+    parser.add_argument("--jobdir", action="store_true", help="a JOBDIR a crawler")
+    arguments, options = parser.parse_known_args()
+    with tempfile.TemporaryDirectory(prefix="scrapys-own") as name:
+        trees, outcomes = [], []
+        for addon in (False, True):
+            folder = Path(name, "addon" if addon else "stock", "source")
+            folder.mkdir(parents=True)
+            trees.append(
+                prepare(
+                    arguments.source.resolve(),
+                    folder,
+                    addon=addon,
+                    jobdir=arguments.jobdir,
+                )
+            )
+            outcomes.append(run(trees[-1], ["tests", *options]))
+            counts = Counter(outcome for outcome, _ in outcomes[-1].values())
+            print(f"{'with' if addon else 'without'} the add-on: {dict(counts)}")
+        stock, ours = outcomes
+        # Some tests wait for a command for a while only, so once more, one by one.
+        again = [test for test in differing(stock, ours) if test in ours]
+        if again:
+            for outcome, tree in zip(outcomes, trees, strict=True):
+                outcome.update(run(tree, [*again, "-p", "no:xdist"]))
+    differ = differing(stock, ours)
+    for test in differ:
+        (before, why_before), (after, why) = (
+            outcome.get(test, NOTHING) for outcome in outcomes
+        )
+        print(f"{test}: {before} -> {after}: {why or why_before}")
+    return 1 if differ else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,416 @@
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import lmdb
+import pytest
+
+from bloomdupe import BloomFilter
+from bloomdupe.errors import (
+    StoreDamagedError,
+    StoreError,
+    StoreLockedError,
+    StoreMismatchError,
+)
+from bloomdupe.filter import layer
+from bloomdupe.rescue.repair import repair
+from bloomdupe.rescue.restore import restore
+from bloomdupe.store import environment
+from bloomdupe.store.batch import Batch
+from bloomdupe.store.format import DATABASES, page_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Databases = dict[bytes, Any]
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "format1"
+GOLDEN_KEYS = 2098
+GOLDEN_EXACT = 542
+GOLDEN_FALSE_POSITIVES: list[str] = []
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return a store with 3,000 keys in two layers, pages and journal."""
+    place = tmp_path / "seen"
+    with BloomFilter.open(place, 2000, 1e-3, confirm=0.5) as seen:
+        seen.update(map(str, range(2500)))
+        seen.compact()
+        seen.update(map(str, range(2500, 3000)))
+    return place
+
+
+# Creation (what is no store, and refused: tests/crash/refusals.py)
+
+
+def test_an_empty_directory_becomes_a_store(tmp_path: Path) -> None:
+    (tmp_path / "seen").mkdir()
+    with BloomFilter.open(tmp_path / "seen", 1000) as seen:
+        assert seen.add("a")
+
+
+def test_a_place_that_cannot_be_created_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match=r"cannot create a store at .*file/seen"):
+        BloomFilter.open(tmp_path / "file" / "seen", 1000)
+
+
+def test_an_unfinished_creation_is_no_obstacle(tmp_path: Path) -> None:
+    building = tmp_path / "seen.creating"
+    building.mkdir()
+    (building / "data.mdb").write_bytes(b"half")
+    with BloomFilter.open(tmp_path / "seen", 1000) as seen:
+        assert seen.add("a")
+    assert not building.exists()
+
+
+@pytest.mark.parametrize("call", ["create", "backup", "compact", "repair", "restore"])
+def test_a_planted_link_is_not_followed(path: Path, tmp_path: Path, call: str) -> None:
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "precious").write_text("mine")
+    new = tmp_path / "new"
+    calls: dict[str, tuple[Path, Callable[[], object]]] = {
+        "create": (tmp_path / "new.creating", lambda: BloomFilter.open(new, 1000)),
+        "backup": (tmp_path / "new.creating", lambda: backup(path, new)),
+        "compact": (path / "compacting", lambda: compact(path)),
+        "repair": (tmp_path / "new.repairing", lambda: repair(path, new)),
+        "restore": (tmp_path / "new.restoring", lambda: restore(path, new)),
+    }
+    link, call_ = calls[call]
+    link.symlink_to(victim)
+    with pytest.raises(StoreError, match=f"{link.name} is a link or a file"):
+        call_()
+    assert [file.name for file in victim.iterdir()] == ["precious"]
+    assert link.is_symlink()
+    assert not new.exists()
+    link.unlink()
+    call_()
+    assert [file.name for file in victim.iterdir()] == ["precious"]
+
+
+def backup(store: Path, target: Path) -> None:
+    with BloomFilter.open(store) as seen:
+        seen.backup(target)
+
+
+def compact(store: Path) -> None:
+    with BloomFilter.open(store) as seen:
+        seen.compact()
+
+
+def test_files_are_private(path: Path) -> None:
+    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    assert stat.S_IMODE((path / "data.mdb").stat().st_mode) == 0o600
+    assert stat.S_IMODE((path / "owner.lock").stat().st_mode) == 0o600
+
+
+def test_a_copy_is_private_too(path: Path, tmp_path: Path) -> None:
+    with BloomFilter.open(path) as seen:
+        seen.backup(tmp_path / "copy")
+    assert stat.S_IMODE((tmp_path / "copy").stat().st_mode) == 0o700
+    assert stat.S_IMODE((tmp_path / "copy/data.mdb").stat().st_mode) == 0o600
+
+
+# One owner
+
+
+HOLD = """
+import sys
+from bloomdupe import BloomFilter
+seen = BloomFilter.open(sys.argv[1])
+print("open", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_second_process_is_refused_and_a_killed_one_forgotten(path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as owner:
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == b"open\n"
+        with pytest.raises(StoreLockedError, match=f"in use by process {owner.pid};"):
+            BloomFilter.open(path)
+        owner.kill()
+    with BloomFilter.open(path) as seen:
+        assert len(seen) > 2900
+
+
+def test_a_forked_child_cannot_write(path: Path) -> None:
+    with BloomFilter.open(path) as seen:
+        seen.add("of the parent")
+        child = os.fork()
+        if child == 0:
+            try:
+                seen.checkpoint()
+            except StoreError as error:
+                os._exit(7 if "forked child" in str(error) else 1)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 7
+    with BloomFilter.open(path) as seen:
+        assert "of the parent" in seen
+
+
+# Damage
+
+
+def edit(path: Path, change: Callable[[lmdb.Transaction, Databases], None]) -> None:
+    """Change a store behind our back, in a way that LMDB itself finds in order."""
+    with lmdb.open(str(path), map_size=1 << 24, max_dbs=8, lib_version=0) as env:
+        databases = {name: env.open_db(name) for name in DATABASES}
+        with env.begin(write=True) as txn:
+            change(txn, databases)
+
+
+def first(txn: lmdb.Transaction, database: Any) -> tuple[bytes, bytes]:
+    with txn.cursor(database) as cursor:
+        assert cursor.first()
+        key, value = cursor.item()
+        return bytes(key), bytes(value)
+
+
+def flip_page(txn: lmdb.Transaction, databases: Databases) -> None:
+    key, value = first(txn, databases[b"pages"])
+    txn.put(key, value[:-1] + bytes([value[-1] ^ 1]), db=databases[b"pages"])
+
+
+def swap_pages(txn: lmdb.Transaction, databases: Databases) -> None:
+    key, _ = first(txn, databases[b"pages"])
+    with txn.cursor(databases[b"pages"]) as cursor:
+        assert cursor.last()
+        value = cursor.value()
+    txn.put(key, value, db=databases[b"pages"])
+
+
+def delete_page(txn: lmdb.Transaction, databases: Databases) -> None:
+    key, _ = first(txn, databases[b"pages"])
+    txn.delete(key, db=databases[b"pages"])
+
+
+def flip_journal(txn: lmdb.Transaction, databases: Databases) -> None:
+    key, value = first(txn, databases[b"journal"])
+    txn.put(key, value[:-1] + bytes([value[-1] ^ 1]), db=databases[b"journal"])
+
+
+def delete_journal(txn: lmdb.Transaction, databases: Databases) -> None:
+    key, _ = first(txn, databases[b"journal"])
+    txn.delete(key, db=databases[b"journal"])
+
+
+def delete_exact(txn: lmdb.Transaction, databases: Databases) -> None:
+    key, _ = first(txn, databases[b"exact"])
+    txn.delete(key, db=databases[b"exact"])
+
+
+def flip_record(txn: lmdb.Transaction, databases: Databases) -> None:
+    value = bytes(txn.get(b"filter", b"", db=databases[b"meta"]))
+    txn.put(b"filter", value.replace(b"trials", b"triaIs"), db=databases[b"meta"])
+
+
+def delete_record(txn: lmdb.Transaction, databases: Databases) -> None:
+    txn.delete(b"filter", db=databases[b"meta"])
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (flip_page, "page 0 of layer 0 is damaged"),
+        (swap_pages, "page 0 of layer 0 is damaged"),
+        (delete_page, "pages records stand where"),
+        (flip_journal, "journal entry .* is damaged"),
+        (delete_journal, "0 journal records stand where 1 were written"),
+        (delete_exact, "exact records stand where"),
+        (flip_record, "record 'filter' is damaged"),
+        (delete_record, "1 meta records stand where 2 were written"),
+    ],
+)
+def test_damage_is_found_before_it_misleads(
+    path: Path, damage: Callable[..., None], message: str
+) -> None:
+    edit(path, damage)
+
+    def use() -> None:
+        with BloomFilter.open(path) as seen:
+            seen.update(map(str, range(3000)))
+
+    with pytest.raises(StoreDamagedError, match=message) as caught:
+        use()
+    assert str(path / "data.mdb") in str(caught.value)
+    assert "bloomdupe restore BACKUP" in str(caught.value)
+
+
+def test_an_undamaged_store_passes(path: Path) -> None:
+    """The control of the test above."""
+    edit(path, lambda _txn, _databases: None)
+    with BloomFilter.open(path) as seen:
+        assert seen.update(map(str, range(3000))) == 0
+
+
+# Transactions
+
+
+class _Fails:
+    def write(self, _batch: object) -> None:
+        raise ZeroDivisionError
+
+    def done(self) -> None:
+        raise AssertionError("it was not written")
+
+
+def test_a_commit_is_all_or_nothing(path: Path) -> None:
+    with BloomFilter.open(path) as seen:
+        seen.add("before")
+        store = seen._store
+        assert store is not None
+        with pytest.raises(ZeroDivisionError):
+            store.commit(seen.prepare(), _Fails())
+        with store.snapshot() as snapshot:
+            record = snapshot.record("filter")
+        assert record is not None
+        assert sum(state[4] for state in record["layers"]) == len(seen) - 1
+        seen.checkpoint()
+    with BloomFilter.open(path) as again:
+        assert "before" in again
+
+
+class _Told:
+    """A change that remembers whether it was told, and may raise then."""
+
+    def __init__(self, error: BaseException | None = None) -> None:
+        self.error = error
+        self.told = 0
+
+    def write(self, batch: object) -> None: ...
+
+    def done(self) -> None:
+        self.told += 1
+        if self.error is not None:
+            raise self.error
+
+
+def test_every_change_is_told_that_it_is_durable_even_if_one_raises(
+    path: Path,
+) -> None:
+    with BloomFilter.open(path) as seen:
+        store = seen._store
+        assert store is not None
+        seen.add("before")
+        first, second = ZeroDivisionError(), KeyboardInterrupt()
+        changes = _Told(first), _Told(second), seen.prepare(), _Told()
+        with pytest.raises(ZeroDivisionError) as caught:
+            store.commit(*changes)
+        assert caught.value is first
+        assert [told.told for told in changes if isinstance(told, _Told)] == [1, 1, 1]
+        assert not seen.changed
+
+
+def test_a_full_map_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "MAP_BYTES", 1 << 16)
+    with BloomFilter.open(tmp_path / "seen", 500_000, 1e-6) as seen:
+        seen.update(map(str, range(100_000)))
+    assert (tmp_path / "seen/data.mdb").stat().st_size > 1 << 20
+    with BloomFilter.open(tmp_path / "seen") as again:
+        assert again.update(map(str, range(100_000))) == 0
+
+
+def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
+    """A limit on file size stands for the full disk; lifted, the same object works."""
+    code = """
+import resource, signal, sys
+from bloomdupe import BloomFilter
+from bloomdupe.errors import StoreError
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+seen = BloomFilter.open(sys.argv[1], 1_000_000, 1e-6)
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
+try:
+    seen.update(map(str, range(100_000)))
+except StoreError as error:
+    assert "bytes free" in str(error), error
+    assert "the last checkpoint stands" in str(error), error
+else:
+    sys.exit("nothing was refused")
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+count = len(seen)
+seen.close()
+print(count)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "seen")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    count = int(done.stdout)
+    with BloomFilter.open(tmp_path / "seen") as seen:
+        assert len(seen) == count > 0
+        assert all(str(number) in seen for number in range(count))
+
+
+def test_the_last_pages_of_a_sweep_are_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Count and sum of the stored pages, against what really is in the file."""
+    monkeypatch.setattr(layer, "MIN_BACKLOG", 100)
+    monkeypatch.setattr(layer, "MIN_SWEEP", 1)
+    with BloomFilter.open(tmp_path / "seen", 50_000, 1e-6) as seen:
+        for number in range(300):
+            seen.add(str(number))
+            seen.checkpoint()
+        state = seen._contents.newest.state
+    with lmdb.open(
+        str(tmp_path / "seen"), max_dbs=8, readonly=True, lib_version=0
+    ) as env:
+        pages = env.open_db(b"pages", create=False)
+        with env.begin() as txn, txn.cursor(pages) as cursor:
+            sums = [int.from_bytes(value[:8], "little") for _, value in cursor]
+    assert 0 < len(sums) == state.stored
+    assert sum(sums) % 2**64 == state.stored_sum
+
+
+# Format
+
+
+def test_a_page_fills_two_overflow_pages_exactly() -> None:
+    value = page_value(0, 0, memoryview(bytes(8192)))
+    assert len(value) + 16 == 2 * 4096
+
+
+def test_the_golden_store_of_format_1_opens(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN, tmp_path / "seen")
+    with BloomFilter.open(
+        tmp_path / "seen", 1000, 0.2, confirm=0.25, identity={"spider": "golden"}
+    ) as seen:
+        assert seen.key == bytes(range(16))
+        assert len(seen) == GOLDEN_KEYS
+        assert seen.layer_count == 2
+        assert seen.notes == {"run": "finished"}
+        assert seen.info().exact_keys == GOLDEN_EXACT
+        assert all(f"key {number}" in seen for number in range(2100))
+        absent = [f"absent {number}" for number in range(5_000)]
+        assert [key for key in absent if key in seen] == GOLDEN_FALSE_POSITIVES
+        before = seen.copy()
+        seen.compact()
+        assert seen == before
+
+
+def test_a_store_of_a_later_format_names_its_writer(path: Path) -> None:
+    edit(path, _write_format_2)
+    with pytest.raises(StoreMismatchError, match=r"has format 2.*bloomdupe 9\.9"):
+        BloomFilter.open(path)
+
+
+def _write_format_2(txn: lmdb.Transaction, databases: Databases) -> None:
+    record = {"magic": "bloomdupe", "format": 2, "written_by": "bloomdupe 9.9"}
+    Batch(txn, databases).put_record("store", record)

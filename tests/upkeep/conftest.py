@@ -1,0 +1,5 @@
+from __future__ import annotations
+
+from jobs import verb
+
+__all__ = ["verb"]
