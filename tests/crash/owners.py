@@ -6,12 +6,13 @@ import faulthandler
 import os
 import shutil
 import signal
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 from child import in_child
 from trial import OK, Fault, Outcome, crashed, silently_wrong
 from worker import REFUSED, Work, fork_worker, run_to_end, small_limits
-from world import Report, World, judge
+from world import FEED, Report, World, judge
 
 from bloomdupe.errors import StoreError, StoreLockedError
 from bloomdupe.store import files
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 SIZE = 2_000
 BATCH = 10
+REFUSALS = ("StoreDamagedError", "FeedChangedError")
+"""Of a copy that is of no one moment: of a half-written store, or of a store and an
+output of which one is older than the other."""
 
 
 class Owners(Fault):
@@ -31,7 +35,7 @@ class Owners(Fault):
 
     number = "F12"
     name = "second process, fork, copied job"
-    trials = 8
+    trials = 10
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         world = World(seed, SIZE)
@@ -206,9 +210,54 @@ def copied_while_it_runs(path: Path, world: World) -> Outcome:
     status = owner.wait()
     before.started = owner.report.started
     outcome = judge(copy, world, before)
-    if outcome != OK and not outcome.words.startswith("StoreDamagedError"):
+    if outcome != OK and not outcome.words.startswith(REFUSALS):
         return outcome
     return _at_its_end(status, path, world, owner.report)
+
+
+class _Copying(Work):
+    """Is copied in two parts while it runs, the second one much later."""
+
+    def __init__(self, *args: Any, parts: tuple[Path, Path]) -> None:
+        super().__init__(*args)
+        self.parts = dict(zip((SIZE // 4, SIZE // 2), parts, strict=True))
+        self.handled = 0
+
+    def handle(self, number: int, lease: Lease) -> None:
+        super().handle(number, lease)
+        self.handled += 1
+        if part := self.parts.get(self.handled):
+            # Not by this process: to close a copied file would let go of its locks.
+            target = part.parent.with_name("copy")
+            subprocess.run(["cp", "-r", part, target], check=True)
+
+
+def _copied_in_parts(path: Path, world: World, *, output_first: bool) -> Outcome:
+    """A copy of two moments is refused, and nothing in it is changed."""
+    place = path.parents[1]
+    place.with_name("copy").mkdir()
+    parts = (place / FEED.parts[0], place / "job")
+    lines: list[bytes] = []
+    parts = parts if output_first else parts[::-1]
+    _Copying(path, world, BATCH, lines.append, parts=parts).run()
+    report = Report()
+    report.read(lines)
+    output = place.with_name("copy") / FEED
+    before = output.read_bytes()
+    outcome = judge(place.with_name("copy") / path.relative_to(place), world, report)
+    if not outcome.words.startswith("FeedChangedError"):
+        return silently_wrong(f"a copy of two moments was taken: {outcome.words}")
+    if output.read_bytes() != before:
+        return silently_wrong("a copy was refused, and its output changed")
+    return judge(path, world, report, ended=True)
+
+
+def output_copied_first(path: Path, world: World) -> Outcome:
+    return _copied_in_parts(path, world, output_first=True)
+
+
+def store_copied_first(path: Path, world: World) -> Outcome:
+    return _copied_in_parts(path, world, output_first=False)
 
 
 def copied_job(path: Path, world: World) -> Outcome:
@@ -232,5 +281,7 @@ SCRIPTS = (
     forked_child_commits,
     forked_child_closes,
     copied_while_it_runs,
+    output_copied_first,
+    store_copied_first,
     copied_job,
 )
