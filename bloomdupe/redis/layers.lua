@@ -1,4 +1,4 @@
--- The beginning of add.lua and contains.lua: the layers, and whether one has a key.
+-- The beginning of add.lua, offer.lua and contains.lua: the layers, and whether one has a key.
 --
 -- KEYS[1]  the head of the filter
 -- ARGV[1]  what the head must have as `made`

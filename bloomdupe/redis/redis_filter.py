@@ -19,7 +19,7 @@ from bloomdupe.redis.shared_layer import PAGE_BYTES, PAGES_AT_ONCE, contents
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from typing_extensions import Self
 
@@ -83,28 +83,50 @@ class RedisFilter(BloomFilter):
         """
         check_growth(growth)
         given = {"capacity": capacity, "fpp": fpp, "confirm": confirm, "key": key}
+        address = Address.of(str(path))
+        server = Server(address)
+        try:
+            return cls.on(
+                server, given, growth=growth, identity=identity or {}, readonly=readonly
+            )
+        except BaseException:
+            server.close()
+            raise
+
+    @classmethod
+    def on(
+        cls,
+        server: Server,
+        given: dict[str, Any],
+        *,
+        growth: str = "grow",
+        identity: dict[str, Any] | None = None,
+        readonly: bool = False,
+    ) -> Self:
+        """Open the filter at a server's address, or create it, with what is ``given``.
+
+        These are ``capacity``, ``fpp``, ``confirm`` and ``key``; None: not asked for.
+        """
         asked = Parameters.checked(
-            **{**given, "capacity": 1 if capacity is None else capacity}
+            **{
+                **given,
+                "capacity": 1 if given["capacity"] is None else given["capacity"],
+            }
         )
         if asked.confirm:
             raise SettingError(
                 f"confirm = {asked.confirm:g}: a filter on Redis keeps no keys exactly;"
                 " leave confirm out"
             )
-        address = Address.of(str(path))
-        server = Server(address)
-        try:
-            fields = server.fields()
-            if not fields:
-                _check_creating(address, given, readonly=readonly)
-                asked.check_room(server.memory, f"memory at {address.shown}")
-                made = server.run("create", *new_fields(asked, identity or {}))
-                fields = dict(zip(made[::2], made[1::2], strict=True))
-            record = Record.read(fields, address)
-            held_against(address.shown, record.header, asked, given, identity or {})
-        except BaseException:
-            server.close()
-            raise
+        address = server.address
+        fields = server.fields()
+        if not fields:
+            _check_creating(address, given, readonly=readonly)
+            asked.check_room(server.memory, f"memory at {address.shown}")
+            made = server.run("create", *new_fields(asked, identity or {}))
+            fields = dict(zip(made[::2], made[1::2], strict=True))
+        record = Record.read(fields, address)
+        held_against(address.shown, record.header, asked, given, identity or {})
         return cls(server, record, growth, readonly=readonly)
 
     def close(self) -> None:
@@ -150,7 +172,19 @@ class RedisFilter(BloomFilter):
 
     def _each(self, script: str, keys: list[bytes | str]) -> bytes:
         """Run a script for keys; return its answer to each, ``0`` or ``1``."""
-        server = self._open(to_change=script == "add")
+        return self.run_each(script, keys, [()] * len(keys))
+
+    def run_each(
+        self,
+        script: str,
+        keys: Sequence[bytes | str],
+        arguments: Sequence[tuple[bytes | str | int, ...]],
+    ) -> bytes:
+        """Run a script that begins with ``layers.lua``, with arguments for each key.
+
+        Returns its answer to each, ``0`` or ``1``.
+        """
+        server = self._open(to_change=script != "contains")
         answers = b""
         while len(answers) < len(keys):
             shapes = self._record.layers
@@ -164,6 +198,7 @@ class RedisFilter(BloomFilter):
                 self._growth.policy,
                 shapes[-1].capacity,
                 *(part for shape in shapes for part in (shape.pages, shape.hashes)),
+                *(part for some in arguments[len(answers) :] for part in some),
             )
             answers += some
             if state == b"full":
@@ -172,7 +207,7 @@ class RedisFilter(BloomFilter):
                 self._reload()
         return answers
 
-    def _batch(self, keys: list[bytes | str], hashes: int) -> tuple[bytes, int]:
+    def _batch(self, keys: Sequence[bytes | str], hashes: int) -> tuple[bytes, int]:
         """Return what the scripts must know of keys, and the bytes for each.
 
         A record is the page hash, 4 bytes, and the fields of the digests.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from copy import copy
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, cast
 
@@ -41,17 +42,24 @@ ANSWER_SECONDS = 30.0
 
 SCRIPTS = {
     "create": ("create",),
-    "add": ("layers", "add"),
+    "add": ("layers", "mark", "add"),
     "contains": ("layers", "contains"),
     "grow": ("grow",),
     "unite": ("unite",),
     "clear": ("clear",),
+    "present": ("present",),
+    "offer": ("layers", "mark", "queue", "offer"),
+    "take": ("queue", "take"),
+    "renew": ("queue", "renew"),
+    "lease": ("queue", "owner", "lease"),
+    "settle": ("queue", "owner", "settle"),
+    "counts": ("queue", "counts"),
 }
 """The files that each script consists of."""
 
 
 class Server:
-    """A Redis server, or a Redis Cluster, that keeps a filter.
+    """A Redis server, or a Redis Cluster, that keeps a filter or a frontier.
 
     Nothing is ever sent twice: of a batch whose answer was lost nobody knows whether it
     was added, and one that is added again finds all its keys seen. So redis-py's own
@@ -127,6 +135,27 @@ class Server:
         with self._in_our_words():
             return cast("list[bytes | None]", self._client.mget(names))
 
+    def at(self, address: Address) -> Server:
+        """Return the same server, with another name on it; only this one is closed."""
+        other = copy(self)
+        other.address = address
+        return other
+
+    def set_field(self, name: str, value: str) -> None:
+        """Set a field of the head."""
+        with self._in_our_words():
+            self._client.hset(self.address.head, name, value)
+
+    def entries(self, name: str, after: bytes, count: int) -> list[tuple[bytes, Any]]:
+        """Return entries of the stream ``name`` of the head: number, and what is in it.
+
+        They are the oldest ``count`` of those after an entry with the number ``after``.
+        """
+        key = f"{self.address.head}:{name}"
+        with self._in_our_words():
+            found = self._client.xrange(key, b"(" + after, "+", count)
+            return cast("list[tuple[bytes, Any]]", found)
+
     def close(self) -> None:
         """Close the connection."""
         self._client.close()
@@ -164,6 +193,11 @@ class Server:
             return StoreFullError(
                 f"{shown}: the memory of this Redis is full; what was sent last has not"
                 " happened. Raise its maxmemory, or make room"
+            )
+        if text.startswith("GONE"):
+            return StoreError(
+                f"{shown} is gone. Somebody has deleted it, or Redis was started"
+                " without its data; restore them"
             )
         if "WRONGTYPE" in text:
             return StoreMismatchError(

@@ -1,0 +1,10 @@
+-- Counts what is in a partition. Begins with queue.lua.
+--
+-- Returns: requests that were ever taken in, slots with some that wait, requests handed
+-- out, name of the owner.
+
+local found = redis.call('HMGET', state_key, 'pushed', 'worker')
+return {
+  tonumber(found[1] or 0), redis.call('ZCARD', slots_key),
+  redis.call('HLEN', leased_key), found[2] or ''
+}

@@ -1,0 +1,53 @@
+-- Hands out requests to the owner. Begins with queue.lua and owner.lua.
+--
+-- ARGV[4]  how many at most
+-- ARGV[5]  from each slot at most
+-- then the names of slots that take turns again
+--
+-- Returns 'done' and, for each request, its number, its slot, the priority negated, and the
+-- payload. A slot of which some still wait is parked then.
+
+local handed = {}
+if done_before then
+  local numbers = redis.call('HGET', state_key, 'handed')
+  for i = 1, #numbers, NUMBER_BYTES do
+    handed[#handed + 1] = string.sub(numbers, i, i + NUMBER_BYTES - 1)
+  end
+else
+  for i = 6, #ARGV do
+    local score = redis.call('ZSCORE', slots_key, ARGV[i])
+    if score and tonumber(score) == PARKED then join(ARGV[i]) end
+  end
+  local left = tonumber(ARGV[4])
+  while left > 0 do
+    local slot = redis.call('ZRANGE', slots_key, 0, 0, 'WITHSCORES')
+    if #slot == 0 or tonumber(slot[2]) == PARKED then break end
+    local queue = queue_key .. slot[1]
+    local popped = redis.call('ZPOPMIN', queue, math.min(left, tonumber(ARGV[5])))
+    for i = 1, #popped, 2 do
+      local number = string.sub(popped[i], 1, NUMBER_BYTES)
+      local value = struct.pack('<dH', popped[i + 1], #slot[1]) .. slot[1]
+        .. string.sub(popped[i], NUMBER_BYTES + 1)
+      redis.call('HSET', leased_key, number, value)
+      handed[#handed + 1] = number
+    end
+    left = left - #popped / 2
+    if redis.call('EXISTS', queue) == 1 then
+      redis.call('ZADD', slots_key, PARKED, slot[1])
+    else
+      redis.call('ZREM', slots_key, slot[1])
+    end
+  end
+  redis.call('HSET', state_key, 'step', ARGV[3], 'handed', table.concat(handed))
+end
+
+local answer = {'done'}
+for _, number in ipairs(handed) do
+  local value = redis.call('HGET', leased_key, number)
+  local score, length, first = struct.unpack('<dH', value)
+  answer[#answer + 1] = number
+  answer[#answer + 1] = string.sub(value, first, first + length - 1)
+  answer[#answer + 1] = tostring(score)
+  answer[#answer + 1] = string.sub(value, first + length)
+end
+return answer

@@ -1,0 +1,37 @@
+-- Takes in requests: those whose fingerprints are new wait from now on. Begins with
+-- layers.lua, mark.lua and queue.lua.
+--
+-- After the arguments of layers.lua, for each request of the batch: slot, priority negated,
+-- kind and payload. The kind is the first byte of the number: among requests of the same
+-- priority, those of kind a or b have their turn before those of c or d.
+--   a, c  newest first
+--   b, d  oldest first
+--
+-- Returns what add.lua does. Anybody may offer, and may offer again: a request that was
+-- taken in is seen.
+
+local number = tonumber(redis.call('HGET', state_key, 'pushed') or 0)
+local field = 2 * count + 7
+for offset = 1, #batch, size do
+  local where, hash = read(offset)
+  if seen(hash, where) then
+    flags[#flags + 1] = '0'
+  elseif is_full() then
+    state = 'full'
+    break
+  else
+    number = number + 1
+    local kind = ARGV[field + 2]
+    local newest_first = kind == 'a' or kind == 'c'
+    local turn = newest_first and 2 ^ 53 - number or number
+    -- It waits before it is marked: should Redis refuse one of the two, it is done twice,
+    -- and not lost.
+    redis.call('HSET', state_key, 'pushed', number)
+    put(ARGV[field], ARGV[field + 1], kind .. struct.pack('>I8', turn) .. ARGV[field + 3])
+    mark(hash, where)
+    added = added + 1
+    flags[#flags + 1] = '1'
+  end
+  field = field + 4
+end
+return answer()

@@ -1,0 +1,215 @@
+"""Partition: a part of a shared frontier that one script can touch, and its owner."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from bloomdupe.errors import StoreError
+from bloomdupe.redis.redis_filter import MAX_BATCH, RedisFilter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bloomdupe.redis.server import Server
+
+__all__ = ["Counts", "Lease", "Offer", "Output", "Partition"]
+
+MAX_SLOT_BYTES = 1_000
+ENTRIES_AT_ONCE = 100
+
+
+class Offer(NamedTuple):
+    """A request that may be new."""
+
+    slot: str
+    """The downloader's slot, a host as a rule; at most 1,000 bytes in UTF-8."""
+    fingerprint: bytes
+    """What tells it from others; one that was offered before is not taken in again."""
+    payload: bytes
+    """The request itself, which comes back as it is."""
+    priority: int = 0
+    """The highest has its turn first, within a slot."""
+    start: bool = False
+    """Whether it has its turn after others of the same priority."""
+
+
+class Lease(NamedTuple):
+    """A request that was handed out."""
+
+    partition: int
+    fence: int
+    number: bytes
+    slot: str
+    priority: int
+    payload: bytes
+
+
+class Output(NamedTuple):
+    """A line that a request has put out, which is done."""
+
+    partition: int
+    number: bytes
+    """Of the settlement; it grows."""
+    worker: str
+    line: bytes
+
+
+class Counts(NamedTuple):
+    """What is in a partition, at one moment."""
+
+    pushed: int
+    """Requests that were ever taken in."""
+    slots: int
+    """Slots with requests that wait."""
+    leased: int
+    """Requests that are handed out and not done."""
+    worker: str
+    """Its owner, or the last one; empty if it was given back."""
+
+
+class _Step(NamedTuple):
+    """What only the owner may do: a script, its arguments, and what it settles."""
+
+    script: str
+    arguments: tuple[bytes | str | int, ...]
+    settles: tuple[bytes, ...]
+
+
+class Partition:
+    """The scripts of one partition, called by one worker.
+
+    Every method may be called again after a
+    :class:`~bloomdupe.errors.StoreUnreachableError`: what was done, although the answer
+    was lost, is not done a second time.
+    """
+
+    def __init__(
+        self, number: int, server: Server, seen: RedisFilter, worker: str, *, fifo: bool
+    ) -> None:
+        self.number = number
+        self._server = server
+        self._seen = seen
+        self._worker = worker
+        self._kinds = ("b", "d") if fifo else ("a", "d")
+        self.fence = 0
+        """Number of the ownership; 0: this worker is not the owner."""
+        self.under_way: set[bytes] = set()
+        """Numbers of what was handed out and is not done."""
+        self._step = 0
+        self._unanswered: _Step | None = None
+        self._handed_out: list[Lease] = []
+
+    def offer(self, offers: Sequence[Offer]) -> list[bool]:
+        """Take in requests; say of each whether it was new."""
+        flags = b""
+        for first in range(0, len(offers), MAX_BATCH):
+            some = offers[first : first + MAX_BATCH]
+            flags += self._seen.run_each(
+                "offer",
+                [offer.fingerprint for offer in some],
+                [self._arguments(offer) for offer in some],
+            )
+        return [flag == ord("1") for flag in flags]
+
+    def _arguments(self, offer: Offer) -> tuple[bytes | str | int, ...]:
+        slot = offer.slot.encode()
+        if len(slot) > MAX_SLOT_BYTES:
+            raise ValueError(f"a slot's name of {len(slot):,} bytes is too long")
+        return slot, -offer.priority, self._kinds[offer.start], offer.payload
+
+    # The owner's
+
+    def take(self, milliseconds: int) -> bool:
+        """Become the owner; False if another worker is."""
+        self.lose()
+        self.fence = self._server.run("take", self._worker, milliseconds)
+        self._step = 0
+        return self.fence > 0
+
+    def renew(self, milliseconds: int) -> bool:
+        """Stay the owner; False if another worker is by now. 0 gives it back."""
+        kept = self._server.run("renew", self._worker, self.fence, milliseconds)
+        if not (kept and milliseconds):
+            self.lose()
+        return bool(kept)
+
+    def lose(self) -> None:
+        """Take note that this worker is not the owner."""
+        self.fence = 0
+        self.under_way.clear()
+        self._unanswered = None
+        self._handed_out.clear()
+
+    def lease(self, count: int, of_each: int, again: Sequence[str]) -> list[Lease]:
+        """Hand out up to ``count`` requests, ``of_each`` of a slot.
+
+        A slot of which some still wait is left out from then on, until it is among
+        those that have their turn ``again``. Nothing, if another worker is the owner.
+        """
+        self._do(_Step("lease", (count, of_each, *again), ()))
+        handed_out, self._handed_out = self._handed_out, []
+        return handed_out
+
+    def settle(self, done: Sequence[tuple[Lease, Sequence[bytes]]]) -> bool:
+        """Say that requests are done, and keep the lines that each has put out.
+
+        What this worker has settled before is left out. False, and nothing has
+        happened, if another worker is the owner.
+        """
+        self._repeat()
+        done = [
+            (lease, lines) for lease, lines in done if lease.number in self.under_way
+        ]
+        if done:
+            numbers = tuple(lease.number for lease, _ in done)
+            lines = [line for _, some in done for line in some]
+            self._do(_Step("settle", (b"".join(numbers), *lines), numbers))
+        return self.fence > 0
+
+    def _do(self, step: _Step) -> None:
+        """Do a step of the owner's, after the last one, if its answer was lost."""
+        self._repeat()
+        if self.fence:
+            self._unanswered = step
+            self._repeat()
+
+    def _repeat(self) -> None:
+        """Send the step that was not answered; what was done is not done again."""
+        step = self._unanswered
+        if step is None:
+            return
+        state, *answer = self._server.run(
+            step.script, self._worker, self.fence, self._step + 1, *step.arguments
+        )
+        if state == b"lost":
+            self.lose()
+            return
+        self._unanswered = None
+        if state != b"done":
+            raise StoreError(
+                f"{self._server.address.shown}: a request is settled that is not handed"
+                " out; nothing has happened"
+            )
+        self._step += 1
+        for number, slot, score, payload in zip(*[iter(answer)] * 4, strict=True):
+            self.under_way.add(number)
+            priority = -int(float(score))
+            lease = (self.number, self.fence, number, slot.decode(), priority, payload)
+            self._handed_out.append(Lease(*lease))
+        self.under_way.difference_update(step.settles)
+
+    # What is in it
+
+    def counts(self) -> Counts:
+        """Count what is in it."""
+        pushed, slots, leased, worker = self._server.run("counts")
+        return Counts(pushed, slots, leased, worker.decode())
+
+    def outputs(self, after: bytes = b"0") -> Iterator[Output]:
+        """Yield the lines of all that is done, from one settlement on, oldest first."""
+        while entries := self._server.entries("output", after, ENTRIES_AT_ONCE):
+            for number, fields in entries:
+                worker, *lines = fields.values()
+                for line in lines:
+                    yield Output(self.number, number, worker.decode(), line)
+            after = entries[-1][0]

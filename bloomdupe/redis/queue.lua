@@ -1,0 +1,48 @@
+-- What waits in a partition, and what its owner has been handed out.
+--
+-- HEAD:state       hash; `worker`, `fence`, `until` (Unix milliseconds) and `step` of the
+--                  owner, `handed`, `pushed`, `turn`
+-- HEAD:slots       sorted set of the slots with requests that wait; the score is a slot's
+--                  turn, or PARKED while its owner has enough of it
+-- HEAD:queue:SLOT  sorted set; the score is the priority, negated; the member is the
+--                  number of the request (9 bytes, in the order of its turn) and its payload
+-- HEAD:leased      hash from the number to priority (double), length of the slot's name
+--                  (2 bytes), name, payload
+-- HEAD:output      stream of what was put out by those that are done: `worker`, lines
+--
+-- All of them have the hash tag of the head, KEYS[1], so a Redis Cluster keeps them on the
+-- same node.
+
+if redis.call('EXISTS', KEYS[1]) == 0 then
+  return redis.error_reply('GONE there is no such partition')
+end
+
+local PARKED = 2 ^ 53
+local NUMBER_BYTES = 9
+local state_key, slots_key = KEYS[1] .. ':state', KEYS[1] .. ':slots'
+local queue_key, leased_key = KEYS[1] .. ':queue:', KEYS[1] .. ':leased'
+
+-- Lets a slot take turns, after the others.
+local function join(slot)
+  redis.call('ZADD', slots_key, redis.call('HINCRBY', state_key, 'turn', 1), slot)
+end
+
+-- Lets a request wait.
+local function put(slot, score, member)
+  redis.call('ZADD', queue_key .. slot, score, member)
+  if not redis.call('ZSCORE', slots_key, slot) then join(slot) end
+end
+
+-- Lets all that was handed out wait again, and all slots take turns.
+local function put_back()
+  local leased = redis.call('HGETALL', leased_key)
+  for i = 1, #leased, 2 do
+    local score, length, first = struct.unpack('<dH', leased[i + 1])
+    local slot = string.sub(leased[i + 1], first, first + length - 1)
+    put(slot, score, leased[i] .. string.sub(leased[i + 1], first + length))
+  end
+  redis.call('DEL', leased_key)
+  for _, slot in ipairs(redis.call('ZRANGEBYSCORE', slots_key, PARKED, PARKED)) do
+    join(slot)
+  end
+end

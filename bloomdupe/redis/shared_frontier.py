@@ -1,0 +1,346 @@
+"""SharedFrontier: what a crawl owes, for many processes on many machines."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from mmh3 import mmh3_32_uintdigest
+
+from bloomdupe.errors import SettingError, StoreMismatchError
+from bloomdupe.filter.parameters import Parameters, check_same
+from bloomdupe.redis.address import Address
+from bloomdupe.redis.partition import Partition
+from bloomdupe.redis.redis_filter import RedisFilter
+from bloomdupe.redis.server import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from typing_extensions import Self
+
+    from bloomdupe.redis.partition import Counts, Lease, Offer, Output
+
+__all__ = ["SharedFrontier"]
+
+FORMAT = 1
+MAX_PARTITIONS = 4_096
+MIN_LEASE = 0.05
+"""Seconds."""
+
+
+class SharedFrontier:
+    """Pending and leased requests of a crawl on Redis, and what has been seen.
+
+    Each worker has one of these. It *offers* the requests that it finds: those whose
+    fingerprints are new wait from then on, in the partition of their slot. It *leases*
+    what is to be done next, of the partitions that it owns, and *settles* what is done,
+    together with the lines that this has put out. **Offer what a request leads to, and
+    settle it then**: so whatever is seen waits, is handed out, or is done, whenever a
+    worker dies.
+
+    A partition has one owner at a time. :meth:`tend` takes and gives back partitions,
+    so that each worker has its share, and says that this one is alive: call it three
+    times within ``lease_seconds`` at least. A worker that does not loses its
+    partitions, and what it was handed out waits again, for others; whatever it settles
+    afterwards is refused.
+
+    Not for several threads. Every method may be called again after a
+    :class:`~bloomdupe.errors.StoreUnreachableError`, with the same arguments.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        parameters: Parameters,
+        partitions: int,
+        worker: str,
+        lease_seconds: float,
+        *,
+        fifo: bool,
+    ) -> None:
+        self._server = server
+        self._parameters = parameters
+        self._size = partitions
+        self.worker = worker
+        self._milliseconds = int(lease_seconds * 1000)
+        self._fifo = fifo
+        self._partitions: dict[int, Partition] = {}
+        self._owned: dict[int, Partition] = {}
+        # Given back as soon as nothing of them is under way.
+        self._leaving: set[int] = set()
+        self._again: dict[int, set[str]] = {}
+        self._handed_out: list[Lease] = []
+        self._chance = Random(worker)  # noqa: S311 - for no two workers the same
+
+    @classmethod
+    def open(
+        cls,
+        url: str,
+        capacity: int | None = None,
+        fpp: float | None = None,
+        *,
+        partitions: int = 64,
+        worker: str | None = None,
+        lease_seconds: float = 30.0,
+        fifo: bool = False,
+    ) -> Self:
+        """Open the frontier that a URL names, or create it there.
+
+        See :class:`~bloomdupe.redis.address.Address` for the URL. ``capacity`` is how
+        many requests are expected in all, ``fpp`` the probability that a new one is
+        taken for seen; ``partitions`` bounds the number of workers. All three hold for
+        ever. The ``worker``'s name must be nobody else's; one is made up if it is not
+        given. ``fifo`` lets the oldest request of a slot have its turn first, among
+        those of the same priority.
+
+        Raises :class:`~bloomdupe.errors.SettingError`,
+        :class:`~bloomdupe.errors.StoreMismatchError` if it was made with other
+        parameters, and what a server in trouble raises.
+        """
+        if not 1 <= partitions <= MAX_PARTITIONS:
+            raise SettingError(
+                f"partitions = {partitions!r}: expected 1 to {MAX_PARTITIONS:,}"
+            )
+        if not lease_seconds >= MIN_LEASE:
+            raise SettingError(
+                f"lease_seconds = {lease_seconds!r}: expected {MIN_LEASE} at least"
+            )
+        address = Address.of(url)
+        server = Server(address)
+        try:
+            parameters = _head(server, capacity, fpp, partitions)
+        except BaseException:
+            server.close()
+            raise
+        name = worker or f"{socket.gethostname()}-{secrets.token_hex(6)}"
+        return cls(server, parameters, partitions, name, lease_seconds, fifo=fifo)
+
+    def close(self) -> None:
+        """Give back all partitions, and close the connection."""
+        try:
+            while self._owned:
+                number, partition = self._owned.popitem()
+                partition.renew(0)
+                self._again.pop(number, None)
+            self._server.run("present", self.worker, 0)
+        finally:
+            self._server.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Partitions
+
+    def _partition_of(self, slot: str) -> int:
+        # Frozen: another one would look for what is seen in the wrong place.
+        return mmh3_32_uintdigest(slot.encode()) % self._size
+
+    def _partition(self, number: int) -> Partition:
+        found = self._partitions.get(number)
+        if found is None:
+            server = _part(self._server, number)
+            seen = RedisFilter.on(server, dict.fromkeys(vars(self._parameters)))
+            found = Partition(number, server, seen, self.worker, fifo=self._fifo)
+            self._partitions[number] = found
+        return found
+
+    @property
+    def owned(self) -> list[int]:
+        """Numbers of the partitions that this worker owns, as far as it knows."""
+        return sorted(self._owned)
+
+    def tend(self) -> None:
+        """Stay the owner of what this worker owns; take or give back others.
+
+        Each worker that is alive owns as many partitions as any other one, or one more.
+        """
+        workers = self._server.run("present", self.worker, self._milliseconds)
+        share = -(-self._size // workers)
+        for number, partition in list(self._owned.items()):
+            if not partition.renew(self._milliseconds):
+                self._lost(number)
+        surplus = len(self._owned) - share
+        self._leaving = set(list(self._owned)[: max(0, surplus)])
+        for number in list(self._leaving):
+            self._give_back(number)
+        if surplus >= 0:
+            return
+        others = [n for n in range(self._size) if n not in self._owned]
+        self._chance.shuffle(others)
+        for number in others:
+            partition = self._partition(number)
+            if partition.take(self._milliseconds):
+                self._owned[number] = partition
+                self._again[number] = set()
+                if len(self._owned) == share:
+                    break
+
+    def _give_back(self, number: int) -> None:
+        """Let others have a partition, unless something of it is under way."""
+        partition = self._owned[number]
+        if not partition.under_way:
+            partition.renew(0)
+            self._lost(number)
+
+    def _lost(self, number: int) -> None:
+        del self._owned[number]
+        self._again.pop(number, None)
+        self._leaving.discard(number)
+
+    # The life of a request
+
+    def offer(self, offers: Iterable[Offer]) -> list[bool]:
+        """Take in requests; say of each whether it was new.
+
+        A request that is offered again, by whomever, is not new.
+        """
+        offers = list(offers)
+        by_partition: dict[int, list[int]] = {}
+        for index, offer in enumerate(offers):
+            by_partition.setdefault(self._partition_of(offer.slot), []).append(index)
+        new = [False] * len(offers)
+        for number, indices in by_partition.items():
+            answers = self._partition(number).offer([offers[i] for i in indices])
+            for index, answer in zip(indices, answers, strict=True):
+                new[index] = answer
+        return new
+
+    def lease(self, count: int, of_each: int = 16) -> list[Lease]:
+        """Hand out up to ``count`` requests, each to be settled.
+
+        The slots have their turns. Of a slot, up to ``of_each`` are handed out at once;
+        then it has its next turn after :meth:`ask_again`.
+        """
+        # Not lost if a later partition does not answer.
+        leases = self._handed_out
+        numbers = [number for number in self._owned if number not in self._leaving]
+        self._chance.shuffle(numbers)
+        for number in numbers:
+            partition, again = self._owned[number], self._again[number]
+            leases += partition.lease(count - len(leases), of_each, sorted(again))
+            if not partition.fence:
+                self._lost(number)
+                continue
+            again.clear()
+            if len(leases) >= count:
+                break
+        self._handed_out = []
+        return leases
+
+    def ask_again(self, slot: str) -> None:
+        """Take note that a slot may have its next turn."""
+        again = self._again.get(self._partition_of(slot))
+        if again is not None:
+            again.add(slot)
+
+    def settle(self, done: Iterable[tuple[Lease, Iterable[bytes]]]) -> list[Lease]:
+        """Say that requests are done, with the lines that each has put out.
+
+        Returns those that are refused, because their partitions have another owner by
+        now: they were handed out once more, and their lines are not kept. All that a
+        request leads to must have been offered.
+        """
+        by_owner: dict[tuple[int, int], list[tuple[Lease, Sequence[bytes]]]] = {}
+        for lease, lines in done:
+            owner = lease.partition, lease.fence
+            by_owner.setdefault(owner, []).append((lease, list(lines)))
+        refused = []
+        for (number, fence), some in by_owner.items():
+            partition = self._owned.get(number)
+            if partition is None or partition.fence != fence:
+                refused += [lease for lease, _ in some]
+            elif not partition.settle(some):
+                self._lost(number)
+                refused += [lease for lease, _ in some]
+            elif number in self._leaving:
+                self._give_back(number)
+        return refused
+
+    # What is in it
+
+    def counts(self) -> list[Counts]:
+        """Count what is in each partition, one after another."""
+        return [self._partition(number).counts() for number in range(self._size)]
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing waits and nothing is handed out, anywhere.
+
+        Then nothing more can come, but from those who offer what no request led to.
+        Asked twice, for the partitions are looked at one after another: those that were
+        empty, and have taken in nothing until they are looked at again, were empty all
+        at once in between.
+        """
+        first = self.counts()
+        if any(counts.slots or counts.leased for counts in first):
+            return False
+        return [(c.pushed, c.slots, c.leased) for c in first] == [
+            (c.pushed, c.slots, c.leased) for c in self.counts()
+        ]
+
+    def outputs(self) -> Iterator[Output]:
+        """Yield the lines of all that is done."""
+        for number in range(self._size):
+            yield from self._partition(number).outputs()
+
+
+def _part(server: Server, number: int) -> Server:
+    """Return the server of a frontier with the name of a partition on it."""
+    name, shown = server.address.name, server.address.shown
+    address = server.address._replace(
+        name=f"{name}:{number}", shown=f"{shown}:{number}"
+    )
+    return server.at(address)
+
+
+def _head(
+    server: Server, capacity: int | None, fpp: float | None, partitions: int
+) -> Parameters:
+    """Return what a frontier was made with; make it if there is none.
+
+    The head of the frontier is a hash of Redis at ``bloomdupe:{NAME}``:
+
+    ``frontier``  1, the format; another one is refused
+    ``header``    parameters, secret key and number of partitions, as JSON
+    ``whole``     1, when all partitions are made. If one is missing then, it is lost
+    """
+    shown = server.address.shown
+    fields = server.fields()
+    if not fields:
+        if capacity is None:
+            raise SettingError(
+                f"{shown}: there is no frontier of this name; give a capacity to create"
+                " one"
+            )
+        header = Parameters.checked(capacity, fpp).header({})
+        text = json.dumps({**header, "partitions": partitions})
+        answer = server.run("create", "frontier", FORMAT, "header", text)
+        fields = dict(zip(answer[::2], answer[1::2], strict=True))
+    if b"frontier" not in fields:
+        raise StoreMismatchError(
+            f"{shown}: the key {server.address.head} holds something else than a"
+            " frontier of bloomdupe; take another name"
+        )
+    if fields[b"frontier"] != b"%d" % FORMAT:
+        raise StoreMismatchError(
+            f"{shown} has format {fields[b'frontier'].decode()}, this version of"
+            f" bloomdupe knows {FORMAT}; use the version that wrote it"
+        )
+    header = json.loads(fields[b"header"])
+    wanted: dict[str, Any] = {"capacity": capacity, "fpp": fpp}
+    wanted = {name: value for name, value in wanted.items() if value is not None}
+    check_same(shown, header, {**wanted, "partitions": partitions})
+    parameters = Parameters.from_header(header, shown)
+    if b"whole" not in fields:
+        given = {**vars(parameters), "capacity": -(-parameters.capacity // partitions)}
+        for number in range(partitions):
+            RedisFilter.on(_part(server, number), given)
+        server.set_field("whole", "1")
+    return parameters
