@@ -2,7 +2,7 @@
 -- before. Begins with queue.lua; a step of the owner follows.
 --
 -- ARGV[1]  name of the worker
--- ARGV[2]  its fence
+-- ARGV[2]  its fencing token
 -- ARGV[3]  number of the step, which follows the one before
 --
 -- An owner whose lease has run out stays the owner until somebody else takes the

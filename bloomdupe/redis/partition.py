@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.errors import StoreError
@@ -37,7 +38,8 @@ class Lease(NamedTuple):
     """A request that was handed out."""
 
     partition: int
-    fence: int
+    fence: str
+    """The fencing token of the owner."""
     number: bytes
     slot: str
     priority: int
@@ -91,8 +93,8 @@ class Partition:
         self._seen = seen
         self._worker = worker
         self._kinds = ("b", "d") if fifo else ("a", "d")
-        self.fence = 0
-        """Number of the ownership; 0: this worker is not the owner."""
+        self.fence = ""
+        """The owner's fencing token; empty: this worker is not the owner."""
         self.under_way: set[bytes] = set()
         """Numbers of what was handed out and is not done."""
         self._step = 0
@@ -122,9 +124,12 @@ class Partition:
     def take(self, milliseconds: int) -> bool:
         """Become the owner; False if another worker is."""
         self.lose()
-        self.fence = self._server.run("take", self._worker, milliseconds)
-        self._step = 0
-        return self.fence > 0
+        fence = secrets.token_hex(8)
+        taken = self._server.run("take", self._worker, milliseconds, fence)
+        if taken:
+            self.fence = fence
+            self._step = 0
+        return bool(taken)
 
     def renew(self, milliseconds: int) -> bool:
         """Stay the owner; False if another worker is by now. 0 gives it back."""
@@ -135,7 +140,7 @@ class Partition:
 
     def lose(self) -> None:
         """Take note that this worker is not the owner."""
-        self.fence = 0
+        self.fence = ""
         self.under_way.clear()
         self._unanswered = None
         self._handed_out.clear()
@@ -146,7 +151,10 @@ class Partition:
         A slot of which some still wait is left out from then on, until it is among
         those that have their turn ``again``. Nothing, if another worker is the owner.
         """
-        self._do(_Step("lease", (count, of_each, *again), ()))
+        self._repeat()
+        count -= len(self._handed_out)
+        if count > 0:
+            self._do(_Step("lease", (count, of_each, *again), ()))
         handed_out, self._handed_out = self._handed_out, []
         return handed_out
 
@@ -164,11 +172,10 @@ class Partition:
             numbers = tuple(lease.number for lease, _ in done)
             lines = [line for _, some in done for line in some]
             self._do(_Step("settle", (b"".join(numbers), *lines), numbers))
-        return self.fence > 0
+        return bool(self.fence)
 
     def _do(self, step: _Step) -> None:
-        """Do a step of the owner's, after the last one, if its answer was lost."""
-        self._repeat()
+        """Do a step of the owner's; the last one must have been answered."""
         if self.fence:
             self._unanswered = step
             self._repeat()

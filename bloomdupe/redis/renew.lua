@@ -1,7 +1,7 @@
 -- Lets a worker stay the owner. Begins with queue.lua.
 --
 -- ARGV[1]  name of the worker
--- ARGV[2]  its fence
+-- ARGV[2]  its fencing token
 -- ARGV[3]  milliseconds; 0 gives the partition back, and all that was handed out
 --
 -- Returns 1, or 0 if it is not the owner any more.

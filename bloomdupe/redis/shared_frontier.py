@@ -247,7 +247,7 @@ class SharedFrontier:
         now: they were handed out once more, and their lines are not kept. All that a
         request leads to must have been offered.
         """
-        by_owner: dict[tuple[int, int], list[tuple[Lease, Sequence[bytes]]]] = {}
+        by_owner: dict[tuple[int, str], list[tuple[Lease, Sequence[bytes]]]] = {}
         for lease, lines in done:
             owner = lease.partition, lease.fence
             by_owner.setdefault(owner, []).append((lease, list(lines)))

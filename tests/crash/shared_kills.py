@@ -1,0 +1,240 @@
+"""F21: workers on one frontier in Redis: killed, stopped for too long; Redis killed."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+sys.path.append(str(Path(__file__).parents[1]))  # beside pytest, too
+
+from redis_server import RedisServer, free_port
+from shared_worker import PARTITIONS, fork_shared_worker
+from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
+from world import World
+
+from bloomdupe.redis import server as scripts
+from bloomdupe.redis.shared_frontier import SharedFrontier
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SIZE = 8_000
+WORKERS = 4
+LEASE = 0.2
+"""Seconds."""
+LONGEST = 0.1
+"""Seconds until the next fault, at most."""
+DEADLINE = 120
+"""Seconds; only what hangs gets there."""
+
+
+class SharedKills(Fault):
+    """A crawl of several workers, disturbed again and again, that runs to its end."""
+
+    number = "F21"
+    name = "workers on Redis killed, or stopped longer than their leases; Redis killed"
+    trials = 30
+
+    def missing(self) -> str | None:
+        return None if shutil.which("redis-server") else "needs redis-server"
+
+    def quick(self, folder: Path, seed: int) -> list[Outcome]:
+        return _crawl(folder, seed, faults=5, size=3_000)
+
+    def run(self, folder: Path, seed: int) -> list[Outcome]:
+        return _crawl(folder, seed, faults=15)
+
+    def control(self, folder: Path, seed: int) -> list[Outcome]:
+        """Settled before its links are offered; without fencing."""
+        (folder / "first").mkdir()
+        first = _crawl(
+            folder / "first", seed, faults=15, kinds=("kill",), settles_first=True
+        )
+        _take_out_the_fence()
+        (folder / "unfenced").mkdir()
+        late = _crawl(folder / "unfenced", seed, faults=15, kinds=("stop",))
+        if any(set(outcomes) <= {OK} for outcomes in (first, late)):
+            return [OK]
+        return first + late
+
+
+def _take_out_the_fence() -> None:
+    """Let whoever was handed out a request settle it, whenever that is."""
+    scripts.SCRIPTS["settle"] = ("queue", "settle")
+    read = scripts._source
+
+    def unfenced(name: str) -> str:
+        text = read(name).replace("if not done_before then", "if true then")
+        return text.replace("return {'strange'}", "")
+
+    scripts._source = unfenced
+
+
+class Redis:
+    """A server that keeps a log of all that it has answered, and then its replica."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._count = 0
+        self.socket = folder / "socket"
+        self.server = self._new()
+
+    def _new(self, *options: str) -> RedisServer:
+        self._count += 1
+        folder = self._folder / f"redis{self._count}"
+        log = ("--appendonly", "yes", "--appendfsync", "always")
+        return RedisServer(folder, *log, *options, port=free_port())
+
+    def __enter__(self) -> Redis:
+        self.server.start()
+        self.socket.symlink_to(self.server.socket)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.kill()
+
+    def promote(self, seconds: float) -> None:
+        """Let a replica follow for some time, and take the place of a dead master."""
+        replica = self._new("--replicaof", "127.0.0.1", str(self.server.port))
+        replica.start()
+        with replica.client() as client:
+            end = time.monotonic() + DEADLINE
+            while client.info("replication")["master_link_status"] != "up":
+                if time.monotonic() > end:
+                    raise RuntimeError("the replica does not follow")
+                time.sleep(0.01)
+            time.sleep(seconds)
+            self.server.kill()
+            client.replicaof("no", "one")
+        self.server = replica
+        self.socket.unlink()
+        self.socket.symlink_to(replica.socket)
+
+
+class Crew:
+    """The workers, and the logs of all that there ever were."""
+
+    def __init__(self, start: Callable[[Path], int], folder: Path) -> None:
+        self._start = start
+        self._folder = folder
+        self._count = 0
+        self.pids: list[int] = []
+        self.failed = 0
+
+    def hire(self) -> None:
+        self._count += 1
+        self.pids.append(self._start(self._folder / f"worker{self._count}.log"))
+
+    def kill(self, pid: int) -> None:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        self.pids.remove(pid)
+
+    def look(self) -> bool:
+        """Take note of those that have ended; whether any still work."""
+        for pid in [*self.pids]:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                self.pids.remove(pid)
+                self.failed += status != 0
+        return bool(self.pids)
+
+    def kill_all(self) -> None:
+        for pid in [*self.pids]:
+            self.kill(pid)
+
+    def begun(self) -> Counter[int]:
+        """Count how often each request was begun."""
+        begun = Counter[int]()
+        for log in self._folder.glob("worker*.log"):
+            for line in log.read_text().splitlines():
+                what, _, number = line.partition(" ")
+                if what == "s":
+                    begun[int(number)] += 1
+        return begun
+
+
+def _crawl(
+    folder: Path,
+    seed: int,
+    faults: int,
+    *,
+    size: int = SIZE,
+    kinds: tuple[str, ...] = ("kill", "kill", "stop", "stop", "restart", "promote"),
+    settles_first: bool = False,
+) -> list[Outcome]:
+    rng = random.Random(seed)
+    world = World(seed, size)
+    with Redis(folder) as redis:
+        url = f"unix://{redis.socket}#crawl"
+        crew = Crew(
+            lambda log: fork_shared_worker(
+                url, world, log, LEASE, settles_first=settles_first
+            ),
+            folder,
+        )
+        try:
+            for _ in range(WORKERS):
+                crew.hire()
+            time.sleep(LEASE)  # until there is something to disturb
+            happened = 0
+            for _ in range(faults):
+                time.sleep(rng.uniform(0, LONGEST))
+                if not crew.look():
+                    break
+                _disturb(crew, redis, rng, rng.choice(kinds))
+                happened += 1
+            end = time.monotonic() + DEADLINE
+            while crew.look():
+                if time.monotonic() > end:
+                    return [crashed(f"{len(crew.pids)} workers do not end")]
+                time.sleep(0.01)
+        finally:
+            crew.kill_all()
+        outcome = judge(world, url, crew)
+    return [OK] * (happened - 1) + [outcome]
+
+
+def _disturb(crew: Crew, redis: Redis, rng: random.Random, what: str) -> None:
+    victim = rng.choice(crew.pids)
+    if what == "kill":
+        crew.kill(victim)
+        crew.hire()
+    elif what == "stop":
+        os.kill(victim, signal.SIGSTOP)
+        time.sleep(rng.uniform(0, 2 * LEASE))
+        os.kill(victim, signal.SIGCONT)
+    elif what == "restart":
+        redis.server.kill()
+        time.sleep(rng.uniform(0, LEASE))
+        redis.server.start()
+    else:
+        redis.promote(rng.uniform(0, LEASE))
+
+
+def judge(world: World, url: str, crew: Crew) -> Outcome:
+    """Hold what was put out against the graph, and against what was begun."""
+    if crew.failed:
+        return crashed(f"{crew.failed} workers ended with an error")
+    with SharedFrontier.open(url, partitions=PARTITIONS) as frontier:
+        if not frontier.finished:
+            return lost("something waits, though all workers have ended")
+        found = Counter(output.line.decode() for output in frontier.outputs())
+    begun = crew.begun()
+    if missing := set(range(world.size)) - set(begun):
+        return lost(f"never begun: {sorted(missing)[:9]}")
+    expected = Counter(
+        world.line(item) for number in range(world.size) for item in world.items(number)
+    )
+    if gone := expected - found:
+        return lost(f"{gone.total()} items: {min(gone)[:60]}")
+    if surplus := found - expected:
+        return silently_wrong(f"{surplus.total()} items too many: {min(surplus)[:60]}")
+    return OK

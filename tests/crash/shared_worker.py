@@ -1,0 +1,147 @@
+"""The process under test: one of the workers on a frontier that they share on Redis.
+
+It crawls a :class:`world.World` until nothing is owed anywhere. What it does stands in
+a file of its own: ``s N`` before it works on a request, ``d N`` when the settlement of
+it has been answered, ``r N`` if it was refused.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+from bloomdupe.errors import StoreUnreachableError
+from bloomdupe.redis.partition import Lease, Offer
+from bloomdupe.redis.shared_frontier import SharedFrontier
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from world import World
+
+    T = TypeVar("T")
+
+PARTITIONS = 8
+AT_ONCE = 12
+"""Requests that a worker works on."""
+
+
+class SharedWorker:
+    """Works until all is done; ``settles_first`` is wrong, for a control."""
+
+    def __init__(
+        self,
+        url: str,
+        world: World,
+        report: Callable[[str], object],
+        lease_seconds: float,
+        *,
+        settles_first: bool = False,
+    ) -> None:
+        self.url = url
+        self.world = world
+        self.report = report
+        self.lease_seconds = lease_seconds
+        self.settles_first = settles_first
+        self.tended = float("-inf")
+
+    def run(self) -> None:
+        self.frontier = self.patiently(
+            lambda: SharedFrontier.open(
+                self.url,
+                self.world.size,
+                1e-6,
+                partitions=PARTITIONS,
+                lease_seconds=self.lease_seconds,
+            )
+        )
+        self.patiently(lambda: self.frontier.offer([self.offer(0)]))
+        while self.work() or not self.patiently(lambda: self.frontier.finished):
+            pass
+        self.patiently(self.frontier.close)
+
+    def patiently(self, call: Callable[[], T]) -> T:
+        """Call until the server answers."""
+        while True:
+            try:
+                return call()
+            except StoreUnreachableError:
+                time.sleep(0.01)
+
+    def tend(self) -> None:
+        now = time.monotonic()
+        if now - self.tended > self.lease_seconds / 4:
+            self.patiently(self.frontier.tend)
+            self.tended = now
+
+    def work(self) -> bool:
+        """Do some requests; False if there are none for this worker now."""
+        self.tend()
+        leases = self.patiently(lambda: self.frontier.lease(AT_ONCE, 3))
+        if self.settles_first:
+            self.settle(leases)
+        for lease in leases:
+            number = self.number_of(lease)
+            self.report(f"s {number}")
+            self.offer_links(number)
+        if not self.settles_first:
+            self.settle(leases)
+        for lease in leases:
+            self.frontier.ask_again(lease.slot)
+        return bool(leases)
+
+    def offer_links(self, number: int) -> None:
+        offers = [self.offer(link) for link in self.world.links(number)]
+        self.patiently(lambda: self.frontier.offer(offers))
+
+    def settle(self, leases: list[Lease]) -> None:
+        done = [(lease, self.lines(self.number_of(lease))) for lease in leases]
+        refused = self.patiently(lambda: self.frontier.settle(done))
+        for lease in leases:
+            self.report(f"{'r' if lease in refused else 'd'} {self.number_of(lease)}")
+
+    def number_of(self, lease: Lease) -> int:
+        number = int(lease.payload.partition(b" ")[0])
+        assert lease.payload == self.world.payload(number)
+        assert lease.slot == self.world.slot(number)
+        assert lease.priority == self.world.priority(number)
+        return number
+
+    def offer(self, number: int) -> Offer:
+        world = self.world
+        return Offer(
+            world.slot(number),
+            world.fingerprint(number),
+            world.payload(number),
+            world.priority(number),
+        )
+
+    def lines(self, number: int) -> list[bytes]:
+        return [self.world.line(item).encode() for item in self.world.items(number)]
+
+
+def fork_shared_worker(
+    url: str, world: World, log: Path, lease_seconds: float, *, settles_first: bool
+) -> int:
+    """Start one in a child; return its pid."""
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        with log.open("a", buffering=1) as file:
+            SharedWorker(
+                url,
+                world,
+                lambda line: file.write(f"{line}\n"),
+                lease_seconds,
+                settles_first=settles_first,
+            ).run()
+        status = 0
+    except BaseException:  # noqa: BLE001 - a forked child must not go on as its parent
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(status)

@@ -1,0 +1,382 @@
+"""A frontier that many workers share: what is seen waits, is handed out, or is done."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from cutting import Cutting
+from redis_server import RedisServer
+
+from bloomdupe import BloomFilter
+from bloomdupe.errors import (
+    SettingError,
+    StoreError,
+    StoreMismatchError,
+    StoreUnreachableError,
+)
+from bloomdupe.redis.partition import Lease, Offer
+from bloomdupe.redis.shared_frontier import SharedFrontier
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PARTITIONS = 5
+LONG = 3_600.0
+"""Seconds; no lease of this length runs out in a test."""
+
+
+@contextmanager
+def worker(url: str, **options: Any) -> Iterator[SharedFrontier]:
+    """Yield a worker that owns what is its share at that moment."""
+    options = {"partitions": PARTITIONS, "lease_seconds": LONG, **options}
+    with SharedFrontier.open(url, 10_000, **options) as frontier:
+        frontier.tend()
+        yield frontier
+
+
+def offers(*numbers: int) -> list[Offer]:
+    """Return requests on seven hosts."""
+    return [Offer(f"host{n % 7}", b"%d" % n, b"request %d" % n) for n in numbers]
+
+
+def number_of(lease: Lease) -> int:
+    return int(lease.payload.split()[1])
+
+
+def drained(frontier: SharedFrontier) -> list[int]:
+    """Do all that this worker gets, one at a time; return it in this order."""
+    done = []
+    while leases := frontier.lease(1, of_each=1):
+        assert frontier.settle([(leases[0], [leases[0].payload])]) == []
+        frontier.ask_again(leases[0].slot)
+        done.append(number_of(leases[0]))
+    return done
+
+
+def test_each_request_is_taken_in_and_handed_out_once(url: str) -> None:
+    with worker(url) as one:
+        assert one.offer(offers(*range(100), 5)) == [True] * 100 + [False]
+        assert one.offer(offers(99, 100)) == [False, True]
+        assert sorted(drained(one)) == list(range(101))
+        assert one.offer(offers(*range(101))) == [False] * 101
+        assert one.lease(10) == []
+        assert one.finished
+        assert Counter(output.line for output in one.outputs()) == Counter(
+            b"request %d" % n for n in range(101)
+        )
+
+
+@pytest.mark.parametrize("fifo", [False, True])
+def test_the_order_within_a_slot(url: str, *, fifo: bool) -> None:
+    """Priority, then the newest or the oldest; start requests last, oldest first."""
+    rng = random.Random(1)
+    pushed = [
+        (rng.choice([-300, 0, 0, 7, 1_000_000]), rng.random() < 0.3) for _ in range(60)
+    ]
+
+    def turn(number: int) -> tuple[int, bool, int]:
+        priority, start = pushed[number]
+        return -priority, start, number if fifo or start else -number
+
+    with worker(url, fifo=fifo) as one:
+        one.offer(
+            Offer("host", b"%d" % n, b"request %d" % n, priority, start)
+            for n, (priority, start) in enumerate(pushed)
+        )
+        assert drained(one) == sorted(range(60), key=turn)
+
+
+def test_slots_have_their_turns(url: str) -> None:
+    with worker(url, partitions=1) as one:
+        one.offer(offers(*range(70)))
+        assert Counter(lease.slot for lease in one.lease(14, of_each=2)) == Counter(
+            {f"host{n}": 2 for n in range(7)}
+        )
+        assert one.lease(100) == []  # its owner has enough of each
+        one.ask_again("host3")
+        one.ask_again("a host that nobody knows")
+        assert Counter(lease.slot for lease in one.lease(100)) == {"host3": 8}
+
+
+def test_what_was_under_way_waits_for_others(url: str) -> None:
+    with worker(url) as one:
+        one.offer(offers(*range(30)))
+        under_way = one.lease(20)
+        one.settle([(lease, [b"done"]) for lease in under_way[:5]])
+        assert not one.finished
+    with worker(url) as two:
+        assert sorted(drained(two)) == sorted(
+            set(range(30)) - {number_of(lease) for lease in under_way[:5]}
+        )
+        assert two.finished
+
+
+def test_a_lease_that_runs_out(url: str) -> None:
+    """Nobody gets what is under way before; whoever comes back later is refused."""
+    with ExitStack() as stack:
+        late = stack.enter_context(worker(url, lease_seconds=0.05))
+        late.offer(offers(*range(30)))
+        held = late.lease(30)
+        assert len(held) == 30
+        other = stack.enter_context(worker(url))
+        while len(other.owned) < PARTITIONS:
+            other.tend()
+        assert sorted(drained(other)) == list(range(30))
+        refused = late.settle([(lease, [b"too late"]) for lease in held])
+        assert refused == held
+        lines = [output.line for output in other.outputs()]
+        assert len(lines) == 30
+        assert b"too late" not in lines
+
+
+def test_a_token_of_long_ago_is_worth_nothing(url: str) -> None:
+    """The same worker has the partition again, and the request waits or is done."""
+    with worker(url, partitions=1) as one:
+        one.offer(offers(1, 2))
+        held = one.lease(2)
+        with worker(url, partitions=1) as two:
+            one.tend()
+            two.tend()
+        for lease in held:
+            one.settle([(lease, [])])
+    with worker(url, partitions=1, worker="w") as first:
+        first.offer(offers(3))
+        (early,) = first.lease(1)
+        with SharedFrontier.open(url, partitions=1, worker="w") as same:
+            same.tend()  # it does not know that it is the owner
+            assert same.owned == [0]
+            (again,) = same.lease(1)
+            assert again.payload == early.payload
+            assert first.settle([(early, [b"no"])]) == [early]
+            assert same.settle([(again, [b"yes"])]) == []
+        assert [o.line for o in first.outputs()] == [b"yes"]
+
+
+def test_partitions_are_shared_out(url: str) -> None:
+    with ExitStack() as stack:
+        crew = [stack.enter_context(worker(url, partitions=12)) for _ in range(3)]
+        for _ in range(2):  # the first one gives back, the others take
+            for one in crew:
+                one.tend()
+        assert [len(one.owned) for one in crew] == [4, 4, 4]
+        assert sorted(n for one in crew for n in one.owned) == list(range(12))
+        crew[0].close()
+        for one in crew[1:]:
+            one.tend()
+        assert [len(one.owned) for one in crew[1:]] == [6, 6]
+
+
+def test_a_partition_is_given_back_when_nothing_of_it_is_under_way(url: str) -> None:
+    with worker(url, partitions=2) as one:
+        one.offer(offers(*range(14)))
+        held = one.lease(14)
+        with worker(url, partitions=2) as two:
+            one.tend()
+            two.tend()
+            assert (len(one.owned), len(two.owned)) == (2, 0)
+            assert one.settle([(lease, []) for lease in held]) == []
+            two.tend()
+            assert (len(one.owned), len(two.owned)) == (1, 1)
+
+
+def test_the_end_is_seen_by_all_and_not_before(url: str) -> None:
+    """Workers do what a random graph holds, in any order; a model says what is owed."""
+    rng = random.Random(4)
+    links = {n: [rng.randrange(300) for _ in range(3)] for n in range(300)}
+    owed, seen = {0}, {0}
+    with ExitStack() as stack:
+        crew = [stack.enter_context(worker(url)) for _ in range(3)]
+        for one in [*crew, *crew]:
+            one.tend()
+        crew[0].offer(offers(0))
+        held: list[tuple[SharedFrontier, Lease]] = []
+        done = Counter[int]()
+        while owed:
+            assert not rng.choice(crew).finished
+            one = rng.choice(crew)
+            held += [(one, lease) for lease in one.lease(rng.randint(1, 9), 2)]
+            for owner, lease in held:
+                owner.ask_again(lease.slot)
+            rng.shuffle(held)
+            for owner, lease in [held.pop() for _ in range(rng.randint(0, len(held)))]:
+                number = number_of(lease)
+                new = set(links[number]) - seen
+                rng.choice(crew).offer(offers(*links[number]))
+                seen |= new
+                owed |= new
+                assert owner.settle([(lease, [b"%d" % number])]) == []
+                owed.remove(number)
+                done[number] += 1
+        assert all(one.finished for one in crew)
+        assert done == Counter(seen)
+
+
+def test_layers_grow(url: str) -> None:
+    with SharedFrontier.open(url, 50, partitions=2, lease_seconds=LONG) as one:
+        one.tend()
+        assert one.offer(offers(*range(5_000))).count(True) == 5_000
+        assert one.offer(offers(*range(5_000))).count(True) == 0
+        assert sorted(drained(one)) == list(range(5_000))
+
+
+def test_payloads_and_names_of_any_bytes(url: str) -> None:
+    odd = [
+        Offer("", b"", b""),
+        Offer("host\x00name", b"\xff" * 200, bytes(range(256)), -(2**31)),
+        Offer("münchen.de", b"1", b"x" * 1_000_000, 2**31),
+    ]
+    with worker(url) as one:
+        assert one.offer(odd) == [True] * 3
+        leases = one.lease(10)
+        assert sorted((x.slot, x.payload, x.priority) for x in leases) == sorted(
+            (x.slot, x.payload, x.priority) for x in odd
+        )
+        line = bytes(range(256)) * 100
+        assert one.settle((lease, [line, b""]) for lease in leases) == []
+        assert [o.line for o in one.outputs()] == [line, b""] * 3
+        with pytest.raises(ValueError, match="too long"):
+            one.offer([Offer("x" * 2_000, b"2", b"")])
+
+
+# Trouble
+
+
+@pytest.fixture
+def between(server: RedisServer) -> Iterator[Cutting]:
+    cutting = Cutting(server)
+    yield cutting
+    cutting.close()
+
+
+@pytest.mark.parametrize("how", ["cut", "silent"])
+def test_every_call_may_be_repeated_when_its_answer_is_lost(
+    between: Cutting, name: str, how: str
+) -> None:
+    url = f"redis://127.0.0.1:{between.port}?socket_timeout=0.3#{name}"
+
+    def lost(call: Any) -> Any:
+        between.lose = how
+        with pytest.raises(StoreUnreachableError):
+            call()
+        return call()
+
+    with SharedFrontier.open(url, 1_000, partitions=1, lease_seconds=LONG) as one:
+        lost(one.tend)
+        assert one.owned == [0]
+        assert lost(lambda: one.offer(offers(*range(9)))) == [False] * 9
+        first = lost(lambda: one.lease(3))
+        assert len(first) == 3
+        assert lost(lambda: one.settle([(x, [x.payload]) for x in first])) == []
+        for lease in first:
+            one.ask_again(lease.slot)
+        # What was handed out, or settled, without an answer is known at the next call.
+        between.lose = how
+        with pytest.raises(StoreUnreachableError):
+            one.lease(2)
+        between.lose = how
+        with pytest.raises(StoreUnreachableError):
+            one.settle([(first[0], [b"again"])])
+        rest = one.lease(1) + one.lease(100)
+        assert len(rest) == 6
+        between.lose = how
+        with pytest.raises(StoreUnreachableError):
+            one.settle([(x, [x.payload]) for x in rest[:3]])
+        assert one.settle([(x, [x.payload]) for x in rest]) == []
+        assert one.finished
+        assert Counter(output.line for output in one.outputs()) == Counter(
+            offer.payload for offer in offers(*range(9))
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"partitions": 6}, "partitions = 5, but partitions = 6"),
+        ({"fpp": 0.5}, "fpp = 1e-06, but fpp = 0.5"),
+        ({"capacity": 7}, "capacity = 10000, but capacity = 7"),
+    ],
+)
+def test_other_parameters_are_refused(
+    url: str, options: dict[str, Any], message: str
+) -> None:
+    with (
+        worker(url),
+        pytest.raises(StoreMismatchError, match=message),
+    ):
+        SharedFrontier.open(url, **{"partitions": PARTITIONS, **options})
+
+
+def test_what_cannot_be(url: str) -> None:
+    for options in ({"partitions": 0}, {"partitions": 10**6}, {"lease_seconds": 0.0}):
+        with pytest.raises(SettingError, match=next(iter(options))):
+            SharedFrontier.open(url, 100, **options)
+    with pytest.raises(SettingError, match="give a capacity"):
+        SharedFrontier.open(url)
+    with BloomFilter.open(url, 100), pytest.raises(StoreMismatchError, match="else"):
+        SharedFrontier.open(url, 100)
+
+
+def test_another_format_is_refused(server: RedisServer, name: str) -> None:
+    with worker(server.url(name)), server.client() as client:
+        client.hset(f"bloomdupe:{{{name}}}", "frontier", 2)
+        with pytest.raises(StoreMismatchError, match="has format 2"):
+            SharedFrontier.open(server.url(name))
+
+
+def test_a_frontier_that_was_made_in_part_is_made_whole(
+    server: RedisServer, name: str
+) -> None:
+    with worker(server.url(name)), server.client() as client:
+        pass
+    client.hdel(f"bloomdupe:{{{name}}}", "whole")
+    client.delete(f"bloomdupe:{{{name}:4}}")
+    with worker(server.url(name)) as one:
+        assert one.offer(offers(*range(30))) == [True] * 30
+
+
+def test_a_partition_that_is_gone_is_no_empty_one(
+    server: RedisServer, name: str
+) -> None:
+    """A Redis that was started without its data must not end a crawl as finished."""
+    one = SharedFrontier.open(server.url(name), 100, partitions=PARTITIONS)
+    one.tend()
+    one.offer(offers(*range(30)))
+    held = one.lease(3)
+    with server.client() as client:
+        client.flushall()  # type: ignore[no-untyped-call]
+    calls = (
+        one.tend,
+        lambda: one.lease(3),
+        lambda: one.settle([(held[0], [])]),
+        lambda: one.offer(offers(99)),
+        lambda: one.finished,
+        one.close,
+    )
+    for call in calls:
+        with pytest.raises(StoreError, match="gone"):
+            call()
+    with pytest.raises(SettingError, match="no frontier of this name"):
+        SharedFrontier.open(server.url(name), partitions=PARTITIONS)
+
+
+def test_a_server_that_comes_back(tmp_path: Path) -> None:
+    options = ("--appendonly", "yes", "--appendfsync", "always")
+    with RedisServer(tmp_path, *options) as server, worker(server.url("job")) as one:
+        one.offer(offers(*range(40)))
+        held = one.lease(10)
+        server.kill()
+        for call in (lambda: one.lease(5), lambda: one.settle([(held[0], [])])):
+            with pytest.raises(StoreUnreachableError, match="try again"):
+                call()
+        server.start()
+        held += one.lease(5)
+        assert one.settle((lease, []) for lease in held) == []
+        for lease in held:
+            one.ask_again(lease.slot)
+        assert len(drained(one)) == 40 - len(held)
+        assert one.finished
