@@ -152,11 +152,11 @@ class Partition:
         those that have their turn ``again``. Nothing, if another worker is the owner.
         """
         self._repeat()
-        count -= len(self._handed_out)
-        if count > 0:
+        if not self._handed_out:
             self._do(_Step("lease", (count, of_each, *again), ()))
-        handed_out, self._handed_out = self._handed_out, []
-        return handed_out
+        leases = self._handed_out[:count]
+        del self._handed_out[:count]
+        return leases
 
     def settle(self, done: Sequence[tuple[Lease, Sequence[bytes]]]) -> bool:
         """Say that requests are done, and keep the lines that each has put out.

@@ -218,21 +218,20 @@ class SharedFrontier:
         The slots have their turns. Of a slot, up to ``of_each`` are handed out at once;
         then it has its next turn after :meth:`ask_again`.
         """
-        # Not lost if a later partition does not answer.
-        leases = self._handed_out
+        leases = self._handed_out  # not lost if a later partition does not answer
         numbers = [number for number in self._owned if number not in self._leaving]
         self._chance.shuffle(numbers)
         for number in numbers:
+            if len(leases) >= count:
+                break
             partition, again = self._owned[number], self._again[number]
             leases += partition.lease(count - len(leases), of_each, sorted(again))
             if not partition.fence:
                 self._lost(number)
                 continue
             again.clear()
-            if len(leases) >= count:
-                break
-        self._handed_out = []
-        return leases
+        self._handed_out = leases[count:]
+        return leases[:count]
 
     def ask_again(self, slot: str) -> None:
         """Take note that a slot may have its next turn."""

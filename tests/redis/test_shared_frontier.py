@@ -348,7 +348,7 @@ def test_a_partition_that_is_gone_is_no_empty_one(
     one.offer(offers(*range(30)))
     held = one.lease(3)
     with server.client() as client:
-        client.flushall()  # type: ignore[no-untyped-call]
+        client.flushall()
     calls = (
         one.tend,
         lambda: one.lease(3),
