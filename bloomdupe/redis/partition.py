@@ -70,11 +70,12 @@ class Counts(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """What only the owner may do: a script, its arguments, and what it settles."""
+    """What only the owner may do: a script, its arguments, and what they hold."""
 
     script: str
     arguments: tuple[bytes | str | int, ...]
-    settles: tuple[bytes, ...]
+    settles: tuple[bytes, ...] = ()
+    again: tuple[str, ...] = ()
 
 
 class Partition:
@@ -100,6 +101,7 @@ class Partition:
         self._step = 0
         self._unanswered: _Step | None = None
         self._handed_out: list[Lease] = []
+        self._again: set[str] = set()
 
     def offer(self, offers: Sequence[Offer]) -> list[bool]:
         """Take in requests; say of each whether it was new."""
@@ -144,16 +146,23 @@ class Partition:
         self.under_way.clear()
         self._unanswered = None
         self._handed_out.clear()
+        self._again.clear()
 
-    def lease(self, count: int, of_each: int, again: Sequence[str]) -> list[Lease]:
+    def ask_again(self, slot: str) -> None:
+        """Take note that a slot may have its next turn."""
+        self._again.add(slot)
+
+    def lease(self, count: int, of_each: int) -> list[Lease]:
         """Hand out up to ``count`` requests, ``of_each`` of a slot.
 
-        A slot of which some still wait is left out from then on, until it is among
-        those that have their turn ``again``. Nothing, if another worker is the owner.
+        A slot of which some still wait is left out from then on, until it is asked
+        again. Nothing, if another worker is the owner.
         """
         self._repeat()
-        if not self._handed_out:
-            self._do(_Step("lease", (count, of_each, *again), ()))
+        if len(self._handed_out) < count:
+            again = tuple(sorted(self._again))
+            left = count - len(self._handed_out)
+            self._do(_Step("lease", (left, of_each, *again), again=again))
         leases = self._handed_out[:count]
         del self._handed_out[:count]
         return leases
@@ -171,7 +180,7 @@ class Partition:
         if done:
             numbers = tuple(lease.number for lease, _ in done)
             lines = [line for _, some in done for line in some]
-            self._do(_Step("settle", (b"".join(numbers), *lines), numbers))
+            self._do(_Step("settle", (b"".join(numbers), *lines), settles=numbers))
         return bool(self.fence)
 
     def _do(self, step: _Step) -> None:
@@ -204,6 +213,7 @@ class Partition:
             lease = (self.number, self.fence, number, slot.decode(), priority, payload)
             self._handed_out.append(Lease(*lease))
         self.under_way.difference_update(step.settles)
+        self._again.difference_update(step.again)
 
     # What is in it
 

@@ -72,7 +72,6 @@ class SharedFrontier:
         self._owned: dict[int, Partition] = {}
         # Given back as soon as nothing of them is under way.
         self._leaving: set[int] = set()
-        self._again: dict[int, set[str]] = {}
         self._handed_out: list[Lease] = []
         self._chance = Random(worker)  # noqa: S311 - for no two workers the same
 
@@ -125,7 +124,6 @@ class SharedFrontier:
             while self._owned:
                 number, partition = self._owned.popitem()
                 partition.renew(0)
-                self._again.pop(number, None)
             self._server.run("present", self.worker, 0)
         finally:
             self._server.close()
@@ -178,7 +176,6 @@ class SharedFrontier:
             partition = self._partition(number)
             if partition.take(self._milliseconds):
                 self._owned[number] = partition
-                self._again[number] = set()
                 if len(self._owned) == share:
                     break
 
@@ -191,7 +188,6 @@ class SharedFrontier:
 
     def _lost(self, number: int) -> None:
         del self._owned[number]
-        self._again.pop(number, None)
         self._leaving.discard(number)
 
     # The life of a request
@@ -224,20 +220,18 @@ class SharedFrontier:
         for number in numbers:
             if len(leases) >= count:
                 break
-            partition, again = self._owned[number], self._again[number]
-            leases += partition.lease(count - len(leases), of_each, sorted(again))
+            partition = self._owned[number]
+            leases += partition.lease(count - len(leases), of_each)
             if not partition.fence:
                 self._lost(number)
-                continue
-            again.clear()
         self._handed_out = leases[count:]
         return leases[:count]
 
     def ask_again(self, slot: str) -> None:
         """Take note that a slot may have its next turn."""
-        again = self._again.get(self._partition_of(slot))
-        if again is not None:
-            again.add(slot)
+        partition = self._owned.get(self._partition_of(slot))
+        if partition is not None:
+            partition.ask_again(slot)
 
     def settle(self, done: Iterable[tuple[Lease, Iterable[bytes]]]) -> list[Lease]:
         """Say that requests are done, with the lines that each has put out.
