@@ -27,6 +27,7 @@ from bloomdupe.crawl.timer import Timer
 from bloomdupe.crawl.visits import Visit
 from bloomdupe.errors import (
     FilterFullError,
+    InterruptedOpeningError,
     RequestTimeError,
     StoreError,
     StoreMismatchError,
@@ -103,9 +104,20 @@ class FrontierScheduler(BaseScheduler):
     def open(self, spider: Spider) -> Deferred[None] | None:
         """Open or create the store, and take up what the last run left.
 
-        Raises what :meth:`bloomdupe.BloomFilter.open` raises, and
-        :class:`~bloomdupe.errors.EngineError`.
+        Raises what :meth:`bloomdupe.BloomFilter.open` raises,
+        :class:`~bloomdupe.errors.EngineError`, and
+        :class:`~bloomdupe.errors.InterruptedOpeningError`.
         """
+        try:
+            return self._open(spider)
+        except KeyboardInterrupt as error:
+            # On other reactors than asyncio's, Scrapy would end with exit status 0 and
+            # without a word.
+            raise InterruptedOpeningError(
+                "Ctrl-C came while the crawl was opened; run the same command again"
+            ) from error
+
+    def _open(self, spider: Spider) -> Deferred[None] | None:
         leave_scrapys_file(self._crawler)
         self._spider = spider
         opening = None

@@ -224,6 +224,7 @@ PUBLIC = {
         "FeedError",
         "FilterFullError",
         "IncompatibleFilterError",
+        "InterruptedOpeningError",
         "KeyTypeError",
         "RequestTimeError",
         "SettingError",
