@@ -35,7 +35,7 @@ from bloomdupe.errors import (
 )
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.links.fingerprint import fingerprint_function
-from bloomdupe.links.link_filter import attach_link_filter
+from bloomdupe.links.link_filter import Drop, attach_link_filter
 
 if TYPE_CHECKING:
     from collections.abc import Sized
@@ -315,9 +315,11 @@ class FrontierScheduler(BaseScheduler):
             extra={"spider": self._spider},
         )
 
-    def _would_drop(self, request: Request) -> bool:
+    def _would_drop(self, request: Request) -> Drop:
         """Whether a request would be dropped as a duplicate; for the link filter."""
-        return self._session is not None and self._acceptance.would_drop(request)
+        if self._session is None:
+            return Drop.NO
+        return self._acceptance.would_drop(request)
 
     def next_request(self) -> Request | None:
         """Return the next request, or None if no slot is ready for one."""
