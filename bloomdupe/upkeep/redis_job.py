@@ -110,6 +110,12 @@ class RedisJob:
         """Count what waits, start URLs included."""
         return self.queue.size + self.start.size
 
+    @property
+    def knows_start_requests(self) -> bool:
+        """Whether the spider makes requests of start URLs as scrapy-redis does."""
+        method = self._project.spiders_own("make_request_from_data")
+        return method is None or method.__module__.startswith("scrapy_redis.")
+
     def _check(self, names: RedisNames) -> None:
         """Refuse keys that are not there, or are of another type."""
         if not any(key.is_there for key in (self.queue, self.start, self.seen)):
@@ -189,8 +195,7 @@ class RedisJob:
     def _start_requests(self, problems: Problems) -> Iterator[Wanted]:
         if not self.start.size:
             return
-        method = self._project.spiders_own("make_request_from_data")
-        if method is not None and not method.__module__.startswith("scrapy_redis."):
+        if not self.knows_start_requests:
             problems.add(
                 self.start.name,
                 f"spider {self._project.spider!r} makes requests of it by a method of"

@@ -70,7 +70,8 @@ class RedisSource:
                 " key. If they were stopped in good order (Ctrl-C once), that is"
                 " nothing; what a killed one had in hand is lost"
             )
-        if crawl.start.size and job.project.spiders_own("setup_redis"):
+        taken = crawl.start.size and crawl.knows_start_requests
+        if taken and job.project.spiders_own("setup_redis"):
             yield (
                 f"Spider {job.project.spider!r} reads {crawl.start.name!r} by itself,"
                 " too: derive it from another class, or delete that key, or it fetches"
