@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import FormRequest, Request
 from scrapy.utils.python import global_object_name
 
-from bloomdupe.errors import StoreError, StoreMismatchError
+from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
 from bloomdupe.links.scrapy_redis import (
     ScrapyRedis07Fingerprinter,
     ScrapyRedisFingerprinter,
@@ -39,7 +39,7 @@ from bloomdupe.upkeep.request_dicts import from_dict
 from bloomdupe.upkeep.written import checked, wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from bloomdupe.upkeep.lines import Problems
     from bloomdupe.upkeep.project import Project
@@ -93,6 +93,8 @@ class RedisJob:
             self.seen = next((key for key in found if key.is_there), found[0])
             self.marks = marks and self.seen.is_there
             """Whether there are fingerprints to be taken over."""
+            self.strange = 0
+            """Requests that wait, of those asked for, whose marks are not there."""
             self._check(names)
             if marks:
                 self._check_seen(known)
@@ -262,10 +264,11 @@ class RedisJob:
 
         What waits was marked before it was put there, so its fingerprints show it.
         """
-        requests = [] if known is None else [checked(known)]
+        requests = [] if known is None else [_known(known)]
         some = islice(self._waiting_requests(), LOOKED_AT)
         requests += islice((one for one in some if not one.dont_filter), ASKED)
-        if self._has_any([self._project.key_of(one)[0] for one in requests]):
+        self.strange = self._missing(self._project.key_of(one)[0] for one in requests)
+        if self.strange < len(requests):
             return
         name = self._project.fingerprinter
         if not requests:
@@ -277,7 +280,8 @@ class RedisJob:
                 "REQUEST_FINGERPRINTER_CLASS",
             )
         for theirs in (ScrapyRedisFingerprinter, ScrapyRedis07Fingerprinter):
-            if self._has_any([theirs().fingerprint(one) for one in requests]):
+            missing = self._missing(theirs().fingerprint(one) for one in requests)
+            if missing < len(requests):
                 raise StoreMismatchError(
                     f"{self.shown}: the fingerprints in {self.seen.name!r} are"
                     f" scrapy-redis' own, and this job's are those of {name}, to which"
@@ -303,8 +307,17 @@ class RedisJob:
             except Exception:  # noqa: BLE001, S112 - it is named when it is taken over
                 continue
 
-    def _has_any(self, fingerprints: list[bytes]) -> bool:
-        return any(self._keys.has(self.seen.name, one.hex()) for one in fingerprints)
+    def _missing(self, fingerprints: Iterable[bytes]) -> int:
+        return sum(
+            not self._keys.has(self.seen.name, one.hex()) for one in fingerprints
+        )
+
+
+def _known(url: str) -> Request:
+    try:
+        return checked(url)
+    except ValueError as error:
+        raise SettingError(f"--known: {error}") from error
 
 
 def _start_request(text: str) -> Wanted:

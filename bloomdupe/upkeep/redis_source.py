@@ -70,6 +70,14 @@ class RedisSource:
                 " key. If they were stopped in good order (Ctrl-C once), that is"
                 " nothing; what a killed one had in hand is lost"
             )
+        if crawl.strange:
+            yield (
+                f"{crawl.strange:,} of the first requests that wait are not in"
+                f" {crawl.seen.name!r}, as all should be. Perhaps part of it was"
+                " deleted, or its fingerprints are not always those of"
+                f" {job.project.fingerprinter}; pages that are done may be fetched"
+                " again"
+            )
         taken = crawl.start.size and crawl.knows_start_requests
         if taken and job.project.spiders_own("setup_redis"):
             yield (

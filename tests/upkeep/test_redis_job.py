@@ -120,7 +120,7 @@ def listed(verb: Verb) -> list[str]:
 
 
 def everything(client: redis.Redis) -> dict[bytes, Any]:
-    read: dict[bytes, Callable[[bytes], Any]] = {
+    read: dict[Any, Callable[[bytes], Any]] = {
         b"list": lambda key: client.lrange(key, 0, -1),
         b"set": client.smembers,
         b"zset": lambda key: client.zrange(key, 0, -1, withscores=True),
@@ -438,11 +438,28 @@ def test_where_nothing_that_waits_shows_whose_they_are(
     answer = import_()
     assert answer.code == 1
     assert "--known URL does" in answer.err
+    answer = import_("--known", "done")
+    assert answer.code == 2
+    assert "--known: it is no URL such as https://example.com/: 'done'" in answer.err
     answer = import_("--known", "https://a.example/never")
     assert answer.code == 1
     assert "nor of any version of scrapy-redis" in answer.err
     assert import_("--known", "https://a.example/done").code == 0
     assert verb("check", "job", "https://a.example/done").out.startswith("seen")
+
+
+def test_marks_that_are_not_all_there_are_told(
+    client: redis.Redis,
+    project: Callable[[str], None],
+    import_: Callable[..., Answer],
+) -> None:
+    project(FINGERPRINTER)
+    push(client, pages(5), "PriorityQueue")
+    mark(client, pages(3))
+    answer = import_()
+    assert answer.code == 0
+    assert "2 of the first requests that wait are not in 'site:dupef" in answer.out
+    assert answer.out.startswith("5 requests wait now\n3 URLs count as seen\n")
 
 
 def test_a_member_that_is_no_fingerprint_is_named(
@@ -704,12 +721,16 @@ def test_with_a_password_and_no_right_to_write(
     rights = (
         "+info +type +llen +lrange +zcard +zrange +zrevrange +scard +sscan +sismember"
     )
-    client.execute_command(
-        *f"ACL SETUSER reader on >{PASSWORD} ~site:* {rights}".split()
+    client.acl_setuser(
+        "reader",
+        enabled=True,
+        passwords=[f"+{PASSWORD}"],
+        keys=["site:*"],
+        commands=rights.split(),
     )
     url = f"unix://reader:{PASSWORD}@{server.socket}"
     answer = verb("import", "job", url, "--spider", "site")
-    client.execute_command("ACL DELUSER reader")
+    client.acl_deluser("reader")
     assert answer.code == 0, answer
     assert answer.out.startswith("4 requests wait now\n")
     document = Path(__file__).parents[2] / "bloomdupe/redis/FROM_SCRAPY_REDIS.md"
