@@ -38,7 +38,7 @@ from scrapy.utils.python import global_object_name
 from w3lib.url import safe_url_string
 
 from bloomdupe.inside_scrapy.engine import listeners, spider_middlewares
-from bloomdupe.links.fingerprint import is_known_early, is_scrapys_own
+from bloomdupe.links.fingerprint import is_known_early, is_plain
 from bloomdupe.links.known_urls import KnownUrls
 from bloomdupe.settings import JobSettings
 
@@ -263,7 +263,7 @@ class LinkFilter:
         obstacle = self._obstacle()
         self._on = obstacle is None
         fingerprinter = self._crawler.request_fingerprinter
-        self._by_url = fingerprinter is not None and is_scrapys_own(fingerprinter)
+        self._by_url = fingerprinter is not None and is_plain(fingerprinter)
         self._new_links_work = (
             self._on
             and self._by_url

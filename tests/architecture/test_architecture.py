@@ -255,6 +255,10 @@ PUBLIC = {
         "optimal_fpp",
         "optimal_hashes",
     ],
+    "bloomdupe.links.scrapy_redis": [
+        "ScrapyRedis07Fingerprinter",
+        "ScrapyRedisFingerprinter",
+    ],
     "bloomdupe.settings": [
         "DEFAULTS",
         "FAILURE_REASONS",
