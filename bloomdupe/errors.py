@@ -15,6 +15,7 @@ __all__ = [
     "FeedError",
     "FilterFullError",
     "IncompatibleFilterError",
+    "InterruptedOpeningError",
     "KeyTypeError",
     "RequestTimeError",
     "SettingError",
@@ -52,6 +53,10 @@ class FilterFullError(BloomDupeError):
 
 class IncompatibleFilterError(BloomDupeError, ValueError):
     """Two filters that differ in key or geometry cannot be combined."""
+
+
+class InterruptedOpeningError(BloomDupeError):
+    """Ctrl-C came while a crawl was opened."""
 
 
 class StoreError(BloomDupeError, OSError):

@@ -71,6 +71,10 @@ def page_server(
             self.end_headers()
             self.wfile.write(body)
 
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.do_GET()
+
         def log_message(self, *args: object) -> None:
             pass
 

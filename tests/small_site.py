@@ -35,6 +35,7 @@ crawler = process.create_crawler(spider)
 process.crawl(crawler, start_urls=sys.argv[2].split())
 process.start()
 json.dump(dict(crawler.stats.get_stats()), open("stats.json", "w"), default=str)
+sys.exit(process.bootstrap_failed)  # as `scrapy crawl` does
 """
 
 

@@ -1,4 +1,4 @@
-"""``import``: what lists, jobs of Scrapy's and other stores have, into a job."""
+"""``import``: what lists, jobs of others and other stores have, into a job."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from bloomdupe.cli.taken import blocked_in_words
 from bloomdupe.cli.urls_argument import opened, size_of_file
 from bloomdupe.cli.verb import Verb
 from bloomdupe.errors import StoreError
+from bloomdupe.filter.opening import is_url
 from bloomdupe.filter.parameters import Parameters
 from bloomdupe.store.store import Store
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.upkeep.imports import Imported, Source
     from bloomdupe.upkeep.job import StoppedJob
+    from bloomdupe.upkeep.redis_job import RedisJob
 
 __all__ = ["Import"]
 
@@ -29,17 +31,18 @@ class Import(Verb["Imported"]):
     """Takes over requests that wait, and what was seen."""
 
     name = "import"
-    help = "lists of URLs, a job of Scrapy's, an export or a store, into a job"
+    help = "lists of URLs, a job of Scrapy's, an export, a store or keys of Redis"
     description = (
         "Take into a job what SOURCE has: a file with a URL or a JSON object on each"
         " line (- is standard input); what `export` has written; the store of another"
-        " job that does not run; or a JOBDIR that Scrapy's own scheduler has stopped in"
-        " good order. Of the last three come the requests that wait and what was seen,"
-        " so that the crawl goes on here. Without SOURCE it is what Scrapy has left in"
-        " STORE itself. Nothing in SOURCE is changed. What cannot be read is named, and"
-        " the exit code is 1 then; the rest is taken in. The job must not be running."
-        " It is written every few thousand requests: if this is interrupted, run it"
-        " again; nothing is taken in twice."
+        " job that does not run; a JOBDIR that Scrapy's own scheduler has stopped in"
+        " good order; or the URL of a Redis (redis://, rediss://, unix://) on which"
+        " scrapy-redis has run the crawl. Of the last four come the requests that wait"
+        " and what was seen, so that the crawl goes on here. Without SOURCE it is what"
+        " Scrapy has left in STORE itself. Nothing in SOURCE is changed. What cannot be"
+        " read is named, and the exit code is 1 then; the rest is taken in. The job"
+        " must not be running. It is written every few thousand requests: if this is"
+        " interrupted, run it again; nothing is taken in twice."
     )
     example = "import crawls/site --spider site"
 
@@ -49,7 +52,10 @@ class Import(Verb["Imported"]):
         """Add the store, and where to take it from."""
         add_store(parser, jobdir, needed=True)
         parser.add_argument(
-            "source", nargs="?", metavar="SOURCE", help="a file, -, or a directory"
+            "source",
+            nargs="?",
+            metavar="SOURCE",
+            help="a file, -, a directory, or a URL",
         )
         parser.add_argument(
             "--spider",
@@ -59,7 +65,18 @@ class Import(Verb["Imported"]):
         parser.add_argument(
             "--without-marks",
             action="store_true",
-            help="of an export or a store, take the requests that wait alone",
+            help=(
+                "of an export, a store or a Redis, take the requests that wait alone:"
+                " pages that are done there may be fetched again"
+            ),
+        )
+        parser.add_argument(
+            "--known",
+            metavar="URL",
+            help=(
+                "a page that scrapy-redis has fetched, and no start page; needed only"
+                " if no request that waits shows whose the fingerprints are"
+            ),
         )
         parser.add_argument(
             "--trust-pickles",
@@ -108,13 +125,17 @@ class Import(Verb["Imported"]):
 def _source(options: argparse.Namespace) -> Iterator[Source]:
     from bloomdupe.upkeep.exported import ExportSource
     from bloomdupe.upkeep.lines import Peeked
+    from bloomdupe.upkeep.redis_source import RedisSource
     from bloomdupe.upkeep.scrapy_job import ScrapyJob
     from bloomdupe.upkeep.sources import LinesSource, ScrapySource, StoreSource
 
     name = options.store if options.source is None else options.source
     marks = not options.without_marks
     directory = Path(name)
-    if name == "-" or not directory.is_dir():
+    if is_url(name):
+        with closing(_on_redis(name, options)) as crawl:
+            yield RedisSource(crawl, counted)
+    elif name == "-" or not directory.is_dir():
         with opened(name) as file, bytes_of(size_of_file(file)) as read:
             lines = Peeked(file)
             if not lines.first().startswith('{"bloomdupe"'):
@@ -133,6 +154,20 @@ def _source(options: argparse.Namespace) -> Iterator[Source]:
         yield ScrapySource(scrapys, counted)
     else:
         raise StoreError(f"{name} is a directory in which no job is")
+
+
+def _on_redis(url: str, options: argparse.Namespace) -> RedisJob:
+    from bloomdupe.upkeep.job import project_of_job
+    from bloomdupe.upkeep.redis_job import RedisJob
+
+    path = place_of_store(options.store)
+    return RedisJob(
+        url,
+        project_of_job(path, options.project_settings, options.spider),
+        marks=not options.without_marks,
+        known=options.known,
+        trust_pickles=options.trust_pickles,
+    )
 
 
 def _job(options: argparse.Namespace, source: Source) -> StoppedJob:

@@ -11,8 +11,10 @@ from bloomdupe.crawl.identity import identity_of
 from bloomdupe.crawl.not_before import TIME_KEYS, time_of, without_time
 from bloomdupe.crawl.retries import is_retry
 from bloomdupe.crawl.revisits import REVISIT
+from bloomdupe.crawl.second_use import forced_mark, has_second_use, second_mark
 from bloomdupe.crawl.visits import Visit
 from bloomdupe.errors import StoreError, UnserializableError
+from bloomdupe.links.link_filter import Drop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +33,9 @@ logger = logging.getLogger(__name__)
 
 ASKING = frozenset({*TIME_KEYS, REVISIT})
 """Keys of ``meta`` by which a request asks for something of the scheduler."""
+RETRY = b" retry"
+"""Behind the identity of a request that is a retry of its parent."""
+SAFE_METHODS = frozenset({"GET", "HEAD"})
 
 
 class Acceptance:
@@ -68,7 +73,8 @@ class Acceptance:
             key, exact = self._fingerprint(request), False
         else:
             key, exact = ours.key_of(request)
-        if self._is_recognised(request, parent, key):
+        identity = self._identity(request, parent, key, start=start)
+        if self._is_recognised(request, parent, identity):
             return True
         # Somebody else's filter does not mark in the store.
         keys = [(key, exact)] if ours is not None else []
@@ -76,7 +82,7 @@ class Acceptance:
             skip, forced, mark = session.starting.judge(
                 session.frontier.seen,
                 key,
-                identity_of(request, key),
+                identity,
                 forced=forced,
                 marked=ours is not None,
             )
@@ -88,39 +94,89 @@ class Acceptance:
             if forced and not request.dont_filter:
                 # So that what it redirects to is followed, which was seen, too.
                 request = request.replace(dont_filter=True)
-        if not forced and not self._passes(request, key, exact=exact):
+        if not self._passes(request, parent, keys, forced=forced):
             return False
-        if self.push(request, parent, key, keys):
+        if self.push(request, parent, key, identity, keys):
             for each, exactly in keys:
                 session.frontier.seen.add(each, exact=exactly)
         return True
 
-    def _passes(self, request: Request, key: bytes, *, exact: bool) -> bool:
-        session, ours = self._session, self._ours
-        if ours is None:
-            # It marks when it is asked, so the limits come first.
-            if not self._within_limits(request):
-                return False
-            if self._dupefilter.request_seen(request):
-                self._dupefilter.log(request, self._spider)
-                return False
-            return True
-        if key in session.unmarked or session.frontier.seen.contains(key, exact=exact):
-            ours.log(request, self._spider)
+    def _passes(
+        self,
+        request: Request,
+        parent: Lease | None,
+        keys: list[Key],
+        *,
+        forced: bool,
+    ) -> bool:
+        """Whether a request is no duplicate; add to ``keys`` what else is to be marked.
+
+        The first of them is its fingerprint, if our filter is asked.
+        """
+        if self._ours is None:
+            return forced or self._passes_other(request)
+        if not forced:
+            return self._passes_ours(self._ours, request, parent, keys)
+        key, exact = keys[0]
+        if not self._session.frontier.seen.contains(key, exact=exact):
+            keys.append((forced_mark(key), False))
+        return True
+
+    def _passes_other(self, request: Request) -> bool:
+        """Ask somebody else's filter, which marks when it is asked."""
+        if not self._within_limits(request):
             return False
+        if self._dupefilter.request_seen(request):
+            self._dupefilter.log(request, self._spider)
+            return False
+        return True
+
+    def _passes_ours(
+        self,
+        ours: BloomDupeFilter,
+        request: Request,
+        parent: Lease | None,
+        keys: list[Key],
+    ) -> bool:
+        """Ask our filter."""
+        session, (key, exact) = self._session, keys[0]
+        seen = session.frontier.seen
+        if key in session.unmarked or seen.contains(key, exact=exact):
+            plain = self._is_plain(request, key) and not self._follows_form(parent)
+            if key in session.unmarked or plain or not has_second_use(seen, key):
+                ours.log(request, self._spider)
+                return False
+            keys.append((second_mark(key), False))
         return self._within_limits(request)
 
-    def would_drop(self, request: Request) -> bool:
+    def _is_plain(self, request: Request, key: bytes) -> bool:
+        """Whether a request is a link, and nothing else is known of it."""
+        return identity_of(request, key) == key
+
+    def _follows_form(self, parent: Lease | None) -> bool:
+        """Whether it is where the answer to a form, or the like, leads to."""
+        return (
+            self._session.processing.answering is not None
+            and parent is not None
+            and parent.request.method not in SAFE_METHODS
+        )
+
+    def would_drop(self, request: Request) -> Drop:
         """Whether a request would be dropped as a duplicate; for the link filter."""
         if self._ours is None:
-            return False
+            return Drop.NO
         key, exact = self._ours.key_of(request)
         if key in self._session.unmarked:
-            return True
+            return Drop.ALL
+        seen = self._session.frontier.seen
         try:
-            return self._session.frontier.seen.contains(key, exact=exact)
+            if not seen.contains(key, exact=exact):
+                return Drop.NO
+            if not has_second_use(seen, key):
+                return Drop.ALL
         except StoreError:
-            return False  # it will fail again when the request is scheduled
+            return Drop.NO  # it will fail again when the request is scheduled
+        return Drop.THIS if self._is_plain(request, key) else Drop.NO
 
     def _is_forced(self, request: Request, parent: Lease | None) -> bool:
         """Whether a request is taken in, be it seen or not."""
@@ -130,16 +186,28 @@ class Acceptance:
         visit = None if parent is None else parent.visit
         return visit is not None and visit.visits > 0
 
+    def _identity(
+        self, request: Request, parent: Lease | None, key: bytes, *, start: bool
+    ) -> bytes:
+        """Return what tells a request from others for its page, if there may be any."""
+        if not (start or request.dont_filter or self._ours is None):
+            return key
+        identity = identity_of(request, key, None if parent is None else parent.request)
+        # A page that is tried once more is none of those that it has yielded.
+        return identity + RETRY if is_retry(request, parent) else identity
+
     def _is_recognised(
-        self, request: Request, parent: Lease | None, key: bytes
+        self, request: Request, parent: Lease | None, identity: bytes
     ) -> bool:
-        """Whether a child was taken in before the crash after which its parent runs."""
+        """Whether a child was taken in before the crash after which its parent runs.
+
+        A retry or a redirect of the parent is no child of it.
+        """
         return (
             parent is not None
             and (request.dont_filter or self._ours is None)
-            and self._session.children.recognises(
-                parent.root, identity_of(request, key)
-            )
+            and self._session.processing.answering is None
+            and self._session.children.recognises(parent.root, identity)
         )
 
     def _within_limits(self, request: Request) -> bool:
@@ -152,11 +220,17 @@ class Acceptance:
         )
 
     def push(
-        self, request: Request, parent: Lease | None, key: bytes, keys: list[Key]
+        self,
+        request: Request,
+        parent: Lease | None,
+        key: bytes,
+        identity: bytes,
+        keys: list[Key],
     ) -> bool:
         """Let a request wait; whether it will be stored, and should be marked.
 
-        ``key`` is its fingerprint, and ``keys`` mark it.
+        ``key`` is its fingerprint, and ``keys`` mark it; ``identity`` tells it from
+        others for its page.
         """
         session = self._session
         session.has_work()
@@ -203,7 +277,7 @@ class Acceptance:
             and parent is not None
             and session.processing.answering is None
         ):
-            session.children.add(parent.root, identity_of(request, key))
+            session.children.add(parent.root, identity)
         where = "disk" if session.durable and payload is not None else "memory"
         self._stats.inc_value(f"scheduler/enqueued/{where}")
         self._stats.inc_value("scheduler/enqueued")

@@ -196,7 +196,9 @@ class Failures:
 
     def _digest(self, request: Request) -> bytes:
         fingerprint = self._fingerprint(request)
-        return digest_of(fingerprint, identity_of(request, fingerprint))
+        # What it was sent with by others, a proxy above all, may be something else in
+        # the next run.
+        return digest_of(fingerprint, identity_of(request, fingerprint, request))
 
     def _payload(self, lease: Lease) -> bytes | None:
         """Return what is taken up again: it goes on with what this one has left."""

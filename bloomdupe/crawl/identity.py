@@ -25,21 +25,22 @@ if TYPE_CHECKING:
 
 __all__ = ["identity_of"]
 
-OF_OTHERS = frozenset(
+BY_SCRAPY = frozenset(
     {
-        "depth", "download_latency", "download_slot", "download_timeout",
-        "is_start_request", "proxy", "redirect_reasons", "redirect_times",
-        "redirect_ttl", "redirect_urls", "retry_times",
+        "depth", "download_latency", "is_start_request", "redirect_reasons",
+        "redirect_times", "redirect_ttl", "redirect_urls", "retry_times",
     }
 )  # fmt: skip
-"""Keys of ``meta`` that Scrapy sets on the way, so a copy of ``meta`` has them, too.
-Those that begin with one of ``PREFIXES`` are as good as among them."""
-PREFIXES = ("_", "bloomdupe_")
-SENT_BY_OTHERS = frozenset(
+"""Keys of ``meta`` that Scrapy sets on the way; they may be others in the next run."""
+BY_BLOOMDUPE = "bloomdupe_"
+"""The beginning of keys that say when, and not what."""
+OFTEN_COPIED = frozenset({"download_slot", "download_timeout", "proxy"})
+"""Keys of ``meta`` that are there when a request has been downloaded, so a copy of its
+``meta`` has them, too. Those that begin with an underscore are like them."""
+OFTEN_SENT = frozenset(
     {
         b"Accept", b"Accept-Encoding", b"Accept-Language", b"Cookie",
-        b"If-Modified-Since", b"If-None-Match", b"Proxy-Authorization", b"Referer",
-        b"User-Agent",
+        b"If-Modified-Since", b"If-None-Match", b"Proxy-Authorization", b"User-Agent",
     }
 )  # fmt: skip
 """Headers that Scrapy's middlewares set, likewise."""
@@ -58,22 +59,34 @@ DEEPEST = 20
 """Values deeper than that are the same."""
 
 
-def identity_of(request: Request, fingerprint: bytes) -> bytes:
+def identity_of(
+    request: Request, fingerprint: bytes, parent: Request | None = None
+) -> bytes:
     """Return what tells a request from others that are yielded beside it.
 
     It is the same when the same code yields the same request in another process. If
     nothing but URL, method and body makes the request, it is the ``fingerprint``. Of
-    values of unknown types counts the type alone.
+    values of unknown types counts the type alone. What may have been copied from the
+    ``parent``, on its way through the downloader, does not count.
     """
     callback, errback = _name_of(request.callback), _name_of(request.errback)
     values: list[Any] = [
         request.cookies,
         request.cb_kwargs,
-        {key: value for key, value in request.meta.items() if not _is_of_others(key)},
+        {
+            key: value
+            for key, value in request.meta.items()
+            if not _is_of_others(key, value, parent)
+        },
         {
             name: value
             for name, value in request.headers.items()
-            if name not in SENT_BY_OTHERS
+            if name != b"Referer"  # of the page, whatever led to it
+            and not (
+                name in OFTEN_SENT
+                and parent is not None
+                and parent.headers.getlist(name) == value
+            )
         },
     ]
     if callback in (None, "parse") and errback is None and not any(values):
@@ -83,8 +96,17 @@ def identity_of(request: Request, fingerprint: bytes) -> bytes:
     return fingerprint + mmh3_x64_128_digest(text)
 
 
-def _is_of_others(key: object) -> bool:
-    return key in OF_OTHERS or (isinstance(key, str) and key.startswith(PREFIXES))
+def _is_of_others(key: object, value: object, parent: Request | None) -> bool:
+    if key in BY_SCRAPY:
+        return True
+    if not isinstance(key, str):
+        return False
+    if key in OFTEN_COPIED or key.startswith("_"):
+        if parent is None or key not in parent.meta:
+            return False
+        known = parent.meta[key]
+        return known is value or (type(value) in PLAIN and bool(known == value))
+    return key.startswith(BY_BLOOMDUPE)
 
 
 def _name_of(function: Callable[..., Any] | None) -> str | None:

@@ -27,6 +27,7 @@ from bloomdupe.crawl.timer import Timer
 from bloomdupe.crawl.visits import Visit
 from bloomdupe.errors import (
     FilterFullError,
+    InterruptedOpeningError,
     RequestTimeError,
     StoreError,
     StoreMismatchError,
@@ -34,7 +35,7 @@ from bloomdupe.errors import (
 )
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.links.fingerprint import fingerprint_function
-from bloomdupe.links.link_filter import attach_link_filter
+from bloomdupe.links.link_filter import Drop, attach_link_filter
 
 if TYPE_CHECKING:
     from collections.abc import Sized
@@ -103,9 +104,20 @@ class FrontierScheduler(BaseScheduler):
     def open(self, spider: Spider) -> Deferred[None] | None:
         """Open or create the store, and take up what the last run left.
 
-        Raises what :meth:`bloomdupe.BloomFilter.open` raises, and
-        :class:`~bloomdupe.errors.EngineError`.
+        Raises what :meth:`bloomdupe.BloomFilter.open` raises,
+        :class:`~bloomdupe.errors.EngineError`, and
+        :class:`~bloomdupe.errors.InterruptedOpeningError`.
         """
+        try:
+            return self._open(spider)
+        except KeyboardInterrupt as error:
+            # On other reactors than asyncio's, Scrapy would end with exit status 0 and
+            # without a word.
+            raise InterruptedOpeningError(
+                "Ctrl-C came while the crawl was opened; run the same command again"
+            ) from error
+
+    def _open(self, spider: Spider) -> Deferred[None] | None:
         leave_scrapys_file(self._crawler)
         self._spider = spider
         opening = None
@@ -303,9 +315,11 @@ class FrontierScheduler(BaseScheduler):
             extra={"spider": self._spider},
         )
 
-    def _would_drop(self, request: Request) -> bool:
+    def _would_drop(self, request: Request) -> Drop:
         """Whether a request would be dropped as a duplicate; for the link filter."""
-        return self._session is not None and self._acceptance.would_drop(request)
+        if self._session is None:
+            return Drop.NO
+        return self._acceptance.would_drop(request)
 
     def next_request(self) -> Request | None:
         """Return the next request, or None if no slot is ready for one."""

@@ -27,6 +27,7 @@ through to be counted as what they are.
 from __future__ import annotations
 
 import logging
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from scrapy import Request, signals
@@ -37,7 +38,7 @@ from scrapy.utils.python import global_object_name
 from w3lib.url import safe_url_string
 
 from bloomdupe.inside_scrapy.engine import listeners, spider_middlewares
-from bloomdupe.links.fingerprint import is_known_early, is_scrapys_own
+from bloomdupe.links.fingerprint import is_known_early, is_plain
 from bloomdupe.links.known_urls import KnownUrls
 from bloomdupe.settings import JobSettings
 
@@ -66,6 +67,16 @@ SPECIAL = frozenset({"verbatim_url", "depth_reset"})
 """Keys of ``meta`` that make a request different from others with its URL."""
 
 
+class Drop(Enum):
+    """Which requests a filter would drop."""
+
+    NO = 0
+    THIS = 1
+    """This one; another one for the same URL may pass."""
+    ALL = 2
+    """This one, and all with its fingerprint."""
+
+
 class DupeFilter(Protocol):
     """What a link filter needs of the crawl's duplicate filter."""
 
@@ -82,7 +93,7 @@ class LinkFilter:
     def __init__(self, crawler: Crawler, known: KnownUrls) -> None:
         self._crawler = crawler
         self._known = known
-        self._is_duplicate: Callable[[Request], bool] | None = None
+        self._would_drop: Callable[[Request], Drop] | None = None
         self._dupefilter: DupeFilter | None = None
         settings = crawler.settings
         self._max_length = settings.getint("URLLENGTH_LIMIT")
@@ -104,14 +115,14 @@ class LinkFilter:
         return cls(crawler, KnownUrls())
 
     def attach(
-        self, is_duplicate: Callable[[Request], bool], dupefilter: DupeFilter
+        self, would_drop: Callable[[Request], Drop], dupefilter: DupeFilter
     ) -> None:
         """Begin to drop links, when the store is open.
 
-        ``is_duplicate`` says whether the scheduler would filter a request (without
+        ``would_drop`` says whether the scheduler would filter a request (without
         ``dont_filter``), and marks nothing.
         """
-        self._is_duplicate = is_duplicate
+        self._would_drop = would_drop
         self._dupefilter = dupefilter
 
     # Between spider and engine
@@ -170,11 +181,16 @@ class LinkFilter:
             and (not meta or SPECIAL.isdisjoint(meta))
         )
         if not (plain and url in self._known):
-            if self._is_duplicate is None or not self._is_duplicate(request):
+            drop = Drop.NO if self._would_drop is None else self._would_drop(request)
+            if drop is Drop.NO:
                 return False
             if "depth_reset" in meta or not self._arrives(request):
                 return False
-            if plain and (not self._new_links_used or safe_url_string(url) == url):
+            if (
+                plain
+                and drop is Drop.ALL
+                and (not self._new_links_used or safe_url_string(url) == url)
+            ):
                 self._known.add(url)
         if not self._logged:
             self._log(request)
@@ -247,7 +263,7 @@ class LinkFilter:
         obstacle = self._obstacle()
         self._on = obstacle is None
         fingerprinter = self._crawler.request_fingerprinter
-        self._by_url = fingerprinter is not None and is_scrapys_own(fingerprinter)
+        self._by_url = fingerprinter is not None and is_plain(fingerprinter)
         self._new_links_work = (
             self._on
             and self._by_url
@@ -265,7 +281,7 @@ class LinkFilter:
     def _obstacle(self) -> str | None:
         """Return why links must not be dropped here."""
         settings = self._crawler.settings
-        if self._is_duplicate is None:
+        if self._would_drop is None:
             return "SCHEDULER or DUPEFILTER_CLASS is not bloomdupe's own"
         fingerprinter = self._crawler.request_fingerprinter
         if fingerprinter is None or not is_known_early(fingerprinter, settings):
@@ -333,7 +349,7 @@ def _is_harmless(receiver: Any) -> bool:  # noqa: ANN401
 
 
 def attach_link_filter(
-    crawler: Crawler, is_duplicate: Callable[[Request], bool], dupefilter: DupeFilter
+    crawler: Crawler, would_drop: Callable[[Request], Drop], dupefilter: DupeFilter
 ) -> None:
     """Let the link filter of a crawl, if it has one, begin to work."""
     try:
@@ -341,7 +357,7 @@ def attach_link_filter(
     except RuntimeError:  # no engine: the dupefilter was opened by hand
         return
     if link_filter is not None:
-        link_filter.attach(is_duplicate, dupefilter)
+        link_filter.attach(would_drop, dupefilter)
 
 
 def new_links(spider: Spider, links: Iterable[AnyLink]) -> list[AnyLink]:

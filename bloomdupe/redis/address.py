@@ -34,6 +34,27 @@ class Address(NamedTuple):
     @classmethod
     def of(cls, url: str) -> Address:
         """Take a URL apart, or raise :class:`~bloomdupe.errors.SettingError`."""
+        found = cls._read(url, EXAMPLE)
+        if not NAME.fullmatch(found.name):
+            raise SettingError(
+                f"{found.shown}: the URL must end in the name of the filter, such as"
+                f" {EXAMPLE}; the name must have no braces"
+            )
+        return found
+
+    @classmethod
+    def of_server(cls, url: str) -> Address:
+        """Take a URL apart that names a server, and no filter on it."""
+        found = cls._read(url, EXAMPLE.partition("#")[0])
+        if found.name:
+            raise SettingError(
+                f"{found.shown}: the URL must end before the #; what stands behind it"
+                " would name a filter"
+            )
+        return found._replace(shown=found.shown.removesuffix("#"))
+
+    @classmethod
+    def _read(cls, url: str, example: str) -> Address:
         try:
             parts = urlsplit(url)
             port = parts.port
@@ -41,7 +62,7 @@ class Address(NamedTuple):
             # Its text may hold the password, and so may the URL.
             raise SettingError(
                 f"this URL of a Redis cannot be read ({type(error).__name__}); expected"
-                f" one such as {EXAMPLE}"
+                f" one such as {example}"
             ) from None
         host = parts.hostname or ""
         host = f"[{host}]" if ":" in host else host
@@ -52,13 +73,7 @@ class Address(NamedTuple):
             raise SettingError(
                 f"{shown}: decode_responses: pages are bytes; leave it out"
             )
-        name = unquote(parts.fragment)
-        if not NAME.fullmatch(name):
-            raise SettingError(
-                f"{shown}: the URL must end in the name of the filter, such as"
-                f" {EXAMPLE}; the name must have no braces"
-            )
-        return cls(url.partition("#")[0], name, shown)
+        return cls(url.partition("#")[0], unquote(parts.fragment), shown)
 
     @property
     def head(self) -> str:

@@ -1,44 +1,20 @@
-"""Server: a connection to Redis, its scripts, and its errors in our words."""
+"""Server: a Redis that keeps a filter, and the scripts that change it."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from copy import copy
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, cast
 
-from bloomdupe.errors import (
-    ExtraMissingError,
-    SettingError,
-    StoreAccessError,
-    StoreError,
-    StoreFullError,
-    StoreMismatchError,
-    StoreUnreachableError,
-)
-
-try:
-    import redis
-    from redis.backoff import NoBackoff
-    from redis.retry import Retry
-except ImportError as error:
-    raise ExtraMissingError(
-        "a filter on Redis needs the package redis, which is not installed:"
-        " pip install 'bloomdupe[redis]'"
-    ) from error
+from bloomdupe.errors import StoreMismatchError
+from bloomdupe.redis.connection import Connection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from bloomdupe.redis.address import Address
 
 __all__ = ["Server"]
-
-CONNECT_SECONDS = 5.0
-"""How long a connection may take, unless the URL has ``socket_connect_timeout``."""
-
-ANSWER_SECONDS = 30.0
-"""How long an answer may take, unless the URL has ``socket_timeout``."""
 
 SCRIPTS = {
     "create": ("create",),
@@ -58,7 +34,7 @@ SCRIPTS = {
 """The files that each script consists of."""
 
 
-class Server:
+class Server(Connection):
     """A Redis server, or a Redis Cluster, that keeps a filter or a frontier.
 
     Nothing is ever sent twice: of a batch whose answer was lost nobody knows whether it
@@ -67,37 +43,14 @@ class Server:
     """
 
     def __init__(self, address: Address) -> None:
-        self.address = address
-        self._client = self._connected()
+        super().__init__(address)
+        self._check_eviction()
         self._scripts = {
             name: self._client.register_script(
                 "\n".join(_source(part) for part in parts)
             )
             for name, parts in SCRIPTS.items()
         }
-
-    def _connected(self) -> redis.Redis:
-        options: dict[str, Any] = {
-            "retry": Retry(NoBackoff(), 0),
-            "socket_connect_timeout": CONNECT_SECONDS,
-            "socket_timeout": ANSWER_SECONDS,
-        }
-        try:
-            client = redis.Redis.from_url(self.address.server, **options)
-        except ValueError as error:
-            raise SettingError(f"{self.address.shown}: {error}") from error
-        with self._in_our_words():
-            self.facts: dict[str, Any] = client.info()
-        if self.facts.get("cluster_enabled"):
-            client.close()
-            with self._in_our_words():
-                # It offers the same methods, but is no subclass.
-                client = cast(
-                    "redis.Redis",
-                    redis.RedisCluster.from_url(self.address.server, **options),
-                )
-        self._check_eviction()
-        return client
 
     def _check_eviction(self) -> None:
         """Refuse a server that throws keys away, which would forget what is seen."""
@@ -156,69 +109,10 @@ class Server:
             found = self._client.xrange(key, b"(" + after, "+", count)
             return cast("list[tuple[bytes, Any]]", found)
 
-    def close(self) -> None:
-        """Close the connection."""
-        self._client.close()
-
-    @contextmanager
-    def _in_our_words(self) -> Iterator[None]:
-        """Turn redis-py's errors into ours, which say where, and what helps."""
-        try:
-            yield
-        except (
-            redis.AuthenticationError,
-            redis.exceptions.AuthorizationError,
-        ) as error:
-            raise self._access(error) from error
-        except (
-            redis.ConnectionError,
-            redis.TimeoutError,
-            redis.InvalidResponse,
-            redis.exceptions.ClusterError,
-            redis.exceptions.RedisClusterException,
-        ) as error:
-            raise StoreUnreachableError(
-                f"{self.address.shown}: no Redis answers there ({error}); what was sent"
-                " last has happened wholly or not at all. Look whether the server runs"
-                " and the URL is right, and try again"
-            ) from error
-        except redis.ResponseError as error:
-            raise self._refusal(error) from error
-
-    def _refusal(self, error: redis.ResponseError) -> StoreError:
-        """Return our error for one that the server has sent."""
-        shown = self.address.shown
-        text = str(error)
-        if isinstance(error, redis.exceptions.OutOfMemoryError):
-            return StoreFullError(
-                f"{shown}: the memory of this Redis is full; what was sent last has not"
-                " happened. Raise its maxmemory, or make room"
-            )
-        if text.startswith("GONE"):
-            return StoreError(
-                f"{shown} is gone. Somebody has deleted it, or Redis was started"
-                " without its data; restore them"
-            )
-        if "WRONGTYPE" in text:
-            return StoreMismatchError(
-                f"{shown}: the key {self.address.head} holds something else than a"
-                " filter of bloomdupe; take another name for the filter"
-            )
-        forbidden = isinstance(error, redis.exceptions.NoPermissionError)
-        if forbidden or "user executing the script" in text:
-            return self._access(error)
-        if isinstance(error, redis.ReadOnlyError):
-            return StoreAccessError(
-                f"{shown}: this Redis is a replica, which takes no changes; give the"
-                " address of the one that it follows"
-            )
-        return StoreError(f"{shown}: Redis refuses: {text}")
-
-    def _access(self, error: Exception) -> StoreAccessError:
-        return StoreAccessError(
-            f"{self.address.shown}: Redis lets us not in ({error}); check user and"
-            " password in the URL, and what the user may do (see"
-            " bloomdupe/redis/README.md)"
+    def _wrong_type(self) -> StoreMismatchError:
+        return StoreMismatchError(
+            f"{self.address.shown}: the key {self.address.head} holds something else"
+            " than a filter of bloomdupe; take another name for the filter"
         )
 
 

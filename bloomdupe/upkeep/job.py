@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bloomdupe.store.store import Change
     from bloomdupe.upkeep.written import Wanted
 
-__all__ = ["StoppedJob"]
+__all__ = ["StoppedJob", "project_of_job"]
 
 
 class StoppedJob:
@@ -54,11 +54,7 @@ class StoppedJob:
         Raises what :meth:`bloomdupe.BloomFilter.open` raises, and
         :class:`StoreMismatchError` if fingerprints would be others here.
         """
-        store = Store.open(path, readonly=True, network=True)
-        try:
-            project = Project.of_store(settings, store.header["identity"])
-        finally:
-            store.close()
+        project = _project_of_store(path, settings)
         given = JobSettings.read(project.settings)
         seen = BloomFilter.open(
             path, growth=given.growth, allow_network_fs=given.allow_network_fs
@@ -108,15 +104,10 @@ class StoppedJob:
 
     @classmethod
     def _begin(cls, path: Path, settings: Settings | None, spider: str | None) -> Self:
-        if spider is None:
-            raise SettingError(
-                f"{path}: there is no job yet; --spider NAME says whose it is to be"
-            )
-        project = Project(settings, spider)
-        project.check_spider()
+        project = _project_to_begin(path, settings, spider)
         given = project.settings.copy()
         given.set("JOBDIR", str(path.parent), "cmdline")
-        job = Job(JobSettings.read(given), spider, project.fingerprinter)
+        job = Job(JobSettings.read(given), project.spider, project.fingerprinter)
         return cls(project, job.open_filter())
 
     def close(self) -> None:
@@ -179,3 +170,35 @@ class StoppedJob:
     def notes(self) -> dict[str, Any]:
         """How the last run ended; see :class:`bloomdupe.crawl.run.Run`."""
         return self.seen.notes
+
+
+def project_of_job(
+    path: Path, settings: Settings | None, spider: str | None
+) -> Project:
+    """Return the project of a job, or of the one of ``spider`` that is to begin.
+
+    Raises :class:`SettingError` if there is none, and no spider is given.
+    """
+    if Store.exists(path):
+        return _project_of_store(path, settings)
+    return _project_to_begin(path, settings, spider)
+
+
+def _project_of_store(path: Path, settings: Settings | None) -> Project:
+    store = Store.open(path, readonly=True, network=True)
+    try:
+        return Project.of_store(settings, store.header["identity"])
+    finally:
+        store.close()
+
+
+def _project_to_begin(
+    path: Path, settings: Settings | None, spider: str | None
+) -> Project:
+    if spider is None:
+        raise SettingError(
+            f"{path}: there is no job yet; --spider NAME says whose it is to be"
+        )
+    project = Project(settings, spider)
+    project.check_spider()
+    return project

@@ -18,7 +18,7 @@ from bloomdupe.crawl.elements import PICKLE
 from bloomdupe.crawl.order import Order
 from bloomdupe.crawl.serializer import Serializer
 from bloomdupe.errors import SettingError, StoreMismatchError, UnserializableError
-from bloomdupe.links.fingerprint import fingerprint_function, is_scrapys_own
+from bloomdupe.links.fingerprint import fingerprint_function, is_plain
 from bloomdupe.settings import JobSettings
 from bloomdupe.upkeep.summary import summary_of
 
@@ -66,8 +66,8 @@ class Project:
         self.fingerprinter = global_object_name(fingerprinter)
         self._fingerprinter = build_from_crawler(fingerprinter, self._crawler)
         self._fingerprint = fingerprint_function(self._fingerprinter)
-        self.scrapys_own = is_scrapys_own(self._fingerprinter)
-        """Whether nothing but URL, method and body makes a fingerprint."""
+        self._is_plain = is_plain(self._fingerprinter)
+        # Whether nothing but URL, method and body makes a fingerprint.
         given = JobSettings.read(self.settings)
         self._exact_urls = (
             given.exact_urls if exact_urls is None else [*map(re.compile, exact_urls)]
@@ -115,10 +115,10 @@ class Project:
     def serializer(self) -> Serializer:
         """What reads stored requests, as far as their fingerprints need them.
 
-        Those of Scrapy's own fingerprinter do not depend on callbacks. Others may, so
+        Those of plain fingerprinters do not depend on callbacks. Others may, so
         the spider itself is made, without arguments.
         """
-        if self.scrapys_own:
+        if self._is_plain:
             spider = Spider(self.spider)
             return Serializer(spider, pickles=self.trust_pickles, callbacks=False)
         spider = self._class.from_crawler(self._crawler)
@@ -130,7 +130,7 @@ class Project:
         It may lack all else. Raises :class:`UnserializableError`, also for a pickle
         that is not trusted, and must be loaded for the fingerprint.
         """
-        if not self.scrapys_own or payload[0] >= PLAIN_END:
+        if not self._is_plain or payload[0] >= PLAIN_END:
             return self.serializer.load(payload)
         if payload[0] != PICKLE[0]:
             return Request(summary_of(payload).url)  # quicker
@@ -145,6 +145,10 @@ class Project:
             )
         except (TypeError, ValueError) as error:
             raise UnserializableError(str(error)) from error
+
+    def spiders_own(self, name: str) -> Any:  # noqa: ANN401 - whatever it is
+        """Return an attribute of the spider's class; None if it has none."""
+        return getattr(self._class, name, None)
 
     def check_callback(self, name: str) -> None:
         """Refuse a callback that the spider does not have, as far as it is known."""

@@ -25,15 +25,12 @@ import json
 import marshal
 import pickle
 import re
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from scrapy import Request
-
-from bloomdupe.crawl.loaded import loaded_class
 from bloomdupe.errors import StoreError
 from bloomdupe.upkeep.disk_queues import items_of, size_of
+from bloomdupe.upkeep.request_dicts import from_dict
 from bloomdupe.upkeep.unpickling import unpickle
-from bloomdupe.upkeep.written import wanted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -162,16 +159,7 @@ class ScrapyJob:
 
     def _request(self, item: bytes, *, start: bool) -> Wanted:
         load = self._load if item.startswith(PICKLED) else marshal.loads
-        given: dict[str, Any] = load(item)
-        class_: type[Request] = Request
-        if "_class" in given:
-            class_ = loaded_class(given["_class"])
-            if not issubclass(class_, Request):
-                raise TypeError(f"{given['_class']} is no kind of request")
-        callback, errback = given.pop("callback", None), given.pop("errback", None)
-        arguments = {name: given[name] for name in class_.attributes if name in given}
-        request = class_(**arguments)
-        return wanted(request, callback or "parse", errback, start=start)
+        return from_dict(load(item), start=start)
 
     # What is seen
 

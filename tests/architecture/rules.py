@@ -31,8 +31,8 @@ ROOMS: dict[str, set[str]] = {
         "upkeep", "crawl", "frontier", "filter", "store", "errors", "_version",
     },
     "upkeep": {
-        "crawl", "links", "inside_scrapy", "frontier", "filter", "store", "settings",
-        "errors", "_version",
+        "crawl", "links", "inside_scrapy", "frontier", "redis", "filter", "store",
+        "settings", "errors", "_version",
     },
     "crawl": {
         "links", "feeds", "inside_scrapy", "frontier", "settings", "filter", "store",

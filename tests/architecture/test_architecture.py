@@ -224,6 +224,7 @@ PUBLIC = {
         "FeedError",
         "FilterFullError",
         "IncompatibleFilterError",
+        "InterruptedOpeningError",
         "KeyTypeError",
         "RequestTimeError",
         "SettingError",
@@ -253,6 +254,10 @@ PUBLIC = {
         "optimal_bits_per_key",
         "optimal_fpp",
         "optimal_hashes",
+    ],
+    "bloomdupe.links.scrapy_redis": [
+        "ScrapyRedis07Fingerprinter",
+        "ScrapyRedisFingerprinter",
     ],
     "bloomdupe.settings": [
         "DEFAULTS",

@@ -23,12 +23,16 @@ class MarksFirst(FrontierScheduler):
         assert store is not None
 
         def marking(
-            request: Request, parent: Lease | None, key: bytes, keys: list[Key]
+            request: Request,
+            parent: Lease | None,
+            key: bytes,
+            identity: bytes,
+            keys: list[Key],
         ) -> bool:
             for each, exact in keys:
                 seen.add(each, exact=exact)
             store.commit(seen.prepare())
-            return push(request, parent, key, keys)
+            return push(request, parent, key, identity, keys)
 
         self._acceptance.push = marking  # type: ignore[method-assign]
         return opened

@@ -65,6 +65,21 @@ class Parent(scrapy.Spider):
         yield failure.request.replace(dont_filter=True)
 
 
+class Polling(scrapy.Spider):
+    # Asks for a page that its own retry or redirect asks for, too.
+    name = "polling"
+
+    async def parse(self, response):
+        depth = response.meta["depth"]
+        if depth == 0:
+            yield response.follow(self.settings["CHILD"], dont_filter=True)
+            if not Path("killed").exists():
+                await asyncio.sleep(1)  # it is done, and in a checkpoint
+                Path("killed").touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+        yield {"page": str(depth)}
+
+
 class Closing(scrapy.Spider):
     name = "closing"
 
@@ -89,6 +104,8 @@ class Changing(Server):
         self.lock = threading.Lock()
         self.count: Counter[str] = Counter()
         self.second: Answer = (200, {}, "page")
+        self.next: Answer | None = None
+        """The next answer to whoever asks for the start page."""
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -99,7 +116,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with server.lock:
             server.count[self.path] += 1
             second = self.path == "/" and server.count["/"] == 2
-        status, headers, body = server.second if second else (200, {}, "page")
+            answer = server.second if second else (200, {}, "page")
+            if self.path == "/" and server.next is not None:
+                answer, server.next = server.next, None
+        status, headers, body = answer
         self.send_response(status)
         for name, value in {"Content-Type": "text/html", **headers}.items():
             self.send_header(name, value)
@@ -178,3 +198,19 @@ def test_items_before_the_end_do_not_come_twice(
     stats = site.crawl("Closing", *options)
     assert stats["finish_reason"] == "finished"
     assert items(site) == Counter("012345d")
+
+
+@pytest.mark.parametrize(
+    ("answer", "child"), [(LATER, "/"), (MOVED, "/elsewhere"), (None, "/")]
+)
+def test_a_retry_or_redirect_is_no_child(
+    site: Site, server: Changing, answer: Answer | None, child: str
+) -> None:
+    """Taken for one, it would be dropped, and what the page yields be lost."""
+    options = [*OPTIONS, "RETRY_ENABLED=1", f"CHILD={child}"]
+    process = site.start("Polling", *options)
+    _, log = process.communicate(timeout=60)
+    assert process.returncode == -9, log
+    server.next = answer
+    assert site.crawl("Polling", *options)["finish_reason"] == "finished"
+    assert items(site) == {"0": 1, "1": 1}

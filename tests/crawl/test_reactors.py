@@ -17,8 +17,16 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 SPIDERS = """
-import sys
+import os, signal, sys
 import scrapy
+from scrapy.dupefilters import RFPDupeFilter
+
+
+class CtrlC(RFPDupeFilter):
+    def open(self):
+        if not os.path.exists("interrupted"):
+            open("interrupted", "w").close()
+            signal.raise_signal(signal.SIGINT)
 
 
 class Loops(scrapy.Spider):
@@ -79,3 +87,16 @@ def test_killed_and_run_again_on(site: Site, setting: str, reactor: str) -> None
     second = site.take()
     assert set(first) | set(second) == set(PAGES)
     assert len(second) < len(PAGES), "nothing of the first run counted"
+
+
+def test_ctrl_c_while_the_crawl_is_opened_is_no_success(site: Site) -> None:
+    """Scrapy listens to it only later, and says nothing of it on such a reactor."""
+    reactor = "TWISTED_REACTOR=twisted.internet.selectreactor.SelectReactor"
+    options = ["JOBDIR=job", reactor, "DUPEFILTER_CLASS=spiders.CtrlC"]
+    process = site.start("Loops", *options)
+    _, log = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "Ctrl-C came while the crawl was opened; run the same command again" in log
+    assert site.take() == []
+    assert site.crawl("Loops", *options)["finish_reason"] == "finished"
+    assert set(site.take()) == set(PAGES)

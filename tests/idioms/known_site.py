@@ -12,6 +12,7 @@ import json
 import os
 import re
 import signal
+import socket
 import threading
 import time
 from collections import Counter
@@ -240,6 +241,7 @@ class KnownSite(ThreadingHTTPServer):
         self.run = 0
         self._count = threading.Condition()
         self._connections = 0
+        self._last: Any = None
         self._asked: Counter[str] = Counter()
         self._kill_at: int | None = None
         self._victim: int | None = None
@@ -263,8 +265,16 @@ class KnownSite(ThreadingHTTPServer):
             self._count.notify_all()
 
     def wait_until_quiet(self) -> None:
-        """Wait until no connection of the last run is left."""
+        """Wait until no connection of the last run is left.
+
+        One that was made before ours has been taken before it.
+        """
+        with socket.create_connection(("127.0.0.1", self.server_port)) as last:
+            address = last.getsockname()
+            with self._count:
+                taken = self._count.wait_for(lambda: self._last == address, QUIET)
         with self._count:
+            assert taken
             assert self._count.wait_for(lambda: not self._connections, QUIET)
 
     def visits(self, run: int | None = None) -> Counter[str]:
@@ -284,9 +294,17 @@ class KnownSite(ThreadingHTTPServer):
                     os.kill(self._victim, signal.SIGKILL)
             return visits
 
-    def connected(self, difference: int) -> None:
+    def process_request(self, request: Any, client_address: Any) -> None:
         with self._count:
-            self._connections += difference
+            self._connections += 1
+            self._last = client_address
+            self._count.notify_all()
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        super().shutdown_request(request)
+        with self._count:
+            self._connections -= 1
             self._count.notify_all()
 
     def close(self) -> None:
@@ -303,14 +321,6 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True  # or the body waits 40 ms for the head
     wbufsize = -1
     server: KnownSite
-
-    def setup(self) -> None:
-        super().setup()
-        self.server.connected(1)
-
-    def finish(self) -> None:
-        self.server.connected(-1)
-        super().finish()
 
     def respond(self) -> None:
         size = int(self.headers.get("Content-Length", 0))

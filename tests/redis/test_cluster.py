@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 import pytest
+import redis
 from redis_server import DEADLINE, RedisServer, free_port
 
 from bloomdupe import BloomFilter
+from bloomdupe.redis.address import Address
+from bloomdupe.redis.keys import Keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,3 +82,26 @@ def test_filters_on_a_cluster(nodes: list[RedisServer]) -> None:
 def has_keys_of(node: RedisServer, name: str) -> bool:
     with node.client() as client:
         return any(client.scan_iter(f"bloomdupe:{{{name}}}*"))
+
+
+def test_keys_of_others_on_a_cluster(nodes: list[RedisServer]) -> None:
+    url = f"redis://127.0.0.1:{nodes[0].port}"
+    values = [f"{number:05}".encode() for number in range(1_700)]
+    with redis.RedisCluster.from_url(url) as theirs:
+        for name in "abcdef":  # on all nodes
+            theirs.rpush(f"{name}:list", *values)
+            theirs.zadd(f"{name}:zset", {one: int(one) for one in values})
+            theirs.sadd(f"{name}:set", *values)
+    with closing(Keys(Address.of_server(url))) as keys:
+        for name in "abcdef":
+            for kind in ("list", "zset"):
+                key = keys.key(f"{name}:{kind}")
+                assert (key.kind, key.size) == (kind, 1_700)
+                found = [one.value for one in keys.ordered(key)]
+                assert found == values
+                found = [one.value for one in keys.ordered(key, from_end=True)]
+                assert found == values[::-1]
+            assert set(keys.members(f"{name}:set")) == set(values)
+            assert keys.has(f"{name}:set", "00017")
+            assert not keys.has(f"{name}:set", "17")
+            assert not keys.key(f"{name}:none").is_there

@@ -109,6 +109,28 @@ class SetOfShops(scrapy.Spider):
         yield item(response, response.meta["shop"]["name"])
 
 
+@idiom()
+class SetOfLanguages(scrapy.Spider):
+    """Many requests for one page, told apart by what Scrapy sends, too, in a set."""
+
+    name = "set_of_languages"
+    start_urls = [SITE + "/0"]
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        for language in {"be", "cy", "de", "et", "fi", "pt"}:
+            yield scrapy.Request(
+                SITE + "/1",
+                self.parse_language,
+                headers={"Accept-Language": language},
+                dont_filter=True,
+            )
+            await pause(0.01)
+        yield item(response)
+
+    def parse_language(self, response: Response) -> Iterator[Any]:
+        yield item(response, str(response.request.headers["Accept-Language"]))
+
+
 @idiom(
     settings={
         "SPIDER_MIDDLEWARES": {"scrapy.spidermiddlewares.depth.DepthMiddleware": None}

@@ -1,0 +1,59 @@
+"""Fingerprints as scrapy-redis makes them, for a crawl that has begun there.
+
+Its duplicate filter has a function of its own, and Scrapy's gives other bytes. Nobody
+can turn one into the other, for a hash does not say what was hashed. So a crawl that
+moves goes on with the fingerprints with which it has begun: one of these classes stands
+in ``REQUEST_FINGERPRINTER_CLASS``, and stays there as long as the job does.
+
+===================================== ==============================================
+class                                 SHA-1 of
+===================================== ==============================================
+:class:`ScrapyRedisFingerprinter`     a JSON text of method, canonical URL and body,
+                                      as Scrapy's own, but without its ``headers``
+:class:`ScrapyRedis07Fingerprinter`   these three one after the other, as Scrapy up to
+                                      2.6 did it
+===================================== ==============================================
+"""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha1
+from typing import TYPE_CHECKING
+
+from w3lib.url import canonicalize_url
+
+if TYPE_CHECKING:
+    from scrapy import Request
+
+__all__ = ["ScrapyRedis07Fingerprinter", "ScrapyRedisFingerprinter"]
+
+
+class ScrapyRedisFingerprinter:
+    """Those of scrapy-redis 0.8 to 0.9."""
+
+    bloomdupe_early = True
+
+    def fingerprint(self, request: Request) -> bytes:
+        """Return the fingerprint of a request."""
+        text = json.dumps(
+            {
+                "body": request.body.hex(),
+                "method": request.method,
+                "url": canonicalize_url(request.url),
+            }
+        )
+        return sha1(text.encode()).digest()  # noqa: S324 - as scrapy-redis does
+
+
+class ScrapyRedis07Fingerprinter:
+    """Those of scrapy-redis up to 0.7."""
+
+    bloomdupe_early = True
+
+    def fingerprint(self, request: Request) -> bytes:
+        """Return the fingerprint of a request."""
+        hashed = sha1(request.method.encode())  # noqa: S324 - as scrapy-redis does
+        hashed.update(canonicalize_url(request.url).encode())
+        hashed.update(request.body)
+        return hashed.digest()

@@ -1,0 +1,115 @@
+"""Keys: lists, sets and sorted sets that other programs keep on Redis, only read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bloomdupe.errors import StoreError
+from bloomdupe.redis.connection import Connection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Key", "Keys", "Member"]
+
+AT_ONCE = 500
+"""Members that travel together."""
+
+NO_KEY = "none"
+"""What Redis calls the type of a key that is not there."""
+
+
+class Member(NamedTuple):
+    """An element of a list or a sorted set."""
+
+    value: bytes
+    score: float = 0.0
+    """Of a list's element, 0."""
+
+
+class Key(NamedTuple):
+    """What a key is at one moment."""
+
+    name: str
+    kind: str
+    """``list``, ``set``, ``zset``, ``string``, another type of Redis', or ``none``."""
+    size: int
+    """Number of members; of a string and of other types, 0."""
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is such a key."""
+        return self.kind != NO_KEY
+
+
+class Keys(Connection):
+    """Keys of others on a Redis server, or a Redis Cluster. Nothing is changed there.
+
+    Memory: a few hundred members at a time. Errors as of
+    :class:`~bloomdupe.redis.server.Server`; members that change while they are read
+    raise :class:`~bloomdupe.errors.StoreError`.
+    """
+
+    def key(self, name: str) -> Key:
+        """Look at a key."""
+        with self._in_our_words():
+            kind = self._ask("TYPE", name).decode()
+            counts = {"list": "LLEN", "set": "SCARD", "zset": "ZCARD"}
+            size = int(self._ask(counts[kind], name)) if kind in counts else 0
+        return Key(name, kind, size)
+
+    def ordered(self, key: Key, *, from_end: bool = False) -> Iterator[Member]:
+        """Yield the members of a list or a sorted set, from one end to the other.
+
+        Those of a sorted set come by rising score; with ``from_end`` all is turned
+        round.
+        """
+        for start in range(0, key.size, AT_ONCE):
+            some = self._portion(key, start, from_end=from_end)
+            if self.key(key.name) != key:
+                raise self.changed(key)
+            yield from some
+
+    def _portion(self, key: Key, start: int, *, from_end: bool) -> list[Member]:
+        last = min(start + AT_ONCE, key.size) - 1
+        with self._in_our_words():
+            if key.kind == "list" and from_end:
+                found = self._ask("LRANGE", key.name, -last - 1, -start - 1)
+                return [Member(value) for value in reversed(found)]
+            if key.kind == "list":
+                return [
+                    Member(value)
+                    for value in self._ask("LRANGE", key.name, start, last)
+                ]
+            asked = self._client.zrevrange if from_end else self._client.zrange
+            scored: Any = asked(key.name, start, last, withscores=True)
+            return [Member(value, score) for value, score in scored]
+
+    def members(self, name: str) -> Iterator[bytes]:
+        """Yield the members of a set in no order, some perhaps more than once."""
+        cursor = 0
+        while True:
+            with self._in_our_words():
+                found: Any = self._client.sscan(name, cursor, count=AT_ONCE)
+            cursor, some = found
+            yield from some
+            if not cursor:
+                return
+
+    def has(self, name: str, member: str) -> bool:
+        """Whether a set has this member."""
+        with self._in_our_words():
+            return bool(self._client.sismember(name, member))
+
+    def changed(self, key: Key) -> StoreError:
+        """Return the error for a key that others change."""
+        return StoreError(
+            f"{self.address.shown}: the key {key.name!r} has changed meanwhile, so"
+            " somebody still works with it. Stop all that do, and import it into a"
+            " JOBDIR in which no job is yet"
+        )
+
+    def _ask(self, *command: str | int) -> Any:  # noqa: ANN401 - each has its own
+        # Not by the methods: redis-py turns what some of them return into other types.
+        ask: Any = self._client.execute_command
+        return ask(*command)

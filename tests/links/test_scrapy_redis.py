@@ -1,0 +1,68 @@
+"""Fingerprints as scrapy-redis makes them.
+
+The golden ones were made by its own ``RFPDupeFilter().request_fingerprint()``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from scrapy import Request
+from scrapy.utils.request import RequestFingerprinter
+
+from bloomdupe.links.fingerprint import fingerprint_function, is_known_early, is_plain
+from bloomdupe.links.scrapy_redis import (
+    ScrapyRedis07Fingerprinter,
+    ScrapyRedisFingerprinter,
+)
+
+PAGE = Request("https://example.com/b?z=1&a=2#top")
+FORM = Request("https://example.com/form", method="POST", body=b"\x00\xff")
+
+GOLDEN = [
+    # By scrapy-redis 0.9.1, with Scrapy 2.19.
+    (ScrapyRedisFingerprinter, PAGE, "3821ff94512ddb3d7930e4e11f6756a5b7c7f297"),
+    (ScrapyRedisFingerprinter, FORM, "46ebd864a189d5e674c24e7c38122b934912b6dc"),
+    # By scrapy-redis 0.7.3, with Scrapy 2.11.
+    (ScrapyRedis07Fingerprinter, PAGE, "62d787462e4f7a5e06549b0ce38f9147b00e091e"),
+    (ScrapyRedis07Fingerprinter, FORM, "79aa93c6aeec60da87471117c724002b2a9eee38"),
+]
+
+
+@pytest.mark.parametrize(("class_", "request_", "expected"), GOLDEN)
+def test_they_are_those_of_scrapy_redis(
+    class_: Any, request_: Request, expected: str
+) -> None:
+    assert class_().fingerprint(request_).hex() == expected
+    assert fingerprint_function(class_())(request_).hex() == expected
+    assert RequestFingerprinter().fingerprint(request_).hex() != expected
+
+
+@pytest.mark.parametrize(
+    "class_", [ScrapyRedisFingerprinter, ScrapyRedis07Fingerprinter]
+)
+def test_the_fast_way_gives_the_same(class_: Any) -> None:
+    fast = fingerprint_function(class_())
+    for url in (
+        "https://example.com",
+        "https://EXAMPLE.com/%7euser/ä?b=ü&a",
+        "https://example.com/a?b=2&a=1&b=1#top",
+        "https://example.com/a/../b?q=%20+x",
+        "data:,x",
+    ):
+        for request in (
+            Request(url),
+            Request(url, method="HEAD"),
+            Request(url, body=b"x"),
+            Request(url, meta={"verbatim_url": True}),
+        ):
+            assert fast(request) == class_().fingerprint(request), request
+
+
+@pytest.mark.parametrize(
+    "class_", [ScrapyRedisFingerprinter, ScrapyRedis07Fingerprinter]
+)
+def test_links_are_dropped_as_early_as_with_scrapys_own(class_: Any) -> None:
+    assert is_plain(class_())
+    assert is_known_early(class_(), {})  # type: ignore[arg-type]
