@@ -122,7 +122,7 @@ class SharedFrontier:
         """Give back all partitions, and close the connection."""
         try:
             while self._owned:
-                number, partition = self._owned.popitem()
+                _, partition = self._owned.popitem()
                 partition.renew(0)
             self._server.run("present", self.worker, 0)
         finally:

@@ -182,7 +182,7 @@ def test_all_snippets_are_found() -> None:
     places = [name_of(snippet.document) for snippet in PROGRAMS]
     assert places.count("bloomdupe/filter/README.md") == 6  # itself, and five uses
     assert places.count("bloomdupe/links/README.md") == 2
-    assert places.count("bloomdupe/redis/README.md") == 1
+    assert places.count("bloomdupe/redis/README.md") == 2
     assert places.count("bloomdupe/inside_scrapy/README.md") == 1
 
 
