@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.errors import FeedChangedError, FeedError
 from bloomdupe.feeds.changes import change_of, is_old, refuse
 from bloomdupe.feeds.content import Content
-from bloomdupe.feeds.feed import Known, options_of
+from bloomdupe.feeds.feed import Known
 from bloomdupe.feeds.file import FeedFile
+from bloomdupe.feeds.options import changed_options, options_of
 from bloomdupe.feeds.spool import placed
 
 if TYPE_CHECKING:
@@ -68,12 +69,17 @@ class Left:
             return
         for name, options in feeds.items():
             record = self._feeds.get(name)
-            now = options_of(options)
-            if record is not None and record["options"] != now:
+            if record is None:
+                continue
+            before, now = record["options"], options_of(options)
+            changed = changed_options(before, now)
+            if changed:
+                was = ", ".join(f"{option} = {before[option]!r}" for option in changed)
+                has = ", ".join(f"{option} = {now.get(option)!r}" for option in changed)
                 raise FeedChangedError(
-                    f"FEEDS: {record['uri']} was begun with {record['options']}, now it"
-                    f" is {now}: set it back, name another file, or give the new"
-                    " crawl another JOBDIR"
+                    f"FEEDS: {record['uri']} was begun with {was}, now it has {has}:"
+                    " set it back, name another file, or give the new crawl another"
+                    " JOBDIR"
                 )
         uris = [
             record["uri"] for name, record in self._feeds.items() if name not in feeds
@@ -130,7 +136,7 @@ class Left:
         anew = options.get("overwrite") or options["batch_item_count"]
         if not self._resumed and anew:
             return Known(name)
-        if record["options"] != options_of(options):
+        if changed_options(record["options"], options_of(options)):
             return Known(name, ours=self._resumed)
         number = record["file"]
         file = None if number is None else self._file(number)

@@ -76,6 +76,41 @@ def test_one_file_under_another_name_is_the_same_feed(project: Project) -> None:
     assert lines(project.folder / "a.jsonl") == ITEMS
 
 
+@pytest.mark.parametrize(
+    ("kind", "changed", "said"),
+    [
+        ("csv", {"encoding": "utf-16"}, "encoding = 'utf-8', now it has"),
+        ("csv", {"item_export_kwargs": {"delimiter": ";"}}, "{'delimiter': ';'}"),
+        ("xml", {"item_export_kwargs": {"root_element": "x"}}, "item_export_kwargs"),
+        ("json", {"indent": 2}, "indent = 0, now it has indent = 2"),
+    ],
+    ids=["encoding", "delimiter", "root", "indent"],
+)
+def test_what_shapes_a_file_must_stay_as_it_was(
+    project: Project, kind: str, changed: dict[str, Any], said: str
+) -> None:
+    place = project.folder / "a"
+    feed = {"format": kind}
+    project.die({"a": feed}, at="d")
+    before = place.read_bytes()
+    assert project.run({"a": {**feed, **changed}}) == 1
+    assert "a was begun with" in project.log
+    assert said in project.log
+    assert "GET" not in project.log
+    assert place.read_bytes() == before
+    assert project.run({"a": feed}) == 0
+    assert place.read_bytes().startswith(before.rstrip(b"\n]</items>"))
+
+
+def test_the_encoding_is_the_one_that_counts_in_the_end(project: Project) -> None:
+    feeds = {"a.csv": CSV}
+    project.die(feeds, at="d")
+    assert project.run(feeds, "FEED_EXPORT_ENCODING=latin-1") == 1
+    assert "encoding = 'utf-8', now it has encoding = 'iso8859-1'" in project.log
+    assert project.run(feeds, "FEED_EXPORT_ENCODING=UTF8") == 0
+    assert len((project.folder / "a.csv").read_text().splitlines()) == len(ITEMS) + 1
+
+
 def state(project: Project) -> dict[str, tuple[bytes, int]]:
     names = ("a.jsonl", "a.json", "a.csv")
     files = [project.folder / name for name in names]
