@@ -68,6 +68,7 @@ class Feed:
     ``header``  line at the head of each file (CSV), as Latin-1 text
     ``fields``  what its columns are
     ``options`` what shapes it: see :func:`~bloomdupe.feeds.options.options_of`
+    ``done``    true if it was complete, and the present run has not got it
 
     ``known`` is what the store has of an earlier run. Raises :class:`KeyError` if the
     spider has no such parameter as is in the URI.

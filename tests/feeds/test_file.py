@@ -16,6 +16,7 @@ from bloomdupe.feeds.content import Content, digest
 from bloomdupe.feeds.file import FeedFile
 from bloomdupe.feeds.options import options_of
 from bloomdupe.feeds.record import Left
+from bloomdupe.feeds.uri import with_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -311,3 +312,32 @@ def test_options_are_the_same_in_every_process() -> None:
 
     assert json.loads(json.dumps(stored())) == stored()
     assert " at 0x" not in str(stored())
+
+
+@pytest.mark.parametrize(
+    ("template", "uri", "own", "name"),
+    [
+        ("%(c)s.csv", "books.csv", "books.csv", "%(c)s.csv"),
+        ("%(c)s.csv", "books.csv", "music.csv", "music.csv"),
+        ("%(c)s %(time)s", "a 2026-01", "a %(time)s", "%(c)s %(time)s"),
+        ("%(c)s %(time)s", "a 2026-01", "b %(time)s", "b %(time)s"),
+        ("%%(c)s%(c)s", "%(c)sx", "%%(c)sx", "%%(c)s%(c)s"),
+    ],
+)
+def test_an_earlier_version_has_named_a_feed_by_its_template(
+    template: str, uri: str, own: str, name: str
+) -> None:
+    record = {"feeds": {template: {**FEED, "uri": uri, "file": None}}}
+    spool = Path("/nowhere")
+    left = Left(record, {}, spool=spool, resumed=True, accept=False)
+    assert left.name_of(template, own, None) == name
+
+
+def test_all_parameters_but_time_and_batch_are_filled_in() -> None:
+    values = {"c": "books", "n": 7, "time": "now", "batch_time": "now", "batch_id": 1}
+    template = "%20/%(c)s-%(n)03d/%(time).10s-%(batch_time)s-%(batch_id)05d"
+    assert with_parameters(template, values) == (
+        "%20/books-007/%(time).10s-%(batch_time)s-%(batch_id)05d"
+    )
+    with pytest.raises(KeyError):
+        with_parameters("%(other)s", values)
