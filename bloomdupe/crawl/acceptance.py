@@ -11,7 +11,12 @@ from bloomdupe.crawl.identity import identity_of
 from bloomdupe.crawl.not_before import TIME_KEYS, time_of, without_time
 from bloomdupe.crawl.retries import is_retry
 from bloomdupe.crawl.revisits import REVISIT
-from bloomdupe.crawl.second_use import forced_mark, has_second_use, second_mark
+from bloomdupe.crawl.second_use import (
+    first_marks,
+    has_second_use,
+    is_first_use,
+    second_mark,
+)
 from bloomdupe.crawl.visits import Visit
 from bloomdupe.errors import StoreError, UnserializableError
 from bloomdupe.links.link_filter import Drop
@@ -94,7 +99,7 @@ class Acceptance:
             if forced and not request.dont_filter:
                 # So that what it redirects to is followed, which was seen, too.
                 request = request.replace(dont_filter=True)
-        if not self._passes(request, parent, keys, forced=forced):
+        if not self._passes(request, parent, identity, keys, forced=forced):
             return False
         if self.push(request, parent, key, identity, keys):
             for each, exactly in keys:
@@ -105,6 +110,7 @@ class Acceptance:
         self,
         request: Request,
         parent: Lease | None,
+        identity: bytes,
         keys: list[Key],
         *,
         forced: bool,
@@ -119,7 +125,7 @@ class Acceptance:
             return self._passes_ours(self._ours, request, parent, keys)
         key, exact = keys[0]
         if not self._session.frontier.seen.contains(key, exact=exact):
-            keys.append((forced_mark(key), False))
+            keys += [(mark, False) for mark in first_marks(key, identity)]
         return True
 
     def _passes_other(self, request: Request) -> bool:
@@ -142,16 +148,21 @@ class Acceptance:
         session, (key, exact) = self._session, keys[0]
         seen = session.frontier.seen
         if key in session.unmarked or seen.contains(key, exact=exact):
-            plain = self._is_plain(request, key) and not self._follows_form(parent)
-            if key in session.unmarked or plain or not has_second_use(seen, key):
+            if key in session.unmarked or not self._is_second_use(request, parent, key):
                 ours.log(request, self._spider)
                 return False
             keys.append((second_mark(key), False))
         return self._within_limits(request)
 
-    def _is_plain(self, request: Request, key: bytes) -> bool:
-        """Whether a request is a link, and nothing else is known of it."""
-        return identity_of(request, key) == key
+    def _is_second_use(
+        self, request: Request, parent: Lease | None, key: bytes
+    ) -> bool:
+        """Whether a page that was seen is to be fetched for something else."""
+        seen = self._session.frontier.seen
+        return has_second_use(seen, key) and (
+            self._follows_form(parent)
+            or not is_first_use(seen, key, identity_of(request, key))
+        )
 
     def _follows_form(self, parent: Lease | None) -> bool:
         """Whether it is where the answer to a form, or the like, leads to."""
@@ -174,9 +185,10 @@ class Acceptance:
                 return Drop.NO
             if not has_second_use(seen, key):
                 return Drop.ALL
+            first = is_first_use(seen, key, identity_of(request, key))
         except StoreError:
             return Drop.NO  # it will fail again when the request is scheduled
-        return Drop.THIS if self._is_plain(request, key) else Drop.NO
+        return Drop.THIS if first else Drop.NO
 
     def _is_forced(self, request: Request, parent: Lease | None) -> bool:
         """Whether a request is taken in, be it seen or not."""

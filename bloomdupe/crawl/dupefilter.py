@@ -13,7 +13,12 @@ from scrapy.utils.request import referer_str
 
 from bloomdupe.crawl.identity import identity_of
 from bloomdupe.crawl.job import Job
-from bloomdupe.crawl.second_use import forced_mark, has_second_use, second_mark
+from bloomdupe.crawl.second_use import (
+    first_marks,
+    has_second_use,
+    is_first_use,
+    second_mark,
+)
 from bloomdupe.errors import FilterFullError, StoreError, StoreMismatchError
 from bloomdupe.inside_scrapy.engine import fail_crawl, stop_crawl
 from bloomdupe.links.fingerprint import fingerprint_function
@@ -130,9 +135,10 @@ class BloomDupeFilter(BaseDupeFilter):
                 return Drop.NO
             if not has_second_use(seen, key):
                 return Drop.ALL
+            first = is_first_use(seen, key, identity_of(request, key))
         except StoreError:
             return Drop.NO  # it will fail again when the request is scheduled
-        return Drop.THIS if identity_of(request, key) == key else Drop.NO
+        return Drop.THIS if first else Drop.NO
 
     def key_of(self, request: Request) -> tuple[bytes, bool]:
         """Return a request's fingerprint, and whether it must be kept exactly."""
@@ -234,7 +240,10 @@ class BloomDupeFilter(BaseDupeFilter):
     def _is_second_use(self, request: Request) -> bool:
         """Whether a request that was seen is taken in all the same; marks that."""
         key, _ = self.key_of(request)
-        if not has_second_use(self._opened, key) or identity_of(request, key) == key:
+        seen = self._opened
+        if not has_second_use(seen, key) or is_first_use(
+            seen, key, identity_of(request, key)
+        ):
             return False
         self._add(second_mark(key))
         return True
@@ -269,7 +278,9 @@ class BloomDupeFilter(BaseDupeFilter):
             return
         new = self._mark(request)
         if new:
-            self._add(forced_mark(self.key_of(request)[0]))
+            key, _ = self.key_of(request)
+            for mark in first_marks(key, identity_of(request, key)):
+                self._add(mark)
         if not new and self._skip_starts and _is_fresh_start(request):
             self._stats.inc_value("bloomdupe/start_requests_skipped")
             raise IgnoreRequest(f"scheduled in an earlier run: {request}")

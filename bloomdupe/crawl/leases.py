@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from scrapy import Request
 from scrapy.http import Response
 
+from bloomdupe.crawl.cut_short import answer_of, items_of, left_of
 from bloomdupe.crawl.outcomes import Outcome
 from bloomdupe.crawl.why import CODE, Why
 from bloomdupe.store.format import request_key
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bloomdupe.crawl.children import Children
-    from bloomdupe.crawl.cut_short import CutShort
+    from bloomdupe.crawl.cut_short import Answers, CutShort
     from bloomdupe.crawl.failures import Failures
     from bloomdupe.crawl.outcomes import Outcomes
     from bloomdupe.crawl.visits import Look, Visit
@@ -38,10 +39,13 @@ class Lease:
     """
 
     __slots__ = (
+        "answer",
+        "answers_before",
         "bequeaths",
         "cut",
         "entry",
         "failed",
+        "handed",
         "has_parts",
         "items",
         "keys",
@@ -83,8 +87,14 @@ class Lease:
         """Whether there ever were any of those."""
         self.items = 0
         """Items yielded so far."""
+        self.handed: object = None
+        """What callback or errback work on: a response or a failure."""
+        self.answers_before: Answers = {}
+        """Items that are in the output already, by the answer that brought them."""
+        self.answer = ""
+        """Which answer this one is, where that counts."""
         self.whole_before = 0
-        """How many of them an earlier run has put into the output."""
+        """How many of the first items of this answer are in the output already."""
         self.cut = False
         """Whether the callback was ended by ``CloseSpider``."""
         self.owed = False
@@ -135,7 +145,7 @@ class Lease:
         self.leases.release(self)
         for watcher in self.leases.watchers:
             watcher.answered(self, result)
-        if isinstance(result, Response) and not self.whole_before:
+        if isinstance(result, Response) and not self.answers_before:
             outcome = self.outcome
             outcome.pages += 1
             outcome.body_bytes += len(result.body)
@@ -144,6 +154,13 @@ class Lease:
         elif isinstance(result, Request):
             self.retried = result.url == self.request.url
         return not self.silent
+
+    def given(self, result: object) -> None:
+        """Take note of what callback (a response) or errback (a failure) are given."""
+        self.handed = result
+        if self.answers_before:
+            self.answer = answer_of(result)
+            self.whole_before = items_of(self.answers_before, self.answer)
 
     def takes_item(self) -> bool:
         """Whether the next item is to be handed on, or is in the output already."""
@@ -155,6 +172,7 @@ class Lease:
     def cut_short(self) -> None:
         """Take note that the callback was ended by ``CloseSpider``."""
         self.cut = True
+        self.answer = answer_of(self.handed)
 
     def gave_up(self, error: BaseException) -> None:
         """Take note that there is no page, for this reason."""
@@ -247,7 +265,7 @@ class Leases:
         lease.repeated = self.after_a_kill
         lease.root.keys += keys
         self._children.recall(lease)
-        lease.whole_before = self._cut_short.items_of(lease)
+        lease.answers_before = self._cut_short.answers_of(lease)
         self._leases[id(request)] = lease
         for watcher in self.watchers:
             watcher.handed_out(lease)
@@ -272,7 +290,7 @@ class Leases:
         short.
         """
         return (lease.root is lease and not lease.bequeaths) and (
-            self._children.owes(lease) or lease.whole_before > lease.items
+            self._children.owes(lease) or bool(left_of(lease))
         )
 
     def bequeath(self, lease: Lease) -> bytes:
@@ -297,6 +315,7 @@ class Leases:
         """See :meth:`Lease.ended`."""
         if self._leases.pop(id(lease.request), None) is None:
             return
+        lease.handed = None
         self._frontier.release(lease.entry)
         for watcher in self.watchers:
             watcher.ended(lease)
@@ -329,7 +348,7 @@ class Leases:
         """
         outcome, lease.own_outcome = lease.own_outcome, Outcome()
         if count and not lease.has_parts:
-            self._cut_short.note(lease, max(lease.items, lease.whole_before))
+            self._cut_short.note(lease)
             self._outcomes.settle(outcome)
         else:
             self._outcomes.forget(outcome)

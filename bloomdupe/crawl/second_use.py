@@ -2,8 +2,8 @@
 
 Scrapy's filter does not remember requests with ``dont_filter``, start requests above
 all. So the page to which a login leads may be the start page, and another callback may
-take what the first one has looked at. Ours remembers them, and drops a plain link back;
-what is no plain link, as Scrapy's filter would see it for the first time, passes once.
+take what the first one has looked at. Ours remembers them, and drops a link back. What
+asks for the page in order to do something else with it passes once.
 """
 
 from __future__ import annotations
@@ -11,14 +11,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from bloomdupe.filter.bloom import BloomFilter
 
-__all__ = ["forced_mark", "has_second_use", "second_mark"]
+__all__ = ["first_marks", "has_second_use", "is_first_use", "second_mark"]
+
+FORCED = b"forced "
 
 
-def forced_mark(key: bytes) -> bytes:
-    """Return what marks that only requests with ``dont_filter`` have had a key."""
-    return b"forced " + key
+def first_marks(key: bytes, identity: bytes) -> Iterator[bytes]:
+    """Yield what marks that only a request with ``dont_filter`` has had a key.
+
+    And for what: see :func:`bloomdupe.crawl.identity.identity_of`.
+    """
+    yield FORCED + key
+    if identity != key:
+        yield FORCED + identity
+
+
+def is_first_use(seen: BloomFilter, key: bytes, identity: bytes) -> bool:
+    """Whether a request is a plain link, or what the page was fetched for before."""
+    return identity == key or seen.contains(FORCED + identity)
 
 
 def second_mark(key: bytes) -> bytes:
@@ -28,4 +42,4 @@ def second_mark(key: bytes) -> bytes:
 
 def has_second_use(seen: BloomFilter, key: bytes) -> bool:
     """Whether a key that was seen may be taken in once more."""
-    return seen.contains(forced_mark(key)) and not seen.contains(second_mark(key))
+    return seen.contains(FORCED + key) and not seen.contains(second_mark(key))

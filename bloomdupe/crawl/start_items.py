@@ -21,6 +21,9 @@ class StartItem:
         """Nothing was asked of the downloader."""
         return True
 
+    def given(self, result: object) -> None:
+        """No callback belongs to it."""
+
     def takes_item(self) -> bool:
         """It yields nothing."""
         return True

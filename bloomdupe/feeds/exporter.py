@@ -21,7 +21,7 @@ from bloomdupe.feeds.kinds import is_direct, local_path, replaces
 from bloomdupe.feeds.record import Left
 from bloomdupe.feeds.spool import Spool, spool_of, stored
 from bloomdupe.feeds.spooled_feed import SpooledFeed
-from bloomdupe.feeds.uri import without_secret
+from bloomdupe.feeds.uri import with_parameters, without_secret
 from bloomdupe.inside_scrapy.engine import send_signal
 from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
 
@@ -69,6 +69,7 @@ class FeedExporter(FeedExporterAccess):
         self._durable: list[Feed] = []
         self._late: list[str] = []
         self._taken: dict[str, dict[str, Any]] = {}
+        self._names: dict[str, str] = {}
         self._in_store: set[str | None] = set()
         self._lost: list[tuple[str, dict[str, Any], dict[str, Any] | None]] = []
         self._whole = True
@@ -134,7 +135,7 @@ class FeedExporter(FeedExporterAccess):
         left = Left(
             record, blobs, spool=spool.directory, resumed=resumed, accept=accept
         )
-        names = self._checked(left)
+        self._names = names = self._checked(left)
         left.finish()
         self._spool = spool
         self._deliveries = Deliveries(self, spool, self._tell, self._in_use)
@@ -156,13 +157,26 @@ class FeedExporter(FeedExporterAccess):
         """Compare the feeds with those of the last run; return the names of all."""
         names = {
             template: left.name_of(
-                without_secret(template), self._path_of(template, options)
+                without_secret(template),
+                self._name_of(template, options),
+                self._path_of(template, options),
             )
             for template, options in self.feeds.items()
         }
         left.check()
         left.check_feeds({names[t]: options for t, options in self.feeds.items()})
         return names
+
+    def _name_of(self, template: str, options: dict[str, Any]) -> str:
+        """Return the name of a feed: its URI, but for what no run has in common.
+
+        So a feed for another value of a spider's argument is another feed.
+        """
+        name = without_secret(template)
+        try:
+            return with_parameters(name, self.uri_params(options, 1))
+        except KeyError:
+            return name
 
     def _path_of(self, template: str, options: dict[str, Any]) -> str | None:
         """Return the place of a feed that is one local file; None of others."""
@@ -210,13 +224,13 @@ class FeedExporter(FeedExporterAccess):
             super().open_spider(spider)
             return
         for template in self._late:
-            name = without_secret(template)
+            name = self._names[template]
             feed = self._take_feed(template, self._taken[template], name, None)
             if feed is not None:
                 self._durable.append(feed)
         self._deliveries.set_feeds(
             {
-                without_secret(template): (template, options)
+                self._names[template]: (template, options)
                 for template, options in self._taken.items()
             }
         )

@@ -12,7 +12,8 @@ from scrapy.extensions.postprocessing import PostProcessingManager
 
 from bloomdupe.feeds.content import Content
 from bloomdupe.feeds.file import FeedFile
-from bloomdupe.feeds.format import Format, plain
+from bloomdupe.feeds.format import Format
+from bloomdupe.feeds.options import options_of
 from bloomdupe.feeds.uri import with_secret, without_secret
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from bloomdupe.feeds.items import Items
     from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
 
-__all__ = ["Batch", "Feed", "Known", "full_uri", "options_of"]
+__all__ = ["Batch", "Feed", "Known", "full_uri"]
 
 
 class Known(NamedTuple):
@@ -66,7 +67,8 @@ class Feed:
                 there yet, or complete, so that it is the user's
     ``header``  line at the head of each file (CSV), as Latin-1 text
     ``fields``  what its columns are
-    ``options`` format, fields and post-processing as they were set
+    ``options`` what shapes it: see :func:`~bloomdupe.feeds.options.options_of`
+    ``done``    true if it was complete, and the present run has not got it
 
     ``known`` is what the store has of an earlier run. Raises :class:`KeyError` if the
     spider has no such parameter as is in the URI.
@@ -227,12 +229,3 @@ def full_uri(
     if "@" not in template:
         return uri
     return with_secret(uri, access.new_slot(template, options, 1).uri)
-
-
-def options_of(options: dict[str, Any]) -> dict[str, Any]:
-    """Return those options of a feed that must not change while a crawl goes on."""
-    return {
-        "format": options["format"],
-        "fields": plain(options["fields"]),
-        "postprocessing": [str(p) for p in options.get("postprocessing", ())],
-    }

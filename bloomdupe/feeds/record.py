@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.errors import FeedChangedError, FeedError
 from bloomdupe.feeds.changes import change_of, is_old, refuse
 from bloomdupe.feeds.content import Content
-from bloomdupe.feeds.feed import Known, options_of
+from bloomdupe.feeds.feed import Known
 from bloomdupe.feeds.file import FeedFile
+from bloomdupe.feeds.options import changed_options, options_of
 from bloomdupe.feeds.spool import placed
+from bloomdupe.feeds.uri import fits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,8 +26,9 @@ class Left:
 
     ``record`` and ``blobs`` are those of the last commit. ``resumed`` says that the
     crawl goes on, and does not begin anew. Files of a crawl that had finished are the
-    user's: whatever has become of them is right. ``accept`` takes all others, too, as
-    they are now.
+    user's: whatever has become of them is right. So are those of a feed that is
+    ``done``: it was complete when the crawl had finished, and the run that has found
+    new work did without it. ``accept`` takes all others, too, as they are now.
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class Left:
         self._accept = accept
         self._bound = resumed and not self.finished
         self._open: dict[int, FeedFile | None] = {}
+        self._done = {feed["file"] for feed in self._feeds.values() if _is_done(feed)}
 
     def check(self) -> None:
         """Refuse to go on with files that are not as they were left.
@@ -53,8 +57,9 @@ class Left:
         Raises :class:`~bloomdupe.errors.FeedChangedError`.
         """
         if not self._accept:
-            for record, piece in zip(self._files, self._pieces, strict=True):
-                change = self._owed(record, piece) and change_of(record, piece)
+            for number, record in enumerate(self._files):
+                piece = self._pieces[number]
+                change = self._owes(number) and change_of(record, piece)
                 if change:
                     refuse(record, piece, change)
 
@@ -68,22 +73,30 @@ class Left:
             return
         for name, options in feeds.items():
             record = self._feeds.get(name)
-            now = options_of(options)
-            if record is not None and record["options"] != now:
+            if record is None or _is_done(record):
+                continue
+            before, now = record["options"], options_of(options)
+            changed = changed_options(before, now)
+            if changed:
+                was = ", ".join(f"{option} = {before[option]!r}" for option in changed)
+                has = ", ".join(f"{option} = {now.get(option)!r}" for option in changed)
                 raise FeedChangedError(
-                    f"FEEDS: {record['uri']} was begun with {record['options']}, now it"
-                    f" is {now}: set it back, name another file, or give the new"
-                    " crawl another JOBDIR"
+                    f"FEEDS: {record['uri']} was begun with {was}, now it has {has}:"
+                    " set it back, name another file, or give the new crawl another"
+                    " JOBDIR"
                 )
         uris = [
-            record["uri"] for name, record in self._feeds.items() if name not in feeds
+            record["uri"]
+            for name, record in self._feeds.items()
+            if name not in feeds and not _is_done(record)
         ]
         if uris and not self._accept:
             raise FeedError(
                 f"this crawl has begun with a feed {' and '.join(uris)}, which this run"
                 " lacks: the items still to come would be missing there. Give it again"
-                f" (-o {' -o '.join(uris)}, or FEEDS); or set BLOOMDUPE_FEED_CHANGED ="
-                ' "accept" to go on without it; or give the new crawl another JOBDIR'
+                f" (the same arguments of the spider, -o {' -o '.join(uris)}, or"
+                ' FEEDS); or set BLOOMDUPE_FEED_CHANGED = "accept" to go on without'
+                " it; or give the new crawl another JOBDIR"
             )
 
     def finish(self) -> None:
@@ -94,28 +107,37 @@ class Left:
         numbers = {feed["file"] for feed in self._feeds.values()}
         for number, record in enumerate(self._files):
             piece = self._pieces[number]
-            if self._owed(record, piece):
+            if self._owes(number):
                 file = _finished(record, piece)
                 if number in numbers:
                     self._open[number] = file
                 elif file is not None:
                     file.close()
 
-    def _owed(self, record: dict[str, Any], piece: bytes) -> bool:
+    def _owes(self, number: int) -> bool:
         """Whether something must be done in a file, or be as it was left."""
-        return self._bound or bool(piece) or "mark" in record
+        bound = self._bound and number not in self._done
+        return bound or bool(self._pieces[number]) or "mark" in self._files[number]
 
     # The feeds
 
-    def name_of(self, template: str, path: str | None) -> str:
-        """Return the name of a feed in the store, whose file is at ``path``."""
-        if template in self._feeds or path is None:
+    def name_of(self, template: str, own: str, path: str | None) -> str:
+        """Return the name in the store of a feed that has this name of its ``own``.
+
+        An earlier version has named it by its ``template``; or it was given in other
+        words, and its file is at ``path``.
+        """
+        if own in self._feeds:
+            return own
+        if template in self._feeds and fits(self._feeds[template]["uri"], own):
             return template
+        if path is None:
+            return own
         for name, feed in self._feeds.items():
             record = None if feed["file"] is None else self._files[feed["file"]]
             if record is not None and _is_same(record["path"], path):
                 return name
-        return template
+        return own
 
     def uri_of(self, name: str) -> str | None:
         """Return the URI of the present file of a feed, without its secrets."""
@@ -130,7 +152,7 @@ class Left:
         anew = options.get("overwrite") or options["batch_item_count"]
         if not self._resumed and anew:
             return Known(name)
-        if record["options"] != options_of(options):
+        if changed_options(record["options"], options_of(options)):
             return Known(name, ours=self._resumed)
         number = record["file"]
         file = None if number is None else self._file(number)
@@ -149,7 +171,8 @@ class Left:
             return Known(name)
         number = record["file"]
         file = None if number is None else self._file(number)
-        if self.finished and (file is None or not replaces):
+        done = self.finished or _is_done(record)
+        if done and (file is None or not replaces):
             return Known(name, {**record, "items": 0, "spool": None, "delivered": 0})
         return Known(name, record, file)
 
@@ -188,7 +211,8 @@ class Left:
                 if taken is not None:
                     file = {**self._files[number], **taken.content.record}
                     taken.close()
-            lost.append((name, record, file))
+            kept = {**record, "done": True} if self.finished else record
+            lost.append((name, kept, file))
         return lost
 
 
@@ -221,6 +245,10 @@ def _accepted(record: dict[str, Any], piece: bytes) -> Content:
     if piece and content.has(piece, record["base"]):
         end, piece = piece[len(piece) - record["closing"] :], b""
     return content.open_again(end).with_piece(piece, record.get("closing", 0))
+
+
+def _is_done(feed: dict[str, Any]) -> bool:
+    return bool(feed.get("done"))
 
 
 def _is_same(one: str, other: str) -> bool:

@@ -1,12 +1,19 @@
-"""URIs of feeds, without the name and the password that may stand in them."""
+"""URIs of feeds: without name and password, and with a spider's parameters."""
 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-__all__ = ["with_secret", "without_secret"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["fits", "with_parameters", "with_secret", "without_secret"]
 
 _PARTS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^/?#]*@)?(.*)", re.DOTALL)
+_PARAMETER = re.compile(r"%\((?P<name>[^)]*)\)[-#0 +]*\d*(?:\.\d+)?[a-zA-Z]")
+_CHANGING = frozenset({"time", "batch_time", "batch_id"})
+"""Parameters that Scrapy itself gives another value in each run or batch."""
 
 
 def without_secret(uri: str) -> str:
@@ -21,3 +28,23 @@ def with_secret(uri: str, other: str) -> str:
     if found is None or secret is None:
         return uri
     return found[1] + (secret[2] or "") + found[3]
+
+
+def with_parameters(template: str, values: Mapping[str, object]) -> str:
+    """Return the template of a URI with all its parameters that do not change.
+
+    Those of time and batch stay as they are. Raises :class:`KeyError` if one is not
+    among the ``values``.
+    """
+
+    def filled(found: re.Match[str]) -> str:
+        return found[0] if found["name"] in _CHANGING else found[0] % values
+
+    return _PARAMETER.sub(filled, template)
+
+
+def fits(uri: str, template: str) -> bool:
+    """Whether a URI may be what such a template stands for."""
+    literal = _PARAMETER.sub("\0", template).replace("%%", "%")
+    pattern = ".*".join(map(re.escape, literal.split("\0")))
+    return re.fullmatch(pattern, uri.replace("%%", "%"), re.DOTALL) is not None

@@ -82,8 +82,7 @@ class FeedExporterAccess(feedexport.FeedExporter):
         spider = self.crawler.spider
         assert spider is not None  # noqa: S101 - a crawl is on
         if uri is None:
-            previous: Any = SimpleNamespace(batch_id=batch_id - 1)
-            params = self._get_uri_params(spider, options["uri_params"], previous)
+            params = self.uri_params(options, batch_id)
             # Before Scrapy 2.19 every percent sign is one of a parameter.
             apply = getattr(feedexport, "apply_uri_params", str.__mod__)
             uri = str(apply(template, params))
@@ -94,6 +93,13 @@ class FeedExporterAccess(feedexport.FeedExporter):
             spider=spider,
             uri_template=template,
         )
+
+    def uri_params(self, options: dict[str, Any], batch_id: int) -> dict[str, Any]:
+        """Return what may stand in the URI of a batch."""
+        spider = self.crawler.spider
+        assert spider is not None  # noqa: S101 - a crawl is on
+        previous: Any = SimpleNamespace(batch_id=batch_id - 1)
+        return self._get_uri_params(spider, options["uri_params"], previous)
 
     def new_exporter(self, slot: FeedSlot, file: IO[bytes]) -> BaseItemExporter:
         """Return an exporter for the items of a slot that writes to this file."""

@@ -46,6 +46,9 @@ class Work(Protocol):
         Returns whether it is to be handed on, to the callback or to the scheduler.
         """
 
+    def given(self, result: object) -> None:
+        """Take note of what callback (a response) or errback (a failure) are given."""
+
     def takes_item(self) -> bool:
         """Whether the next item that is yielded is to be handed on; asked for each."""
 
@@ -157,9 +160,10 @@ class Processing:
         It gets a failure where the download has failed, or where a spider middleware
         has refused the response.
         """
-        if isinstance(result, Failure) and result.value is not None:
-            work = self._work_of(request)
-            if work is not None:
+        work = self._work_of(request)
+        if work is not None:
+            work.given(result)
+            if isinstance(result, Failure) and result.value is not None:
                 work.gave_up(result.value)
         return self._call_spider(result, request)  # type: ignore[no-any-return]
 

@@ -93,6 +93,57 @@ class Closing(scrapy.Spider):
 
     def child(self, response):
         yield {"page": response.url.rpartition("/")[2]}
+
+
+class Banned(scrapy.Spider):
+    # Is closed by what comes in the place of the page, after an item that says so.
+    name = "banned"
+
+    async def start(self):
+        yield Request(self.start_urls[0], errback=self.failed, dont_filter=True)
+
+    def parse(self, response):
+        text = response.text
+        if text == "captcha":
+            yield {"page": "captcha"}
+            raise CloseSpider("banned")
+        yield {"page": "0"}
+        yield {"page": "1"}
+        if text == "first":
+            raise CloseSpider("enough")
+        yield {"page": "2"}
+
+    def failed(self, failure):
+        yield {"page": "failed"}
+        raise CloseSpider("failed")
+"""
+
+EARLIER = """
+from bloomdupe.crawl.cut_short import CutShort
+
+prepare = CutShort.prepare
+
+
+def prepared(self):
+    part = prepare(self)
+    if "cut_short" in part.record:  # as an earlier version has it
+        (key,), (answers,) = part.record["cut_short"], part.record["cut_short"].values()
+        part.record["cut_short"] = {key: sum(answers.values())}
+    return part
+
+
+CutShort.prepare = prepared
+"""
+
+
+CLOSING = """
+    name = "closing"
+
+    def parse(self, response):
+"""
+BANNED = """        if response.text == "captcha":
+            yield {"page": "captcha"}
+            raise CloseSpider("banned")
 """
 
 
@@ -103,6 +154,7 @@ class Changing(Server):
         super().__init__(("127.0.0.1", 0), Handler)
         self.lock = threading.Lock()
         self.count: Counter[str] = Counter()
+        self.first: Answer = (200, {}, "page")
         self.second: Answer = (200, {}, "page")
         self.next: Answer | None = None
         """The next answer to whoever asks for the start page."""
@@ -115,8 +167,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         server = self.server
         with server.lock:
             server.count[self.path] += 1
-            second = self.path == "/" and server.count["/"] == 2
-            answer = server.second if second else (200, {}, "page")
+            number = server.count["/"] if self.path == "/" else 0
+            answers = {1: server.first, 2: server.second}
+            answer = answers.get(number, (200, {}, "page"))
             if self.path == "/" and server.next is not None:
                 answer, server.next = server.next, None
         status, headers, body = answer
@@ -214,3 +267,69 @@ def test_a_retry_or_redirect_is_no_child(
     server.next = answer
     assert site.crawl("Polling", *options)["finish_reason"] == "finished"
     assert items(site) == {"0": 1, "1": 1}
+
+
+FIRST: Answer = (200, {}, "first")
+GONE: Answer = (404, {}, "page")
+
+
+@pytest.mark.parametrize(
+    ("first", "item"),
+    [(GONE, "failed"), (CAPTCHA, "captcha")],
+    ids=["error", "captcha"],
+)
+def test_the_page_loses_nothing_for_what_came_in_its_place(
+    site: Site, server: Changing, first: Answer, item: str
+) -> None:
+    server.first = first
+    site.crawl("Banned", *OPTIONS)
+    assert items(site) == Counter([item])
+    stats = site.crawl("Banned", *OPTIONS)
+    assert stats["finish_reason"] == "finished"
+    assert items(site) == Counter([item, "0", "1", "2"])
+
+
+@pytest.mark.parametrize("first", [GONE, CAPTCHA], ids=["error", "captcha"])
+def test_the_same_answer_once_more_brings_nothing_new(
+    site: Site, server: Changing, first: Answer
+) -> None:
+    server.first = server.second = first
+    for _ in range(2):
+        site.crawl("Banned", *OPTIONS)
+        assert items(site).total() == 1
+    site.crawl("Banned", *OPTIONS)
+    assert items(site).total() == 4
+
+
+def test_a_page_is_remembered_whatever_comes_in_between(
+    site: Site, server: Changing
+) -> None:
+    server.second = CAPTCHA
+    site.crawl("Closing", *OPTIONS)
+    assert items(site) == Counter("0123")
+    spiders = site.folder / "spiders.py"
+    spiders.write_text(spiders.read_text().replace(CLOSING, CLOSING + BANNED))
+    stats = site.crawl("Closing", *OPTIONS)
+    assert stats["finish_reason"] == "banned"
+    stats = site.crawl("Closing", *OPTIONS)
+    assert stats["finish_reason"] == "finished"
+    assert items(site) == Counter([*"012345d", "captcha"])
+
+
+def test_a_page_that_is_another_one_is_taken_as_a_whole(
+    site: Site, server: Changing
+) -> None:
+    server.first = FIRST
+    site.crawl("Banned", *OPTIONS)
+    assert items(site) == Counter("01")
+    site.crawl("Banned", *OPTIONS)
+    assert items(site) == Counter("00112")
+
+
+def test_what_an_earlier_version_has_counted_is_left_out_of_any_answer(
+    site: Site, server: Changing
+) -> None:
+    server.first = FIRST
+    site.crawl("Banned", *OPTIONS, before=EARLIER)
+    site.crawl("Banned", *OPTIONS)
+    assert items(site) == Counter("012")

@@ -134,6 +134,7 @@ class Project:
         values += ["TELNETCONSOLE_ENABLED=0", "REMOTE_CONTROL_ENABLED=0"]
         values += [f"FEEDS={json.dumps(feeds)}", *settings]
         arguments = [word for value in values for word in ("-s", value)]
+        path = [str(self.folder), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
         done = subprocess.run(
             [sys.executable, "-m", "scrapy", "runspider", "spiders.py", *arguments],
             check=False,
@@ -141,7 +142,7 @@ class Project:
             cwd=self.folder,
             env={
                 **os.environ,
-                "PYTHONPATH": str(self.folder),
+                "PYTHONPATH": os.pathsep.join(path),
                 "SITE": f"{self.base}/",
                 **environment,
             },

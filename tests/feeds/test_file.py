@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -12,9 +13,10 @@ import pytest
 from bloomdupe.errors import FeedChangedError, FeedError
 from bloomdupe.feeds.changes import change_of
 from bloomdupe.feeds.content import Content, digest
-from bloomdupe.feeds.feed import options_of
 from bloomdupe.feeds.file import FeedFile
+from bloomdupe.feeds.options import options_of
 from bloomdupe.feeds.record import Left
+from bloomdupe.feeds.uri import with_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 BASE = b"".join(b"line %d\n" % number for number in range(1000))
 PIECE = b"one\ntwo\n"
 OPTIONS = {"format": "jsonlines", "fields": None, "batch_item_count": 0}
-FEED = {"uri": "f", "file": 0, "options": options_of(OPTIONS)}
+FEED: dict[str, Any] = {"uri": "f", "file": 0, "options": options_of(OPTIONS)}
 
 
 def left(place: Path, written: int) -> dict[str, Any]:
@@ -283,3 +285,59 @@ def test_a_place_that_cannot_be_looked_at_is_named() -> None:
     record = {"path": "x" * 300, "base": 0, "tail": digest(b"")}
     with pytest.raises(FeedError, match=r"cannot continue the feed x+: .*too long"):
         change_of(record, b"")
+
+
+def test_a_record_of_an_earlier_version_says_less_of_the_options(place: Path) -> None:
+    def rest() -> Left:
+        known = ("format", "fields", "postprocessing")
+        options = {name: FEED["options"][name] for name in known}
+        record = {"feeds": {"f": {**FEED, "options": options}}, "files": [state]}
+        return Left(record, {}, spool=place.parent, resumed=True, accept=False)
+
+    state = left(place, 0)
+    now = {**OPTIONS, "encoding": "utf-16", "item_export_kwargs": {"default": str}}
+    rest().check_feeds({"f": now})
+    assert rest().take("f", now).record is not None
+    with pytest.raises(FeedChangedError, match="format = 'jsonlines', now it has"):
+        rest().check_feeds({"f": {**now, "format": "csv"}})
+
+
+def test_options_are_the_same_in_every_process() -> None:
+    class Dialect:
+        pass
+
+    def stored() -> dict[str, Any]:
+        values = {"dialect": Dialect(), "quote": [Dialect, len], "end": (b"x", {1: 2})}
+        return options_of({**OPTIONS, "item_export_kwargs": values})
+
+    assert json.loads(json.dumps(stored())) == stored()
+    assert " at 0x" not in str(stored())
+
+
+@pytest.mark.parametrize(
+    ("template", "uri", "own", "name"),
+    [
+        ("%(c)s.csv", "books.csv", "books.csv", "%(c)s.csv"),
+        ("%(c)s.csv", "books.csv", "music.csv", "music.csv"),
+        ("%(c)s %(time)s", "a 2026-01", "a %(time)s", "%(c)s %(time)s"),
+        ("%(c)s %(time)s", "a 2026-01", "b %(time)s", "b %(time)s"),
+        ("%%(c)s%(c)s", "%(c)sx", "%%(c)sx", "%%(c)s%(c)s"),
+    ],
+)
+def test_an_earlier_version_has_named_a_feed_by_its_template(
+    template: str, uri: str, own: str, name: str
+) -> None:
+    record = {"feeds": {template: {**FEED, "uri": uri, "file": None}}}
+    spool = Path("/nowhere")
+    left = Left(record, {}, spool=spool, resumed=True, accept=False)
+    assert left.name_of(template, own, None) == name
+
+
+def test_all_parameters_but_time_and_batch_are_filled_in() -> None:
+    values = {"c": "books", "n": 7, "time": "now", "batch_time": "now", "batch_id": 1}
+    template = "%20/%(c)s-%(n)03d/%(time).10s-%(batch_time)s-%(batch_id)05d"
+    assert with_parameters(template, values) == (
+        "%20/books-007/%(time).10s-%(batch_time)s-%(batch_id)05d"
+    )
+    with pytest.raises(KeyError):
+        with_parameters("%(other)s", values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -76,6 +77,41 @@ def test_one_file_under_another_name_is_the_same_feed(project: Project) -> None:
     assert lines(project.folder / "a.jsonl") == ITEMS
 
 
+@pytest.mark.parametrize(
+    ("kind", "changed", "said"),
+    [
+        ("csv", {"encoding": "utf-16"}, "encoding = 'utf-8', now it has"),
+        ("csv", {"item_export_kwargs": {"delimiter": ";"}}, "{'delimiter': ';'}"),
+        ("xml", {"item_export_kwargs": {"root_element": "x"}}, "item_export_kwargs"),
+        ("json", {"indent": 2}, "indent = 0, now it has indent = 2"),
+    ],
+    ids=["encoding", "delimiter", "root", "indent"],
+)
+def test_what_shapes_a_file_must_stay_as_it_was(
+    project: Project, kind: str, changed: dict[str, Any], said: str
+) -> None:
+    place = project.folder / "a"
+    feed = {"format": kind}
+    project.die({"a": feed}, at="d")
+    before = place.read_bytes()
+    assert project.run({"a": {**feed, **changed}}) == 1
+    assert "a was begun with" in project.log
+    assert said in project.log
+    assert "GET" not in project.log
+    assert place.read_bytes() == before
+    assert project.run({"a": feed}) == 0
+    assert place.read_bytes().startswith(before.rstrip(b"\n]</items>"))
+
+
+def test_the_encoding_is_the_one_that_counts_in_the_end(project: Project) -> None:
+    feeds = {"a.csv": CSV}
+    project.die(feeds, at="d")
+    assert project.run(feeds, "FEED_EXPORT_ENCODING=latin-1") == 1
+    assert "encoding = 'utf-8', now it has encoding = 'iso8859-1'" in project.log
+    assert project.run(feeds, "FEED_EXPORT_ENCODING=UTF8") == 0
+    assert len((project.folder / "a.csv").read_text().splitlines()) == len(ITEMS) + 1
+
+
 def state(project: Project) -> dict[str, tuple[bytes, int]]:
     names = ("a.jsonl", "a.json", "a.csv")
     files = [project.folder / name for name in names]
@@ -123,6 +159,79 @@ def test_a_new_round_begins_anew_or_is_added(project: Project, overwrite: bool) 
     expected = sorted([*([] if overwrite else ITEMS), *ITEMS[:3]])
     assert lines(project.folder / "a.jsonl") == expected
     assert listed(project.folder / "a.json") == expected
+
+
+def with_category(project: Project) -> None:
+    """Let the feed's name depend on a parameter; ``/new`` waits for the first items."""
+    source = SPIDERS.replace(
+        "    def parse(self, response):\n",
+        """
+    category = os.environ["CATEGORY"]
+
+    async def parse(self, response):
+        if "DIE" in os.environ and response.url.endswith("/new"):
+            while not os.path.exists(self.category + ".jsonl"):
+                await asyncio.sleep(0.01)
+            os.kill(os.getpid(), 9)
+        for item in self.found(response):
+            yield item
+
+    def found(self, response):
+""",
+    )
+    (project.folder / "spiders.py").write_text("import asyncio\n" + source)
+
+
+def test_another_parameter_of_the_spider_is_another_feed(project: Project) -> None:
+    with_category(project)
+    feeds = {"%(category)s.jsonl": LINES}
+    books, music = (project.folder / f"{name}.jsonl" for name in ("books", "music"))
+    home = f"{project.base}/"
+    assert project.run(feeds, CATEGORY="books") == 0
+    content = books.read_bytes()
+    # The job has finished: new work is of the other category, and its file is ours.
+    new = {"CATEGORY": "music", "SITE": f"{home} {home}new {home}a"}
+    assert project.run(feeds, **new, DIE="yes") == -signal.SIGKILL
+    assert lines(music) == [("a", number) for number in range(3)]
+    assert books.read_bytes() == content
+    books.write_bytes(content + b'{"path": "mine", "number": 0}\n')
+    assert project.run(feeds, **new) == 0
+    assert lines(music) == [(path, n) for path in ("a", "new") for n in range(3)]
+    # What stands in the first file is never erased by the job, with -O neither.
+    assert project.run(feeds, CATEGORY="books", SITE=f"{new['SITE']} {home}b") == 0
+    added = [("b", number) for number in range(3)]
+    assert lines(books) == sorted([*ITEMS, ("mine", 0), *added])
+    assert len(lines(music)) == 6
+
+
+def test_a_feed_that_has_begun_is_not_gone_on_with_for_another_parameter(
+    project: Project,
+) -> None:
+    with_category(project)
+    feeds = {"%(category)s.jsonl": LINES}
+    books, music = (project.folder / f"{name}.jsonl" for name in ("books", "music"))
+    assert project.run(feeds, CATEGORY="books", DIE_AT="d") == -signal.SIGKILL
+    before = books.read_bytes()
+    assert project.run(feeds, CATEGORY="music") == 1
+    assert "has begun with a feed books.jsonl" in project.log
+    assert "the same arguments of the spider, -o books.jsonl" in project.log
+    assert "BLOOMDUPE_FEED_CHANGED" in project.log
+    assert "GET" not in project.log
+    assert books.read_bytes() == before
+    assert not music.exists()
+    accept = "BLOOMDUPE_FEED_CHANGED=accept"
+    assert project.run(feeds, accept, CATEGORY="music") == 0
+    assert books.read_bytes().startswith(before)
+    assert lines(books, music) == ITEMS
+
+
+def test_a_feed_goes_on_where_it_has_begun_whatever_the_time(project: Project) -> None:
+    with_category(project)
+    feeds = {"%(category)s %(time)s %(batch_time)s.jsonl": LINES}
+    assert project.run(feeds, CATEGORY="books", DIE_AT="d") == -signal.SIGKILL
+    assert project.run(feeds, CATEGORY="books") == 0
+    (place,) = project.folder.glob("books*.jsonl")
+    assert lines(place) == ITEMS
 
 
 def test_columns_of_another_crawl_get_another_header(project: Project) -> None:
