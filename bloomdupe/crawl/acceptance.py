@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -87,7 +88,8 @@ class Acceptance:
                 keys.append((mark, False))
             if forced and not request.dont_filter:
                 # So that what it redirects to is followed, which was seen, too.
-                request = request.replace(dont_filter=True)
+                request = copy(request)  # replace() would run its constructor
+                request.dont_filter = True
         if not forced and not self._passes(request, key, exact=exact):
             return False
         if self.push(request, parent, key, keys):
