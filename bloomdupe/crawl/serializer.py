@@ -87,7 +87,7 @@ from bloomdupe.crawl.subclasses import (
     made_again,
     own_attributes_of,
 )
-from bloomdupe.crawl.values import CANNOT, culprit, pack, unpack
+from bloomdupe.crawl.values import CANNOT, culprit, pack, pack_item, unpack
 from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.payload import long_url, short_url
 
@@ -194,6 +194,13 @@ class Serializer:
         """Return any value as bytes; raises :class:`UnserializableError`."""
         return self._dump([value])
 
+    def dump_item(self, item: object) -> bytes:
+        """Return an item for :meth:`load_value`; all texts in it become plain ones.
+
+        Raises :class:`UnserializableError`.
+        """
+        return self._dump([item], pack_item)
+
     def load_value(self, data: bytes) -> Any:  # noqa: ANN401 - whatever it was
         """Return what :meth:`dump_value` was given; errors as in :meth:`load`."""
         (value,) = self._load(data)
@@ -233,7 +240,9 @@ class Serializer:
 
     # Writing
 
-    def _dump(self, elements: list[Any]) -> bytes:
+    def _dump(
+        self, elements: list[Any], pack: Callable[[object], bytes] = pack
+    ) -> bytes:
         try:
             return pack(elements)
         except CANNOT as error:

@@ -16,7 +16,7 @@ import msgpack  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scrapy import FormRequest, Request, Spider
+from scrapy import FormRequest, Request, Selector, Spider
 from scrapy.http import JsonRequest, XmlRpcRequest
 from scrapy.http.request import NO_CALLBACK
 from scrapy.spiders import CrawlSpider, SitemapSpider
@@ -157,9 +157,44 @@ def test_any_plain_value_comes_back(value: object) -> None:
     assert restored.meta == {"v": value}
 
 
-def test_texts_that_know_their_origin_become_plain_ones() -> None:
-    restored = back(Request("http://a.example/", meta={"v": Text("x")}))
-    assert type(restored.meta["v"]) is str
+def test_texts_of_lxml_become_plain_ones() -> None:
+    (text,) = Selector(text="<a>x</a>").root.xpath("//a/text()")
+    assert type(text) is not str
+    restored = back(Request("http://a.example/", meta={"v": [text], text: text}))
+    assert restored.meta == {"v": ["x"], "x": "x"}
+    for found in (*restored.meta, restored.meta["x"], *restored.meta["v"]):
+        assert type(found) is str
+
+
+def test_all_texts_of_an_item_become_plain_ones() -> None:
+    value = {"a": (Text("x"), {Text("y")})}
+    restored = SAFE.load_value(SAFE.dump_item(value))
+    assert restored == value
+    first, (second,) = restored["a"]
+    assert (type(first), type(second)) == (str, str)
+    with pytest.raises(UnserializableError):
+        SAFE.dump_value(value)
+
+
+DERIVED: list[Any] = [
+    type(kind.__name__.title(), (kind,), {"__module__": "no.such"})()
+    for kind in (str, int, float, bytes, list, dict, set, tuple, Counter)
+]
+
+
+@pytest.mark.parametrize("value", [*DERIVED, Text("x"), {Text("x"): 1}])
+def test_what_derives_from_a_builtin_type_is_refused(value: Any) -> None:
+    for request in (
+        Request("http://a.example/", meta={"v": value}),
+        Request("http://a.example/", cb_kwargs={"v": [{"in": (value,)}]}),
+    ):
+        with pytest.raises(UnserializableError, match="cannot store"):
+            SAFE.dump(request)
+
+
+def test_a_derived_text_comes_back_where_pickles_are_asked_for() -> None:
+    restored = back(Request("http://a.example/", meta={"v": Text("x")}), PICKLES)
+    assert type(restored.meta["v"]) is Text
 
 
 @pytest.mark.parametrize("value", [object(), {"nested": [complex(1)]}, open, SPIDER])
