@@ -111,6 +111,13 @@ class Import(Verb["Imported"]):
         if result.problems.count:
             yield f"{result.problems.count:,} could not be read:"
             yield from result.problems.lines()
+        if result.owed:
+            yield (
+                f"{result.owed:,} requests are missing in this job, and a crawl would"
+                " end without them. Import again, and they are taken in as soon as they"
+                " can be read; --trust-pickles also reads what is more than plain"
+                " values"
+            )
 
     def json(self, result: Imported) -> dict[str, Any]:
         """Return the same."""

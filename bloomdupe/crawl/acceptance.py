@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -98,7 +99,8 @@ class Acceptance:
                 keys.append((mark, False))
             if forced and not request.dont_filter:
                 # So that what it redirects to is followed, which was seen, too.
-                request = request.replace(dont_filter=True)
+                request = copy(request)  # replace() would run its constructor
+                request.dont_filter = True
         if not self._passes(request, parent, identity, keys, forced=forced):
             return False
         if self.push(request, parent, key, identity, keys):

@@ -20,6 +20,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
+from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy.utils.python import global_object_name
@@ -189,7 +190,9 @@ class Cookies:
             return request
         headers = request.headers.copy()
         del headers["Cookie"]
-        return request.replace(headers=headers)
+        stored = copy(request)  # replace() would run the constructor of its class
+        stored.headers = headers
+        return stored
 
 
 class _Change(NamedTuple):

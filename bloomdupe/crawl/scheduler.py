@@ -168,10 +168,19 @@ class FrontierScheduler(BaseScheduler):
 
     def _check_import(self, seen: BloomFilter) -> None:
         """Refuse a job into which only a part of another one was taken so far."""
-        if not seen.notes.get(IMPORT, {"done": True})["done"]:
+        note = seen.notes.get(IMPORT, {"done": True})
+        if not note["done"]:
             raise StoreMismatchError(
                 f"JOBDIR: an import into {self._job.settings.directory} was"
                 " interrupted: run it again, and it goes on where it was"
+            )
+        if note.get("marked") and note.get("owed"):
+            logger.warning(
+                "%(owed)d requests are missing in this job: `bloomdupe import` could"
+                " not read them, and says why. They are taken in when it is called"
+                " again and can read them, with --trust-pickles for instance",
+                {"owed": note["owed"]},
+                extra={"spider": self._spider},
             )
 
     def _check_queue_of_scrapy(self, seen: BloomFilter) -> None:

@@ -38,7 +38,9 @@ number attribute        absent means
 :mod:`bloomdupe.crawl.values` says how values are written. Reading a payload imports
 nothing, and runs nothing but the constructor of a subclass of ``Request`` that is
 loaded already; a callback is one of the methods by which the spider's own classes
-differ from ``Spider``.
+differ from ``Spider``. That constructor is given all attributes, also those that are
+absent here, for a subclass may have other defaults. If the request that it makes is
+another one all the same, the request is refused when it is to be written.
 
 A payload that begins with ``P``, as no such array does, goes on with a pickle of the
 list. It is written and read only where the user has asked for it: whoever can write
@@ -77,27 +79,26 @@ from bloomdupe.crawl.elements import (
     PLAIN,
     PRIORITY,
 )
-from bloomdupe.crawl.loaded import loaded_class, name_of_class
-from bloomdupe.crawl.values import CANNOT, culprit, pack, unpack
+from bloomdupe.crawl.loaded import name_of_class
+from bloomdupe.crawl.subclasses import (
+    differences,
+    extras_of,
+    is_scrapys,
+    made_again,
+    own_attributes_of,
+)
+from bloomdupe.crawl.values import CANNOT, culprit, pack, pack_item, unpack
 from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.payload import long_url, short_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
 __all__ = ["Serializer"]
 
 _VISIT = 5
 _FULL = b"\x96"
 _NIL = b"\xc0"
-
-_OF_ALL = frozenset(
-    {
-        *getattr(Request("data:,"), "__dict__", ()),
-        *(name for one in Request.__mro__ for name in getattr(one, "__slots__", ())),
-    }
-)
-"""What every request keeps; in slots, in later versions of Scrapy."""
 
 _CALLBACKS_OF_SCRAPY = frozenset({"parse", "_parse"})
 """Methods of ``Spider`` itself that can be a callback."""
@@ -123,7 +124,11 @@ class Serializer:
 
     def dump(self, request: Request) -> bytes:
         """Return the request as bytes; raises :class:`UnserializableError`."""
-        return self._dump(self._elements(request))
+        elements = self._elements(request)
+        payload = self._dump(elements)
+        if type(request) is not Request and not is_scrapys(type(request)):
+            self._try(request, elements)
+        return payload
 
     def dump_or_none(self, request: Request) -> bytes | None:
         """Return the request as bytes, or None if it cannot be stored."""
@@ -189,6 +194,13 @@ class Serializer:
         """Return any value as bytes; raises :class:`UnserializableError`."""
         return self._dump([value])
 
+    def dump_item(self, item: object) -> bytes:
+        """Return an item for :meth:`load_value`; all texts in it become plain ones.
+
+        Raises :class:`UnserializableError`.
+        """
+        return self._dump([item], pack_item)
+
     def load_value(self, data: bytes) -> Any:  # noqa: ANN401 - whatever it was
         """Return what :meth:`dump_value` was given; errors as in :meth:`load`."""
         (value,) = self._load(data)
@@ -204,15 +216,19 @@ class Serializer:
             self._elements(request)
         except UnserializableError as error:  # of its callbacks, or its class
             return str(error)
-        names = ["meta", "cb_kwargs", "cookies", *_own_attributes(type(request))]
+        names = ["meta", "cb_kwargs", "cookies", *own_attributes_of(type(request))]
         if type(request) is not Request:
-            names += _extras(request)
+            names += extras_of(request)
         for name in names:
             value = getattr(request, name)
             if not self._fits(value):
                 place, part = culprit(value, name, self._fits)
                 kind = global_object_name(type(part))
                 return f"{place} is of type {kind}{self._remedy}"
+        try:
+            self.dump(request)
+        except UnserializableError as error:  # of its constructor
+            return str(error)
         return f"no part of it by itself{self._remedy}"
 
     def _fits(self, value: object) -> bool:
@@ -224,7 +240,9 @@ class Serializer:
 
     # Writing
 
-    def _dump(self, elements: list[Any]) -> bytes:
+    def _dump(
+        self, elements: list[Any], pack: Callable[[object], bytes] = pack
+    ) -> bytes:
         try:
             return pack(elements)
         except CANNOT as error:
@@ -282,12 +300,29 @@ class Serializer:
         if type(request) is not Request:
             others[CLASS] = name_of_class(type(request))
             others[OTHERS] = {
-                name: getattr(request, name) for name in _own_attributes(type(request))
+                name: getattr(request, name)
+                for name in own_attributes_of(type(request))
             }
-            extras = _extras(request)
+            extras = extras_of(request)
             if extras:
                 others[EXTRAS] = extras
         return others
+
+    def _try(self, request: Request, elements: list[Any]) -> None:
+        """Refuse a request of which its own constructor makes another one."""
+        name = global_object_name(type(request))
+        try:
+            again = self._request(*_copied(elements))
+        except Exception as error:  # of the constructor
+            raise UnserializableError(
+                f"{name} cannot be made again from its attributes: {error}"
+            ) from error
+        others = differences(again, request)
+        if others:
+            raise UnserializableError(
+                f"{name}, made again from its attributes, is another request: its"
+                f" constructor changes {', '.join(others)}"
+            )
 
     def _name_of(self, function: Callable[..., Any]) -> str | int:
         """Return the name of a method of the spider."""
@@ -318,16 +353,6 @@ class Serializer:
     ) -> Request:
         others = others or {}
         url = long_url(url)
-        class_: type[Request] = Request
-        if CLASS in others:
-            class_ = loaded_class(others[CLASS])
-            if not issubclass(class_, Request):
-                raise TypeError(f"{others[CLASS]} is not a subclass of Request")
-            if not {*others.get(OTHERS, ())} <= {*_own_attributes(class_)}:
-                raise TypeError(f"{others[CLASS]} has other attributes by now")
-        extras = others.get(EXTRAS, {})
-        if extras and (class_ is Request or not _may_be_extras(extras)):
-            raise TypeError("it would change what is no attribute of a subclass")
         values = {
             name: others[number] for number, name in PLAIN.items() if number in others
         }
@@ -339,10 +364,13 @@ class Serializer:
         if common is not None:
             referer = url[:common].encode("latin-1") + (rest or b"")
             values["headers"] = {**values.get("headers", {}), b"Referer": [referer]}
-        request = class_(url=url, **values, **others.get(OTHERS, {}))
-        for name, value in extras.items():
-            setattr(request, name, value)
-        return request
+        values["url"] = url
+        own, extras = others.get(OTHERS, {}), others.get(EXTRAS, {})
+        if CLASS in others:
+            return made_again(others[CLASS], values, own, extras)
+        if own or extras:
+            raise TypeError("it would change what is no attribute of a subclass")
+        return Request(**values)
 
     def _method(self, name: str | int) -> Callable[..., Any]:
         if name == 0:
@@ -370,6 +398,17 @@ def _callback_of(spider: Spider, name: str) -> MethodType | None:
     return method if bound else None
 
 
+def _copied(value: Any, levels: int = 4) -> Any:  # noqa: ANN401 - of any type
+    """Return elements that a constructor may change, while the others stay."""
+    if not levels:
+        return value
+    if type(value) is list:
+        return [_copied(part, levels - 1) for part in value]
+    if type(value) is dict:
+        return {key: _copied(part, levels - 1) for key, part in value.items()}
+    return value
+
+
 def _end_of_request(payload: bytes) -> int:
     """Return where in a payload of six elements the last one begins."""
     unpacker = msgpack.Unpacker(unicode_errors="surrogatepass", strict_map_key=False)
@@ -378,28 +417,6 @@ def _end_of_request(payload: bytes) -> int:
     for _ in range(_VISIT):
         unpacker.skip()
     return int(unpacker.tell())
-
-
-def _own_attributes(class_: type[Request]) -> list[str]:
-    """Return the attributes that a subclass of ``Request`` has added."""
-    return [name for name in class_.attributes if name not in Request.attributes]
-
-
-def _extras(request: Request) -> dict[str, Any]:
-    """Return what a subclass keeps beside what its ``attributes`` name.
-
-    Scrapy's own copies do without it, as ``replace()`` and ``to_dict()``.
-    """
-    named = {*type(request).attributes}
-    return {
-        name: value
-        for name, value in getattr(request, "__dict__", {}).items()
-        if name not in _OF_ALL and name not in named and name.lstrip("_") not in named
-    }
-
-
-def _may_be_extras(names: Iterable[str]) -> bool:
-    return _OF_ALL.isdisjoint(names) and not any(name[:2] == "__" for name in names)
 
 
 def _cut(referer: bytes, url: str) -> tuple[int, bytes]:

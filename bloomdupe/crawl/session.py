@@ -230,7 +230,7 @@ class Session:
         job = FeedJob(
             self._take_item,
             self.stopping.fail,
-            self.serializer.dump_value,
+            self.serializer.dump_item,
             self.serializer.load_value,
             self.settings.directory,
         )

@@ -3,6 +3,9 @@
 What msgpack has no type for is an extension type, so that it comes back as what it
 was: tuples, sets, times and the like, and objects of the project's own types
 (:mod:`bloomdupe.crawl.objects`). The content of an extension is msgpack, or a text.
+
+What derives from a builtin type is refused, as it would come back as a plain value.
+lxml's texts, which know their place in a tree, are plain ones here: that tree is gone.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from bloomdupe.crawl.objects import put_together, take_apart
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["CANNOT", "culprit", "pack", "unpack"]
+__all__ = ["CANNOT", "culprit", "pack", "pack_item", "unpack"]
 
 CANNOT = (TypeError, ValueError, OverflowError, RecursionError)
 """What :func:`pack` raises for values that it cannot carry."""
@@ -41,6 +44,8 @@ _FACTORIES: dict[str | None, Any] = {
 } | {None: None}
 """What a ``defaultdict`` may make its values with, and how that is stored."""
 
+_TEXT_OF_LXML = "lxml.etree._ElementUnicodeResult"
+
 _ZONES = (type(None), datetime.timezone)
 """Time zones that ISO 8601 can carry without loss."""
 
@@ -50,6 +55,25 @@ def pack(value: object) -> bytes:
     return msgpack.packb(  # type: ignore[no-any-return]
         value, default=_extend, strict_types=True, unicode_errors="surrogatepass"
     )
+
+
+def pack_item(value: object) -> bytes:
+    """Return an item as bytes: every text as a plain one, as exporters write it.
+
+    Raises as :func:`pack` does.
+    """
+    return msgpack.packb(  # type: ignore[no-any-return]
+        value,
+        default=_extend_of_item,
+        strict_types=True,
+        unicode_errors="surrogatepass",
+    )
+
+
+def _extend_of_item(value: Any) -> object:  # noqa: ANN401 - anything
+    if isinstance(value, str) and not isinstance(value, enum.Enum):
+        return str(value)
+    return _extend(value, pack_item)
 
 
 def unpack(data: bytes) -> Any:  # noqa: ANN401 - whatever was packed
@@ -106,39 +130,44 @@ def _factory_name(factory: object) -> str | None:
     return name
 
 
-def _extend(value: Any) -> object:  # noqa: ANN401 - anything
-    if isinstance(value, str) and not isinstance(value, enum.Enum):
-        return str(value)  # such as lxml's texts, which know where they come from
+def _extend(value: Any, pack: Callable[[object], bytes] = pack) -> object:  # noqa: ANN401
+    """Return what stands for a value; ``pack`` is for what is in it."""
     kind = type(value)
+    if isinstance(value, str) and global_object_name(kind) == _TEXT_OF_LXML:
+        return str(value)
     if kind is datetime.datetime and type(value.tzinfo) not in _ZONES:
         raise TypeError(f"cannot store the time zone {value.tzinfo!r}")
     if kind in _EXTENSIONS:
         code, extension = _EXTENSIONS[kind]
-        return msgpack.ExtType(code, extension(value))
+        return msgpack.ExtType(code, extension(value, pack))
     taken = take_apart(value)
     if taken is None:
         raise TypeError(f"cannot store {value!r} of type {global_object_name(kind)}")
     return msgpack.ExtType(_OBJECT, pack(taken))
 
 
-_EXTENSIONS: dict[type, tuple[int, Callable[[Any], bytes]]] = {
-    tuple: (_TUPLE, lambda value: pack(list(value))),
-    set: (_SET, lambda value: pack(list(value))),
-    frozenset: (_FROZENSET, lambda value: pack(list(value))),
-    int: (INTEGER, lambda value: hex(value).encode()),  # beyond 64 bits
-    datetime.date: (_DATE, lambda value: value.isoformat().encode()),
-    datetime.datetime: (_DATETIME, lambda value: value.isoformat().encode()),
+_EXTENSIONS: dict[
+    type, tuple[int, Callable[[Any, Callable[[object], bytes]], bytes]]
+] = {
+    tuple: (_TUPLE, lambda value, pack: pack(list(value))),
+    set: (_SET, lambda value, pack: pack(list(value))),
+    frozenset: (_FROZENSET, lambda value, pack: pack(list(value))),
+    int: (INTEGER, lambda value, _: hex(value).encode()),  # beyond 64 bits
+    datetime.date: (_DATE, lambda value, _: value.isoformat().encode()),
+    datetime.datetime: (_DATETIME, lambda value, _: value.isoformat().encode()),
     datetime.timedelta: (
         _TIMEDELTA,
-        lambda value: pack([value.days, value.seconds, value.microseconds]),
+        lambda value, pack: pack([value.days, value.seconds, value.microseconds]),
     ),
-    decimal.Decimal: (_DECIMAL, lambda value: str(value).encode()),
-    uuid.UUID: (_UUID, lambda value: value.bytes),
-    collections.Counter: (_COUNTER, lambda value: pack(list(value.items()))),
-    collections.OrderedDict: (_ORDERED, lambda value: pack(list(value.items()))),
+    decimal.Decimal: (_DECIMAL, lambda value, _: str(value).encode()),
+    uuid.UUID: (_UUID, lambda value, _: value.bytes),
+    collections.Counter: (_COUNTER, lambda value, pack: pack(list(value.items()))),
+    collections.OrderedDict: (_ORDERED, lambda value, pack: pack(list(value.items()))),
     collections.defaultdict: (
         _DEFAULTDICT,
-        lambda value: pack([_factory_name(value.default_factory), list(value.items())]),
+        lambda value, pack: pack(
+            [_factory_name(value.default_factory), list(value.items())]
+        ),
     ),
 }
 

@@ -4,23 +4,31 @@ The ledger of failures comes first, as a whole, for what this job has seen by it
 left out of it. Then come requests, and then marks, in one transaction for every few
 thousand of them. In each of these the note ``import`` of the filter says how far it is,
 so an import that was interrupted goes on where it was, and nothing is taken in twice.
-Until then no crawl of the job begins. The note is a JSON object:
+Until then no crawl of the job begins.
+
+What counts is the place of a request in the source, whether it can be read or not. If
+it cannot, it is owed: an import of the same source that can read it, such as one with
+``--trust-pickles``, takes it in. The note is a JSON object:
 
 ``source``  what tells the source from others
-``taken``   requests that are done with
+``taken``   places that are done with, but for those that are owed
 ``base``    what the ages of its requests are added to
 ``done``    whether all of it is
+``marked``  whether what the source has seen is marked, so its requests are, too
+``owed``    how many of the places are owed
+``places``  which ones (:class:`~bloomdupe.upkeep.owed.Owed`)
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 from bloomdupe.crawl.run import IMPORT
 from bloomdupe.upkeep.failed_elsewhere import take_in_failures
 from bloomdupe.upkeep.lines import Problems
+from bloomdupe.upkeep.owed import Owed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +54,9 @@ class Imported:
     """Requests that have failed elsewhere, and stand in the ledger now."""
     before: int = 0
     """Requests that an interrupted import had dealt with."""
+    owed: int = 0
+    """Requests that are missing in the job, as if they were done: they could not be
+    read, here or by an earlier import of this source."""
     marks: int = 0
     """Fingerprints, or URLs of a filter, that count as seen now."""
     remarks: list[str] = field(default_factory=list)
@@ -68,7 +79,10 @@ class Source(Protocol):
         """Yield what has failed, under its digest; called before the others."""
 
     def requests(self, job: StoppedJob, problems: Problems) -> Iterator[Wanted]:
-        """Yield the requests, always in the same order."""
+        """Yield the requests, always in the same order.
+
+        One that cannot be read is one problem, at its place.
+        """
 
     def take_marks(self, job: StoppedJob, imported: Imported) -> None:
         """Take over what was seen, and how far the crawl is."""
@@ -89,30 +103,75 @@ def import_into(job: StoppedJob, source: Source) -> Imported:
     job.commit()
     failures = source.failures(imported.problems)
     imported.failures = take_in_failures(job, failures)
-    requests = source.requests(job, imported.problems)
-    imported.before = sum(1 for _ in islice(requests, note["taken"]))
-    for one in requests:
-        sequence = None if one.age is None else note["base"] + one.age
-        if job.blocks(one.request, one.slot):
-            imported.blocked += 1
-        elif job.take_in(one, sequence):
-            imported.taken_in += 1
-        else:
-            imported.seen += 1
-        note["taken"] += 1
-        if job.frontier.due:
-            job.commit()
+    _take_requests(job, source, note, imported)
     job.commit()
     source.take_marks(job, imported)
     note["done"] = True
     job.commit()
+    if note.get("marked"):
+        imported.owed = note["owed"]
     return imported
+
+
+def _take_requests(
+    job: StoppedJob, source: Source, note: dict[str, Any], imported: Imported
+) -> None:
+    owed = Owed(note.get("places", ""))
+    found = source.requests(job, imported.problems)
+    for place, one in enumerate(_by_place(found, imported.problems)):
+        was_owed = place in owed
+        if place < note["taken"] and not was_owed:
+            imported.before += one is not None
+            continue
+        if one is None:
+            owed.add(place)
+        else:
+            owed.discard(place)
+            _take(job, one, note, imported, in_any_case=was_owed)
+        note["taken"] = max(note["taken"], place + 1)
+        if job.frontier.due:
+            note.update(owed=len(owed), places=owed.text)
+            job.commit()
+    note.update(owed=len(owed), places=owed.text)
+
+
+def _by_place(
+    requests: Iterator[Wanted], problems: Problems
+) -> Iterator[Wanted | None]:
+    """Yield the requests, and None for each that has become a problem."""
+    known = problems.count
+    for one in chain(requests, [None]):
+        for _ in range(problems.count - known):
+            yield None
+        known = problems.count
+        if one is not None:
+            yield one
+
+
+def _take(
+    job: StoppedJob,
+    one: Wanted,
+    note: dict[str, Any],
+    imported: Imported,
+    *,
+    in_any_case: bool,
+) -> None:
+    sequence = None if one.age is None else note["base"] + one.age
+    if job.blocks(one.request, one.slot):
+        imported.blocked += 1
+    elif job.take_in(one, sequence, marked=in_any_case and bool(note.get("marked"))):
+        imported.taken_in += 1
+    else:
+        imported.seen += 1
 
 
 def begun_elsewhere(job: StoppedJob, notes: dict[str, Any]) -> None:
     """Take note that this crawl was begun elsewhere, unless it has begun here.
 
-    So its start requests are not done again, if they are marked.
+    So its start requests are not done again, if they are marked. ``notes`` are those
+    of the other job, whose own imports are none of this one.
     """
+    job.notes[IMPORT]["marked"] = True
     if "run" not in job.notes:
-        job.notes.update({"run": "imported"} | notes)
+        theirs = {name: note for name, note in notes.items() if name != IMPORT}
+        job.notes.update({"run": "imported"} | theirs)

@@ -131,14 +131,17 @@ class StoppedJob:
         """Whether a rule of ``bloomdupe block`` keeps a request of this slot out."""
         return self._blocked.drops(request, slot)
 
-    def take_in(self, one: Wanted, sequence: int | None = None) -> bool:
+    def take_in(
+        self, one: Wanted, sequence: int | None = None, *, marked: bool = False
+    ) -> bool:
         """Let a request wait and mark it; False if it was seen before.
 
-        One with ``dont_filter`` waits in any case. ``sequence`` is its age, see
-        :meth:`Frontier.push`.
+        One with ``dont_filter`` waits in any case, and so does one that is ``marked``
+        without having waited. ``sequence`` is its age, see :meth:`Frontier.push`.
         """
         key, exact = self.project.key_of(one.request)
-        if not one.request.dont_filter and self.seen.contains(key, exact=exact):
+        past = marked or one.request.dont_filter
+        if not past and self.seen.contains(key, exact=exact):
             return False
         self.push(one, sequence)
         self.seen.add(key, exact=exact)

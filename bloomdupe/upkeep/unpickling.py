@@ -28,11 +28,15 @@ SAFE = frozenset(
         ("collections", "OrderedDict"),
         ("collections", "defaultdict"),
         ("decimal", "Decimal"),
+        ("lxml.etree", "_ElementUnicodeResult"),
         ("uuid", "SafeUUID"),
         ("uuid", "UUID"),
     }
 )  # fmt: skip
-"""Types that a pickle may name: making one of them has no effect beside it."""
+"""Types that a pickle may name: making one of them has no effect beside it.
+
+That of lxml is a text; ``meta["link_text"]`` of a ``CrawlSpider`` is one.
+"""
 
 
 def unpickle(data: bytes) -> Any:  # noqa: ANN401 - whatever was pickled

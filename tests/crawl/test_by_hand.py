@@ -194,3 +194,18 @@ def test_a_job_that_was_half_imported_waits(site: Site) -> None:
     fetched = site.take()
     assert set(fetched) | {"/"} >= PAGES.keys()
     assert "/" not in fetched  # it was done, and its mark came, too
+
+
+def test_a_crawl_says_that_an_import_could_not_read_a_request(site: Site) -> None:
+    half(site)
+    verb(site, "export", "job", "lines")
+    lines = (site.folder / "lines").read_text().splitlines(keepends=True)
+    number = next(n for n, line in enumerate(lines) if line.startswith('{"url"'))
+    lines[number] = '{"url"\n'
+    (site.folder / "damaged").write_text("".join(lines))
+    with pytest.raises(AssertionError, match="returncode=1"):
+        verb(site, "import", "copy", "damaged")
+    for jobdir, says in (("copy", True), ("job", False)):
+        process = site.start("LinksSpider", f"JOBDIR={jobdir}")
+        _, log = process.communicate(timeout=60)
+        assert ("1 requests are missing in this job" in log) == says

@@ -453,6 +453,20 @@ def test_the_header_is_not_stored_where_it_is_made_anew() -> None:
     assert Cookies.without_header(own) is own
 
 
+class Product(Request):
+    """Takes other arguments than a plain request."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"{URL}/{number}", headers={"Cookie": "s=1"})
+
+
+def test_no_constructor_runs_when_the_header_is_taken_away() -> None:
+    sent = Product(7)
+    stored = Cookies.without_header(sent)
+    assert (stored.url, stored.headers) == (sent.url, {})
+    assert sent.headers["Cookie"] == b"s=1"
+
+
 # Format, ledger, backup
 
 

@@ -4,17 +4,19 @@ import datetime
 import decimal
 import importlib
 import pickle
+import re
 import sys
 import types
 import uuid
 from collections import Counter, OrderedDict, defaultdict
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import msgpack  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scrapy import FormRequest, Request, Spider
+from scrapy import FormRequest, Request, Selector, Spider
 from scrapy.http import JsonRequest, XmlRpcRequest
 from scrapy.http.request import NO_CALLBACK
 from scrapy.spiders import CrawlSpider, SitemapSpider
@@ -155,9 +157,44 @@ def test_any_plain_value_comes_back(value: object) -> None:
     assert restored.meta == {"v": value}
 
 
-def test_texts_that_know_their_origin_become_plain_ones() -> None:
-    restored = back(Request("http://a.example/", meta={"v": Text("x")}))
-    assert type(restored.meta["v"]) is str
+def test_texts_of_lxml_become_plain_ones() -> None:
+    (text,) = Selector(text="<a>x</a>").root.xpath("//a/text()")
+    assert type(text) is not str
+    restored = back(Request("http://a.example/", meta={"v": [text], text: text}))
+    assert restored.meta == {"v": ["x"], "x": "x"}
+    for found in (*restored.meta, restored.meta["x"], *restored.meta["v"]):
+        assert type(found) is str
+
+
+def test_all_texts_of_an_item_become_plain_ones() -> None:
+    value = {"a": (Text("x"), {Text("y")})}
+    restored = SAFE.load_value(SAFE.dump_item(value))
+    assert restored == value
+    first, (second,) = restored["a"]
+    assert (type(first), type(second)) == (str, str)
+    with pytest.raises(UnserializableError):
+        SAFE.dump_value(value)
+
+
+DERIVED: list[Any] = [
+    type(kind.__name__.title(), (kind,), {"__module__": "no.such"})()
+    for kind in (str, int, float, bytes, list, dict, set, tuple, Counter)
+]
+
+
+@pytest.mark.parametrize("value", [*DERIVED, Text("x"), {Text("x"): 1}])
+def test_what_derives_from_a_builtin_type_is_refused(value: Any) -> None:
+    for request in (
+        Request("http://a.example/", meta={"v": value}),
+        Request("http://a.example/", cb_kwargs={"v": [{"in": (value,)}]}),
+    ):
+        with pytest.raises(UnserializableError, match="cannot store"):
+            SAFE.dump(request)
+
+
+def test_a_derived_text_comes_back_where_pickles_are_asked_for() -> None:
+    restored = back(Request("http://a.example/", meta={"v": Text("x")}), PICKLES)
+    assert type(restored.meta["v"]) is Text
 
 
 @pytest.mark.parametrize("value", [object(), {"nested": [complex(1)]}, open, SPIDER])
@@ -304,6 +341,100 @@ def test_what_a_subclass_keeps_without_naming_it_stays_with_it() -> None:
     with pytest.raises(UnserializableError):
         SAFE.dump(request)
     assert "_steps" in SAFE.explain(request)
+
+
+class Posted(Request):
+    """Has other defaults than a plain request."""
+
+    def __init__(self, url: str, **more: Any) -> None:
+        more.setdefault("method", "POST")
+        more.setdefault("priority", 7)
+        more.setdefault("dont_filter", True)
+        more.setdefault("body", "x")
+        more.setdefault("callback", SPIDER.parse_it)
+        more.setdefault("meta", {}).setdefault("kind", "posted")
+        super().__init__(url, **more)
+        self.headers.setdefault("X-Kind", "posted")
+
+
+class Narrow(Request):
+    """Does not take all arguments of a plain request."""
+
+    def __init__(self, url: str, meta: Any = None, callback: Any = None) -> None:
+        super().__init__(url, callback, meta=meta)
+
+
+def plain(class_: type[Request], **more: Any) -> Request:
+    """Return a request that has nothing of what its constructor adds."""
+    request = class_("http://a.example/", **more)
+    request.headers.clear()
+    return request
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Posted("http://a.example/"),
+        plain(Posted, method="GET", priority=0, dont_filter=False, body=b""),
+        plain(Posted, callback=None, errback=SPIDER.parse_it),
+        Narrow("http://a.example/", {"a": float("nan")}, SPIDER.parse_it),
+        plain(XmlRpcRequest, params=(1,), methodname="m", dont_filter=False),
+        plain(JsonRequest, data={"a": 1}, method="GET"),
+        plain(FormRequest, formdata={"a": "b"}, method="GET"),
+    ],
+)
+def test_what_a_constructor_would_fill_in_stays_as_it_was(request_: Request) -> None:
+    restored = back(request_)
+    assert type(restored) is type(request_)
+    for name in {*request_.attributes, "callback", "errback"}:
+        one, other = getattr(restored, name), getattr(request_, name)
+        assert repr(one) == repr(other), name
+
+
+class Proxied(Request):
+    """Fetches a page by way of another one."""
+
+    def __init__(self, url: str, **more: Any) -> None:
+        super().__init__("http://proxy.example/?url=" + url, **more)
+
+
+class Product(Request):
+    """Takes other arguments than a plain request."""
+
+    def __init__(self, product: int) -> None:
+        super().__init__(f"http://a.example/{product}")
+
+
+class Counting(Request):
+    """Changes what it is given."""
+
+    def __init__(self, url: str, meta: Any = None, **more: Any) -> None:
+        meta["made"] = meta.get("made", 0) + 1
+        super().__init__(url, meta=meta, **more)
+
+
+@pytest.mark.parametrize("serializer", [SAFE, PICKLES])
+@pytest.mark.parametrize("meta", [{}, {"v": complex(1)}])
+@pytest.mark.parametrize(
+    ("request_", "reason"),
+    [
+        (Proxied("http://a.example/"), "its constructor changes url"),
+        (Product(7), "cannot be made again from its attributes: .*unexpected keyword"),
+        (Counting("http://a.example/", meta={}), "its constructor changes meta"),
+    ],
+)
+def test_a_request_of_which_its_class_makes_another_one_is_refused(
+    request_: Request, reason: str, meta: dict[str, Any], serializer: Serializer
+) -> None:
+    request_ = copy(request_)
+    request_._meta = {**request_.meta, **meta}
+    before = dict(request_.meta)
+    if serializer is SAFE and meta:
+        reason = "complex"
+    with pytest.raises(UnserializableError, match=reason):
+        serializer.dump(request_)
+    assert re.search(reason, serializer.explain(request_))
+    assert request_.meta == before
 
 
 def test_a_class_that_could_not_be_found_again_is_refused() -> None:

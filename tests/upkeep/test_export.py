@@ -277,6 +277,25 @@ def test_a_crawl_waits_for_the_import_to_be_whole(verb: Verb, job: Path) -> None
         assert seen.notes["run"] == "shutdown"
 
 
+@pytest.mark.parametrize("source", ["job", "lines"])
+def test_the_imports_of_another_job_are_none_of_this_one(
+    verb: Verb, job: Path, source: str
+) -> None:
+    url = "https://a.example/same"
+    same = [Request(url, dont_filter=True, meta={"n": n}) for n in range(9)]
+    with BloomFilter.open(job / "bloomdupe") as seen:
+        seen.notes["import"] = {"source": "x", "taken": 7, "base": 7, "done": True}
+        frontier = Frontier(seen)
+        for request in same:
+            frontier.push("a.example", 0, Serializer(SPIDER).dump(request))
+        frontier.checkpoint()
+    verb("export", job, "lines")
+    before = len(urls(verb, job))
+    for _ in range(2):
+        assert verb("import", "copy", source).code == 0
+        assert len(urls(verb, Path("copy"))) == before
+
+
 def test_pickles_are_exported_and_not_taken_back(verb: Verb, job: Path) -> None:
     pickled = Serializer(SPIDER, pickles=True).dump(
         Request("https://a.example/pickled", meta={"x": Path()})

@@ -20,6 +20,8 @@ from scrapy import FormRequest, Request, squeues
 from scrapy.core.scheduler import Scheduler
 from scrapy.crawler import Crawler
 from scrapy.dupefilters import RFPDupeFilter
+from scrapy.http import HtmlResponse
+from scrapy.linkextractors import LinkExtractor
 from scrapy.pqueues import ScrapyPriorityQueue
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.request import fingerprint
@@ -305,16 +307,7 @@ def test_killed_in_the_middle_and_run_again(verb: Verb, tmp_path: Path) -> None:
         for n in range(8_000)
     ]
     job = stopped(tmp_path / "job", same, 0)
-    command = [sys.executable, "-m", "bloomdupe.cli.main"]
-    command += ["import", str(job), "--spider", "site"]
-    data = job / "bloomdupe/data.mdb"
-    with subprocess.Popen(command, cwd=tmp_path) as child:
-        deadline = time.monotonic() + 60
-        while not (data.exists() and data.stat().st_size > 300_000):
-            assert child.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
-        child.send_signal(signal.SIGKILL)
+    kill_an_import(job, tmp_path)
     some = len(urls(verb, job))
     assert 0 < some < len(same)
     answer = verb("import", job)
@@ -324,6 +317,75 @@ def test_killed_in_the_middle_and_run_again(verb: Verb, tmp_path: Path) -> None:
     # Once more, nothing comes.
     assert verb("import", job).out.startswith("0 requests wait now\n8,000 were dealt")
     assert len(urls(verb, job)) == len(same)
+
+
+def test_texts_of_lxml_are_plain_values(verb: Verb, tmp_path: Path) -> None:
+    """As in ``meta["link_text"]`` of what a ``CrawlSpider`` yields."""
+    page = HtmlResponse("https://a.example/", body=b"<a href=/1>One <b>more</b></a>")
+    (link,) = LinkExtractor().extract_links(page)
+    assert type(link.text) is not str
+    request = Request(link.url, meta={"rule": 0, "link_text": link.text})
+    job = stopped(tmp_path / "job", [request], 0)
+    assert verb("import", job, "--spider", "site").code == 0
+    assert urls(verb, job) == [link.url]
+
+
+def mixed(number: int) -> list[Request]:
+    """Return requests of which some cannot be read without trust."""
+    return [
+        Request(
+            f"https://a.example/{n}",
+            meta={"x": Harmless(n)} if n % 7 in (0, 1, 4) else None,
+            dont_filter=n % 2 == 0,
+            priority=n % 3,
+        )
+        for n in range(number)
+    ]
+
+
+def test_what_cannot_be_read_is_owed(verb: Verb, tmp_path: Path) -> None:
+    requests = mixed(50)
+    every = sorted(request.url for request in requests)
+    job = stopped(tmp_path / "job", requests, 0)
+    readable = sorted(request.url for request in requests if not request.meta)
+    missing = len(every) - len(readable)
+    for taken in (len(readable), 0):
+        answer = verb("import", job, "--spider", "site")
+        assert answer.code == 1
+        assert answer.out.startswith(f"{taken} requests wait now\n")
+        assert f"{missing} could not be read:\n" in answer.out
+        assert f"{missing} requests are missing in this job" in answer.out
+        assert "--trust-pickles" in answer.out
+        assert sorted(urls(verb, job)) == readable
+    for taken in (missing, 0):
+        answer = verb("import", job, "--trust-pickles")
+        assert answer.code == 0
+        assert answer.out.startswith(f"{taken} requests wait now\n")
+        assert "missing" not in answer.out
+        assert sorted(urls(verb, job)) == every
+
+
+def test_killed_without_trust_and_run_again_with_it(verb: Verb, tmp_path: Path) -> None:
+    requests = mixed(8_000)
+    job = stopped(tmp_path / "job", requests, 0)
+    kill_an_import(job, tmp_path)
+    assert 0 < len(urls(verb, job)) < sum(not request.meta for request in requests)
+    assert verb("import", job, "--trust-pickles").code == 0
+    assert sorted(urls(verb, job)) == sorted(request.url for request in requests)
+
+
+def kill_an_import(job: Path, folder: Path) -> None:
+    """Kill it in the middle."""
+    command = [sys.executable, "-m", "bloomdupe.cli.main"]
+    command += ["import", str(job), "--spider", "site"]
+    data = job / "bloomdupe/data.mdb"
+    with subprocess.Popen(command, cwd=folder) as child:
+        deadline = time.monotonic() + 60
+        while not (data.exists() and data.stat().st_size > 300_000):
+            assert child.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        child.send_signal(signal.SIGKILL)
 
 
 def test_a_folder_without_a_job_is_refused(verb: Verb, tmp_path: Path) -> None:

@@ -1,0 +1,49 @@
+"""Owed: the places in a source whose requests could not be read so far.
+
+They are kept as a bitmap, compressed, so a note of them stays small: about a byte for
+five requests if every second one is owed, and next to nothing if few are.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+
+__all__ = ["Owed"]
+
+
+class Owed:
+    """A set of places, from 0; ``text`` is what :attr:`text` of another one was."""
+
+    def __init__(self, text: str = "") -> None:
+        self._bits = bytearray(zlib.decompress(base64.b64decode(text)) if text else b"")
+        self._count = int.from_bytes(self._bits, "little").bit_count()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, place: int) -> bool:
+        byte, bit = divmod(place, 8)
+        return byte < len(self._bits) and bool(self._bits[byte] >> bit & 1)
+
+    def add(self, place: int) -> None:
+        """Take note of a place."""
+        if place not in self:
+            byte, bit = divmod(place, 8)
+            self._bits.extend(bytes(max(0, byte + 1 - len(self._bits))))
+            self._bits[byte] |= 1 << bit
+            self._count += 1
+
+    def discard(self, place: int) -> None:
+        """Forget a place."""
+        if place in self:
+            byte, bit = divmod(place, 8)
+            self._bits[byte] ^= 1 << bit
+            self._count -= 1
+
+    @property
+    def text(self) -> str:
+        """The same as a text; empty if there is none."""
+        if not self._count:
+            return ""
+        return base64.b64encode(zlib.compress(bytes(self._bits))).decode()
