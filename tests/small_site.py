@@ -35,7 +35,8 @@ crawler = process.create_crawler(spider)
 process.crawl(crawler, start_urls=sys.argv[2].split())
 process.start()
 json.dump(dict(crawler.stats.get_stats()), open("stats.json", "w"), default=str)
-sys.exit(process.bootstrap_failed)  # as `scrapy crawl` does
+if settings.getbool("EXIT_AS_SCRAPY_DOES"):
+    sys.exit(process.bootstrap_failed)
 """
 
 

@@ -161,9 +161,11 @@ class Acceptance:
     ) -> bool:
         """Whether a page that was seen is to be fetched for something else."""
         seen = self._session.frontier.seen
-        return has_second_use(seen, key) and (
-            self._follows_form(parent)
-            or not is_first_use(seen, key, identity_of(request, key))
+        if not has_second_use(seen, key):
+            return False
+        origin = None if parent is None else parent.request
+        return self._follows_form(parent) or not is_first_use(
+            seen, key, identity_of(request, key, origin)
         )
 
     def _follows_form(self, parent: Lease | None) -> bool:

@@ -242,7 +242,7 @@ class BloomDupeFilter(BaseDupeFilter):
         key, _ = self.key_of(request)
         seen = self._opened
         if not has_second_use(seen, key) or is_first_use(
-            seen, key, identity_of(request, key)
+            seen, key, identity_of(request, key, request)
         ):
             return False
         self._add(second_mark(key))

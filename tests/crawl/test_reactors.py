@@ -93,6 +93,7 @@ def test_ctrl_c_while_the_crawl_is_opened_is_no_success(site: Site) -> None:
     """Scrapy listens to it only later, and says nothing of it on such a reactor."""
     reactor = "TWISTED_REACTOR=twisted.internet.selectreactor.SelectReactor"
     options = ["JOBDIR=job", reactor, "DUPEFILTER_CLASS=spiders.CtrlC"]
+    options += ["EXIT_AS_SCRAPY_DOES=1"]
     process = site.start("Loops", *options)
     _, log = process.communicate(timeout=60)
     assert process.returncode == 1
