@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 SIZE = 8_000
 WORKERS = 4
-LEASE = 0.2
+LEASE = 0.5
 """Seconds."""
-LONGEST = 0.1
+LONGEST = 0.2
 """Seconds until the next fault, at most."""
-DEADLINE = 120
+DEADLINE = 300
 """Seconds; only what hangs gets there."""
 
 
