@@ -12,12 +12,6 @@ from bloomdupe.crawl.identity import identity_of
 from bloomdupe.crawl.not_before import TIME_KEYS, time_of, without_time
 from bloomdupe.crawl.retries import is_retry
 from bloomdupe.crawl.revisits import REVISIT
-from bloomdupe.crawl.second_use import (
-    first_marks,
-    has_second_use,
-    is_first_use,
-    second_mark,
-)
 from bloomdupe.crawl.visits import Visit
 from bloomdupe.errors import StoreError, UnserializableError
 from bloomdupe.links.link_filter import Drop
@@ -39,6 +33,8 @@ logger = logging.getLogger(__name__)
 
 ASKING = frozenset({*TIME_KEYS, REVISIT})
 """Keys of ``meta`` by which a request asks for something of the scheduler."""
+AGAIN = b"again "
+"""Before a fingerprint: marks that a start page was taken in for a second use."""
 RETRY = b" retry"
 """Behind the identity of a request that is a retry of its parent."""
 SAFE_METHODS = frozenset({"GET", "HEAD"})
@@ -101,34 +97,21 @@ class Acceptance:
                 # So that what it redirects to is followed, which was seen, too.
                 request = copy(request)  # replace() would run its constructor
                 request.dont_filter = True
-        if not self._passes(request, parent, identity, keys, forced=forced):
+        if not forced and not self._passes(request, parent, keys):
             return False
         if self.push(request, parent, key, identity, keys):
             for each, exactly in keys:
                 session.frontier.seen.add(each, exact=exactly)
         return True
 
-    def _passes(
-        self,
-        request: Request,
-        parent: Lease | None,
-        identity: bytes,
-        keys: list[Key],
-        *,
-        forced: bool,
-    ) -> bool:
+    def _passes(self, request: Request, parent: Lease | None, keys: list[Key]) -> bool:
         """Whether a request is no duplicate; add to ``keys`` what else is to be marked.
 
         The first of them is its fingerprint, if our filter is asked.
         """
         if self._ours is None:
-            return forced or self._passes_other(request)
-        if not forced:
-            return self._passes_ours(self._ours, request, parent, keys)
-        key, exact = keys[0]
-        if not self._session.frontier.seen.contains(key, exact=exact):
-            keys += [(mark, False) for mark in first_marks(key, identity)]
-        return True
+            return self._passes_other(request)
+        return self._passes_ours(self._ours, request, parent, keys)
 
     def _passes_other(self, request: Request) -> bool:
         """Ask somebody else's filter, which marks when it is asked."""
@@ -153,28 +136,29 @@ class Acceptance:
             if key in session.unmarked or not self._is_second_use(request, parent, key):
                 ours.log(request, self._spider)
                 return False
-            keys.append((second_mark(key), False))
+            keys.append((AGAIN + key, False))
         return self._within_limits(request)
 
     def _is_second_use(
         self, request: Request, parent: Lease | None, key: bytes
     ) -> bool:
-        """Whether a page that was seen is to be fetched for something else."""
-        seen = self._session.frontier.seen
-        if not has_second_use(seen, key):
-            return False
-        origin = None if parent is None else parent.request
-        return self._follows_form(parent) or not is_first_use(
-            seen, key, identity_of(request, key, origin)
-        )
+        """Whether a start page is asked for once more, for something else.
 
-    def _follows_form(self, parent: Lease | None) -> bool:
-        """Whether it is where the answer to a form, or the like, leads to."""
-        return (
-            self._session.processing.answering is not None
-            and parent is not None
-            and parent.request.method not in SAFE_METHODS
-        )
+        Scrapy's filter does not remember start requests. So the page to which a login
+        leads may be the start page, and its callback may ask for it with another one.
+        That passes once. A link back is a duplicate.
+        """
+        session = self._session
+        if parent is None or not session.starting.has_yielded(key):
+            return False
+        if session.processing.answering is not None:
+            again = parent.request.method not in SAFE_METHODS
+        else:
+            origin = parent.request
+            again = key == self._fingerprint(origin) and identity_of(
+                request, key, origin
+            ) not in (key, identity_of(origin, key, origin))
+        return again and not session.frontier.seen.contains(AGAIN + key)
 
     def would_drop(self, request: Request) -> Drop:
         """Whether a request would be dropped as a duplicate; for the link filter."""
@@ -183,16 +167,16 @@ class Acceptance:
         key, exact = self._ours.key_of(request)
         if key in self._session.unmarked:
             return Drop.ALL
-        seen = self._session.frontier.seen
+        session = self._session
         try:
-            if not seen.contains(key, exact=exact):
+            if not session.frontier.seen.contains(key, exact=exact):
                 return Drop.NO
-            if not has_second_use(seen, key):
+            if not session.starting.has_yielded(key):
                 return Drop.ALL
-            first = is_first_use(seen, key, identity_of(request, key))
+            second = self._is_second_use(request, session.parent(), key)
         except StoreError:
             return Drop.NO  # it will fail again when the request is scheduled
-        return Drop.THIS if first else Drop.NO
+        return Drop.NO if second else Drop.THIS
 
     def _is_forced(self, request: Request, parent: Lease | None) -> bool:
         """Whether a request is taken in, be it seen or not."""

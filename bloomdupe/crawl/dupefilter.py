@@ -11,14 +11,7 @@ from scrapy.dupefilters import BaseDupeFilter
 from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.request import referer_str
 
-from bloomdupe.crawl.identity import identity_of
 from bloomdupe.crawl.job import Job
-from bloomdupe.crawl.second_use import (
-    first_marks,
-    has_second_use,
-    is_first_use,
-    second_mark,
-)
 from bloomdupe.errors import FilterFullError, StoreError, StoreMismatchError
 from bloomdupe.inside_scrapy.engine import fail_crawl, stop_crawl
 from bloomdupe.links.fingerprint import fingerprint_function
@@ -126,19 +119,14 @@ class BloomDupeFilter(BaseDupeFilter):
 
     def _would_drop(self, request: Request) -> Drop:
         """Whether Scrapy's scheduler would drop a request; for the link filter."""
-        seen = self._filter
-        if seen is None:
+        if self._filter is None:
             return Drop.NO
         key, exact = self.key_of(request)
         try:
-            if not seen.contains(key, exact=exact):
-                return Drop.NO
-            if not has_second_use(seen, key):
-                return Drop.ALL
-            first = is_first_use(seen, key, identity_of(request, key))
+            seen = self._filter.contains(key, exact=exact)
         except StoreError:
             return Drop.NO  # it will fail again when the request is scheduled
-        return Drop.THIS if first else Drop.NO
+        return Drop.ALL if seen else Drop.NO
 
     def key_of(self, request: Request) -> tuple[bytes, bool]:
         """Return a request's fingerprint, and whether it must be kept exactly."""
@@ -217,7 +205,7 @@ class BloomDupeFilter(BaseDupeFilter):
         if self._shared:
             return not self._mark(request)
         try:
-            seen = not self._mark(request) and not self._is_second_use(request)
+            seen = not self._mark(request)
             if monotonic() >= self._due:
                 self._opened.checkpoint()
                 self._due = monotonic() + self._interval
@@ -228,25 +216,11 @@ class BloomDupeFilter(BaseDupeFilter):
 
     def _mark(self, request: Request) -> bool:
         key, exact = self.key_of(request)
-        return self._add(key, exact=exact)
-
-    def _add(self, key: bytes, *, exact: bool = False) -> bool:
         try:
             return self._opened.add(key, exact=exact)
         except FilterFullError as error:
             self.stop_full(error)
             return True  # it may come once more, but is not lost
-
-    def _is_second_use(self, request: Request) -> bool:
-        """Whether a request that was seen is taken in all the same; marks that."""
-        key, _ = self.key_of(request)
-        seen = self._opened
-        if not has_second_use(seen, key) or is_first_use(
-            seen, key, identity_of(request, key, request)
-        ):
-            return False
-        self._add(second_mark(key))
-        return True
 
     def stop_full(self, error: FilterFullError) -> None:
         """Stop the crawl in good order; it can go on if the filter may grow."""
@@ -277,10 +251,6 @@ class BloomDupeFilter(BaseDupeFilter):
         if not request.dont_filter or self._filter is None:
             return
         new = self._mark(request)
-        if new:
-            key, _ = self.key_of(request)
-            for mark in first_marks(key, identity_of(request, key)):
-                self._add(mark)
         if not new and self._skip_starts and _is_fresh_start(request):
             self._stats.inc_value("bloomdupe/start_requests_skipped")
             raise IgnoreRequest(f"scheduled in an earlier run: {request}")

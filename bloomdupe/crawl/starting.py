@@ -45,6 +45,7 @@ class Starting:
         # What this run has yielded first, and how often again.
         self._yielded: set[bytes] = set()
         self._repeats: Counter[bytes] = Counter()
+        self._keys: set[bytes] = set()
 
     async def watch(self, outputs: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Stand between ``Spider.start()`` and the engine."""
@@ -85,6 +86,8 @@ class Starting:
         dropped if it was seen; unless fingerprints are not ``marked`` as seen.
         """
         run = self._run
+        if forced and len(self._keys) < MOST_YIELDED:
+            self._keys.add(key)
         again = self._times_before(identity)
         if self._policy == "always" and (run.resumed or run.round > 1):
             return Verdict(False, True, None)
@@ -97,6 +100,10 @@ class Starting:
         if not again and run.round > 1:
             forced = forced or not scheduled
         return Verdict(run.resumed and scheduled, forced, mark)
+
+    def has_yielded(self, key: bytes) -> bool:
+        """Whether a start request with ``dont_filter`` has this fingerprint."""
+        return key in self._keys
 
     def _times_before(self, key: bytes) -> int:
         """Count how often this run has yielded a request before."""

@@ -1,4 +1,4 @@
-"""A page that was fetched with ``dont_filter`` is asked for once more, as in Scrapy."""
+"""A start page is asked for once more, to do something else with it, as in Scrapy."""
 
 from __future__ import annotations
 
@@ -99,15 +99,11 @@ def items(site: Site) -> Counter[str]:
     return Counter(json.loads(line)["page"] for line in lines)
 
 
-SCRAPYS = "SCHEDULER=scrapy.core.scheduler.Scheduler"
-
-
 @pytest.mark.parametrize(
     ("spider", "settings"),
     [
         *((spider, [JOB]) for spider in ("Login", "Again", "Rules")),
         ("Login", []),
-        *((spider, [JOB, SCRAPYS]) for spider in ("Again", "Rules")),
     ],
 )
 def test_what_scrapy_fetches_is_fetched(
