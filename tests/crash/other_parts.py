@@ -52,8 +52,8 @@ class OtherParts(Fault):
 
     number = "F19"
     name = "parts of others raise, wait, or change what they are given"
-    trials = 120
-    cases = 10
+    trials = 80
+    cases = 7
 
     def quick(self, folder: Path, seed: int) -> list[Outcome]:
         return _Meddled(folder).tried(seed, 4)

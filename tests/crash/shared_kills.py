@@ -40,7 +40,7 @@ class SharedKills(Fault):
 
     number = "F21"
     name = "workers on Redis killed, or stopped longer than their leases; Redis killed"
-    trials = 30
+    trials = 20
 
     def missing(self) -> str | None:
         return None if shutil.which("redis-server") else "needs redis-server"

@@ -101,7 +101,7 @@ class StopPoints(EveryPoint):
 
     number = "F17"
     name = "`kill -9` of a crawl at every commit, write and sync, for each idiom"
-    trials = 240
+    trials = 140
     cases = 5
 
     def stops(
@@ -123,8 +123,8 @@ class RaisingPoints(EveryPoint):
 
     number = "F18"
     name = "an exception at every commit, write and sync, for each idiom"
-    trials = 160
-    cases = 8
+    trials = 120
+    cases = 5
 
     def stops(
         self, number: int, points: list[str], rng: random.Random
