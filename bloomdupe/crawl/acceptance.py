@@ -81,7 +81,7 @@ class Acceptance:
         # Somebody else's filter does not mark in the store.
         keys = [(key, exact)] if ours is not None else []
         if start:
-            skip, forced, mark = session.starting.judge(
+            skip, forced, marks = session.starting.judge(
                 session.frontier.seen,
                 key,
                 identity,
@@ -91,8 +91,7 @@ class Acceptance:
             if skip:
                 self._stats.inc_value("bloomdupe/start_requests_skipped")
                 return False
-            if mark is not None:
-                keys.append((mark, False))
+            keys += [(mark, False) for mark in marks]
             if forced and not request.dont_filter:
                 # So that what it redirects to is followed, which was seen, too.
                 request = copy(request)  # replace() would run its constructor

@@ -28,6 +28,7 @@ class Run:
     ``generation``  number of the round, from 1
     ``finished``    Unix time
     ``starts``      whether start requests are marked as such in the first round
+    ``started``     number of the last round in which ``start()`` has yielded all
     """
 
     def __init__(self, notes: dict[str, Any], *, pending: int, again: bool) -> None:
@@ -44,6 +45,8 @@ class Run:
             self.round += 1
         self.resumed = self.last is not None and not self.new_round
         """Whether an earlier run has worked on this round."""
+        self.started: bool = notes.get("started") == self.round
+        """Whether an earlier run has taken in all start requests of this round."""
         self.idle = finished and not again
         """Whether the round was finished, and has no new work so far."""
         self.finished_at: float | None = notes.get("finished")
@@ -56,6 +59,10 @@ class Run:
         self._notes["run"] = OPEN
         self._notes["generation"] = self.round
         self._notes["starts"] = self.marks_starts
+
+    def start_ended(self) -> None:
+        """Take note that ``start()`` has yielded all; durable likewise."""
+        self._notes["started"] = self.round
 
     def end(self, reason: str) -> None:
         """Take note how the run ends; it is durable with the next checkpoint."""

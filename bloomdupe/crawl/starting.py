@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["Starting", "Verdict"]
 
 MOST_YIELDED = 100_000
-"""Start requests, the first ones, among which one that comes again is noticed."""
+"""Start requests, the first ones, among which one that comes again is noticed, and
+known by its place."""
 
 
 class Verdict(NamedTuple):
@@ -29,7 +30,7 @@ class Verdict(NamedTuple):
     """It was scheduled before."""
     forced: bool
     """It is scheduled, whether it was seen or not."""
-    mark: bytes | None
+    marks: tuple[bytes, ...] = ()
     """What else to mark: that it was scheduled in this round."""
 
 
@@ -42,9 +43,9 @@ class Starting:
         self._processing = processing
         self.items = StartItems()
         self._request: Request | None = None
-        # What this run has yielded first, and how often again.
-        self._yielded: set[bytes] = set()
-        self._repeats: Counter[bytes] = Counter()
+        # What this run has yielded.
+        self._requests = _Occurrences()
+        self._pages = _Occurrences()
         self._keys: set[bytes] = set()
 
     async def watch(self, outputs: AsyncIterator[Any]) -> AsyncIterator[Any]:
@@ -61,6 +62,8 @@ class Starting:
                 # The engine hands it on in this very task.
                 self._processing.works_on(item)
             yield output
+        # The engine takes in each request before it asks for the next output.
+        self._run.start_ended()
 
     def takes(self, request: Request) -> bool:
         """Whether this object is what ``start()`` has yielded last; asked once."""
@@ -84,31 +87,59 @@ class Starting:
         (see :func:`bloomdupe.crawl.identity.identity_of`): ``key`` may have been seen
         as a link. In the first round, one that is not ``forced`` needs none, for it is
         dropped if it was seen; unless fingerprints are not ``marked`` as seen.
+
+        One that is another one in each run, such as with the time of day in its
+        arguments, is known by its place among those for its page: but only once
+        ``start()`` has yielded all, for until then they may come in any order.
         """
         run = self._run
         if forced and len(self._keys) < MOST_YIELDED:
             self._keys.add(key)
-        again = self._times_before(identity)
+        again = self._requests.before(identity) or 0
+        place = self._pages.before(key)
         if self._policy == "always" and (run.resumed or run.round > 1):
-            return Verdict(False, True, None)
+            return Verdict(False, True)
         needs_mark = (forced or not marked) and run.marks_starts
         if run.round == 1 and not again and not needs_mark:
-            return Verdict(run.resumed and seen.contains(key), forced, None)
-        number = b"%d.%d" % (run.round, again) if again else b"%d" % run.round
-        mark = b"start %b %b" % (number, identity)
+            return Verdict(run.resumed and seen.contains(key), forced)
+        mark = b"start %b %b" % (self._number(again), identity)
         scheduled = seen.contains(mark)
+        marks: tuple[bytes, ...] = (mark,)
+        if place is not None:
+            # Of one that is nothing but its page, the place is known by its mark.
+            plain = b"start %b %b" % (self._number(place), key)
+            placed = b"place %b %b" % (self._number(place), key)
+            if mark != plain:
+                marks = (mark, placed)
+            if not scheduled and run.started:
+                scheduled = seen.contains(plain) or seen.contains(placed)
         if not again and run.round > 1:
             forced = forced or not scheduled
-        return Verdict(run.resumed and scheduled, forced, mark)
+        return Verdict(run.resumed and scheduled, forced, marks)
+
+    def _number(self, before: int) -> bytes:
+        """Name the round, and how many there were before."""
+        number = self._run.round
+        return b"%d.%d" % (number, before) if before else b"%d" % number
 
     def has_yielded(self, key: bytes) -> bool:
         """Whether a start request with ``dont_filter`` has this fingerprint."""
         return key in self._keys
 
-    def _times_before(self, key: bytes) -> int:
-        """Count how often this run has yielded a request before."""
-        if key in self._yielded:
-            self._repeats[key] += 1
-        elif len(self._yielded) < MOST_YIELDED:
-            self._yielded.add(key)
-        return self._repeats.get(key, 0)
+
+class _Occurrences:
+    """How often something has come before, of the things that came first."""
+
+    def __init__(self) -> None:
+        self._once: set[bytes] = set()
+        self._again: Counter[bytes] = Counter()
+
+    def before(self, key: bytes) -> int | None:
+        """Count one, and return how often it came before; None if that is unknown."""
+        if key in self._once:
+            self._again[key] += 1
+        elif len(self._once) < MOST_YIELDED:
+            self._once.add(key)
+        else:
+            return None
+        return self._again.get(key, 0)

@@ -45,7 +45,7 @@ def remembering_starts() -> None:
     from bloomdupe.crawl.starting import Starting, Verdict
 
     Starting.judge = lambda *_, **__: Verdict(  # type: ignore[method-assign]
-        skip=False, forced=True, mark=None
+        skip=False, forced=True
     )
 
 
