@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
 
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
     from twisted.internet.defer import Deferred
 
 __all__ = ["Processing", "Work", "current_work"]
@@ -112,6 +113,9 @@ class Processing:
         scraper.call_spider_async = self._call
         self._handle_error = scraper.handle_spider_error
         scraper.handle_spider_error = self._error
+        if hasattr(scraper, "start_itemproc_async"):  # since Scrapy 2.14
+            self._start_itemproc = scraper.start_itemproc_async
+            scraper.start_itemproc_async = self._process_item
         self._handle_output = scraper.handle_spider_output_async
         if self._direct and _starts_tasks_for_nothing():
             scraper.handle_spider_output_async = self._hand_on
@@ -221,6 +225,30 @@ class Processing:
         if output is None or (work is not None and not work.takes_item()):
             return None
         return self._scraper.start_itemproc_async(output, response=response)
+
+    def _process_item(
+        self,
+        item: object,
+        *,
+        response: Response | Failure | None,
+    ) -> Awaitable[None]:
+        """Stand for ``Scraper.start_itemproc_async()``."""
+        processed: Awaitable[None] = self._start_itemproc(item, response=response)
+        return processed if response is not None else self._then_close(processed)
+
+    async def _then_close(self, processed: Awaitable[None]) -> None:
+        """Let a crawl close after an item of ``start()``, if it only waits for that.
+
+        Scrapy looks only when a response is through, so a crawl that has none under way
+        when it is to be closed would wait for ever.
+        """
+        try:
+            await processed
+        finally:
+            slot = self._scraper.slot
+            closing = slot and slot.closing
+            if closing and not closing.called and slot.is_idle():
+                closing.callback(None)
 
     async def _let_scrapy_hand_on(
         self,

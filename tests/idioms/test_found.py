@@ -17,6 +17,8 @@ FOUND = {
     "idle_state": Stop(point="before prepare Cookies", nth=2, action="EDQUOT"),
     # The item came without its file, and the exit status was 0.
     "files": Stop(point="before fsync .", nth=4, action="ENOSPC"),
+    # With items of start() in a pipeline, Scrapy waits for ever when it closes.
+    "start_many_items": Stop(point="before pwrite items", nth=1, action="EIO"),
 }
 
 
