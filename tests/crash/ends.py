@@ -32,8 +32,8 @@ class Ends(Fault):
 
     number = "F20"
     name = "`kill -9` from the last commit to the end, and of a finished job's runs"
-    trials = 60
-    cases = 9
+    trials = 40
+    cases = 6
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         idioms = every_idiom()

@@ -24,7 +24,7 @@ class Models(Fault):
 
     number = "F13"
     name = "model against store: crash, reopen, map full"
-    trials = 1000
+    trials = 600
 
     def quick(self, folder: Path, seed: int) -> list[Outcome]:
         return _examples(folder, seed, 5)

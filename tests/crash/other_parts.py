@@ -52,8 +52,8 @@ class OtherParts(Fault):
 
     number = "F19"
     name = "parts of others raise, wait, or change what they are given"
-    trials = 80
-    cases = 7
+    trials = 60
+    cases = 5
 
     def quick(self, folder: Path, seed: int) -> list[Outcome]:
         return _Meddled(folder).tried(seed, 4)

@@ -34,7 +34,7 @@ class PowerCuts(Fault):
 
     number = "F4"
     name = "power cut, replayed from a log of system calls"
-    trials = 3000
+    trials = 2000
     cases = 2 * PARTS
 
     def missing(self) -> str | None:

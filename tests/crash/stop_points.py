@@ -101,8 +101,8 @@ class StopPoints(EveryPoint):
 
     number = "F17"
     name = "`kill -9` of a crawl at every commit, write and sync, for each idiom"
-    trials = 140
-    cases = 5
+    trials = 80
+    cases = 3
 
     def stops(
         self, number: int, points: list[str], rng: random.Random
@@ -123,8 +123,8 @@ class RaisingPoints(EveryPoint):
 
     number = "F18"
     name = "an exception at every commit, write and sync, for each idiom"
-    trials = 120
-    cases = 5
+    trials = 80
+    cases = 4
 
     def stops(
         self, number: int, points: list[str], rng: random.Random
