@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["SharedFrontier"]
 
 FORMAT = 1
+DEFAULT_PARTITIONS = 64
 MAX_PARTITIONS = 4_096
 MIN_LEASE = 0.05
 """Seconds."""
@@ -55,16 +56,17 @@ class SharedFrontier:
     def __init__(
         self,
         server: Server,
-        parameters: Parameters,
-        partitions: int,
+        header: dict[str, Any],
         worker: str,
         lease_seconds: float,
         *,
         fifo: bool,
     ) -> None:
         self._server = server
-        self._parameters = parameters
-        self._size = partitions
+        self.identity: dict[str, Any] = header["identity"]
+        """Of whom it is, as whoever made it has said."""
+        self._parameters = Parameters.from_header(header, server.address.shown)
+        self._size: int = header["partitions"]
         self.worker = worker
         self._milliseconds = int(lease_seconds * 1000)
         self._fifo = fifo
@@ -82,10 +84,11 @@ class SharedFrontier:
         capacity: int | None = None,
         fpp: float | None = None,
         *,
-        partitions: int = 64,
+        partitions: int | None = None,
         worker: str | None = None,
         lease_seconds: float = 30.0,
         fifo: bool = False,
+        identity: dict[str, Any] | None = None,
     ) -> Self:
         """Open the frontier that a URL names, or create it there.
 
@@ -94,13 +97,14 @@ class SharedFrontier:
         taken for seen; ``partitions`` bounds the number of workers. All three hold for
         ever. The ``worker``'s name must be nobody else's; one is made up if it is not
         given. ``fifo`` lets the oldest request of a slot have its turn first, among
-        those of the same priority.
+        those of the same priority. ``identity`` says of whom the frontier is, in JSON:
+        another one is refused from then on.
 
         Raises :class:`~bloomdupe.errors.SettingError`,
         :class:`~bloomdupe.errors.StoreMismatchError` if it was made with other
         parameters, and what a server in trouble raises.
         """
-        if not 1 <= partitions <= MAX_PARTITIONS:
+        if partitions is not None and not 1 <= partitions <= MAX_PARTITIONS:
             raise SettingError(
                 f"partitions = {partitions!r}: expected 1 to {MAX_PARTITIONS:,}"
             )
@@ -111,12 +115,12 @@ class SharedFrontier:
         address = Address.of(url)
         server = Server(address)
         try:
-            parameters = _head(server, capacity, fpp, partitions)
+            header = _header(server, capacity, fpp, partitions, identity)
         except BaseException:
             server.close()
             raise
         name = worker or f"{socket.gethostname()}-{secrets.token_hex(6)}"
-        return cls(server, parameters, partitions, name, lease_seconds, fifo=fifo)
+        return cls(server, header, name, lease_seconds, fifo=fifo)
 
     def close(self) -> None:
         """Give back all partitions, and close the connection."""
@@ -293,15 +297,19 @@ def _part(server: Server, number: int) -> Server:
     return server.at(address)
 
 
-def _head(
-    server: Server, capacity: int | None, fpp: float | None, partitions: int
-) -> Parameters:
+def _header(
+    server: Server,
+    capacity: int | None,
+    fpp: float | None,
+    partitions: int | None,
+    identity: dict[str, Any] | None,
+) -> dict[str, Any]:
     """Return what a frontier was made with; make it if there is none.
 
     The head of the frontier is a hash of Redis at ``bloomdupe:{NAME}``:
 
     ``frontier``  1, the format; another one is refused
-    ``header``    parameters, secret key and number of partitions, as JSON
+    ``header``    parameters, secret key, identity and number of partitions, as JSON
     ``whole``     1, when all partitions are made. If one is missing then, it is lost
     """
     shown = server.address.shown
@@ -312,9 +320,9 @@ def _head(
                 f"{shown}: there is no frontier of this name; give a capacity to create"
                 " one"
             )
-        header = Parameters.checked(capacity, fpp).header({})
-        text = json.dumps({**header, "partitions": partitions})
-        answer = server.run("create", "frontier", FORMAT, "header", text)
+        new = Parameters.checked(capacity, fpp).header(identity or {})
+        new["partitions"] = partitions or DEFAULT_PARTITIONS
+        answer = server.run("create", "frontier", FORMAT, "header", json.dumps(new))
         fields = dict(zip(answer[::2], answer[1::2], strict=True))
     if b"frontier" not in fields:
         raise StoreMismatchError(
@@ -326,14 +334,17 @@ def _head(
             f"{shown} has format {fields[b'frontier'].decode()}, this version of"
             f" bloomdupe knows {FORMAT}; use the version that wrote it"
         )
-    header = json.loads(fields[b"header"])
-    wanted: dict[str, Any] = {"capacity": capacity, "fpp": fpp}
-    wanted = {name: value for name, value in wanted.items() if value is not None}
-    check_same(shown, header, {**wanted, "partitions": partitions})
-    parameters = Parameters.from_header(header, shown)
+    header: dict[str, Any] = json.loads(fields[b"header"])
+    wanted: dict[str, Any] = {
+        "capacity": capacity, "fpp": fpp, "partitions": partitions
+    }  # fmt: skip
+    check_same(shown, header, {n: v for n, v in wanted.items() if v is not None})
+    check_same(shown, header["identity"], identity or {})
     if b"whole" not in fields:
-        given = {**vars(parameters), "capacity": -(-parameters.capacity // partitions)}
-        for number in range(partitions):
+        parameters = vars(Parameters.from_header(header, shown))
+        size = header["partitions"]
+        given = {**parameters, "capacity": -(-parameters["capacity"] // size)}
+        for number in range(size):
             RedisFilter.on(_part(server, number), given)
         server.set_field("whole", "1")
-    return parameters
+    return header
