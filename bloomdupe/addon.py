@@ -50,7 +50,6 @@ class Addon:
     def update_settings(self, settings: BaseSettings) -> None:
         """Change the settings; called by Scrapy."""
         settings.set("DUPEFILTER_CLASS", "bloomdupe.BloomDupeFilter", "addon")
-        settings.set("SCHEDULER", "bloomdupe.FrontierScheduler", "addon")
         _replace(settings, feedexport.FeedExporter, FeedExporter)
         _add_link_filter(settings)
         _add_extension(settings, Admission, EARLIEST)
@@ -58,6 +57,9 @@ class Addon:
         _add_extension(settings, WholeFiles, 0)
         _replace_cache(settings)
         find_job(self._crawler, settings)
+        shared = settings["BLOOMDUPE_REDIS_URL"]
+        name = "SharedScheduler" if shared else "FrontierScheduler"
+        settings.set("SCHEDULER", f"bloomdupe.{name}", "addon")
 
 
 def _replace(settings: BaseSettings, theirs: type, ours: type) -> None:

@@ -154,6 +154,11 @@ class SharedFrontier:
         return found
 
     @property
+    def shown(self) -> str:
+        """The URL, without password: for messages."""
+        return self._server.address.shown
+
+    @property
     def owned(self) -> list[int]:
         """Numbers of the partitions that this worker owns, as far as it knows."""
         return sorted(self._owned)
@@ -231,6 +236,14 @@ class SharedFrontier:
         self._handed_out = leases[count:]
         return leases[:count]
 
+    def holds(self, lease: Lease) -> bool:
+        """Whether this worker may still settle a request, as far as it knows.
+
+        The only method that another thread may call.
+        """
+        partition = self._owned.get(lease.partition)
+        return partition is not None and partition.fence == lease.fence
+
     def ask_again(self, slot: str) -> None:
         """Take note that a slot may have its next turn."""
         partition = self._owned.get(self._partition_of(slot))
@@ -268,7 +281,11 @@ class SharedFrontier:
 
     @property
     def finished(self) -> bool:
-        """Whether nothing waits and nothing is handed out, anywhere.
+        """Whether nothing waits and nothing is handed out, anywhere."""
+        return self.finished_but(0)
+
+    def finished_but(self, held: int) -> bool:
+        """Whether nothing waits, and no more than ``held`` requests are handed out.
 
         Then nothing more can come, but from those who offer what no request led to.
         Asked twice, for the partitions are looked at one after another: those that were
@@ -276,7 +293,9 @@ class SharedFrontier:
         at once in between.
         """
         first = self.counts()
-        if any(counts.slots or counts.leased for counts in first):
+        if any(counts.slots for counts in first):
+            return False
+        if sum(counts.leased for counts in first) > held:
             return False
         return [(c.pushed, c.slots, c.leased) for c in first] == [
             (c.pushed, c.slots, c.leased) for c in self.counts()

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 PACKAGE = "bloomdupe"
 
 ROOMS: dict[str, set[str]] = {
-    "bloomdupe": {"addon", "crawl", "links", "filter", "errors", "_version"},
+    "bloomdupe": {
+        "addon", "shared", "crawl", "links", "filter", "errors", "_version",
+    },
     "addon": {"crawl", "links", "feeds", "settings", "errors"},
     "cli": {
         "sight", "upkeep", "crawl", "rescue", "frontier", "filter", "store",
@@ -37,6 +39,10 @@ ROOMS: dict[str, set[str]] = {
     "crawl": {
         "links", "feeds", "inside_scrapy", "frontier", "settings", "filter", "store",
         "signals", "errors",
+    },
+    "shared": {
+        "crawl", "links", "feeds", "inside_scrapy", "frontier", "redis", "settings",
+        "errors",
     },
     "links": {"inside_scrapy", "settings", "errors"},
     "feeds": {"inside_scrapy", "settings", "store", "errors"},
@@ -71,7 +77,9 @@ SCRAPY = {
 }  # fmt: skip
 """Scrapy, and the packages that come with it."""
 
-SCRAPY_ROOMS = {"addon", "upkeep", "crawl", "links", "feeds", "inside_scrapy"}
+SCRAPY_ROOMS = {
+    "addon", "upkeep", "shared", "crawl", "links", "feeds", "inside_scrapy",
+}  # fmt: skip
 SCRAPY_MODULES = {"bloomdupe.cli.scrapy_command"}
 SCRAPY_FOR_TYPES = {"bloomdupe.settings"}
 
