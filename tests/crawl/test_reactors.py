@@ -26,6 +26,9 @@ class CtrlC(RFPDupeFilter):
     def open(self):
         if not os.path.exists("interrupted"):
             open("interrupted", "w").close()
+            if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+                # As a shell leaves it to what it starts in the background.
+                signal.signal(signal.SIGINT, signal.default_int_handler)
             signal.raise_signal(signal.SIGINT)
 
 

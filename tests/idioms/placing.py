@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
     from stops import Points
 
+FRONTIER = "bloomdupe.frontier.frontier"
 PREPARE = (
     ("bloomdupe.filter.bloom", "BloomFilter", "prepare"),
-    ("bloomdupe.frontier.frontier", "Frontier", "prepare"),
+    (FRONTIER, "Frontier", "prepare"),
     ("bloomdupe.crawl.checkpoint", "Checkpoint", "_prepare_totals"),
     ("bloomdupe.feeds.exporter", "FeedExporter", "prepare"),
 )
@@ -69,11 +70,15 @@ def _install_commit(points: Points) -> None:
 
     @functools.wraps(commit)
     def watched(self: Store, *changes: Any) -> None:
+        # One that holds a part of the lines, and nothing else, settles no request.
+        whole = any(type(change).__module__ == FRONTIER for change in changes)
         points.reach("before commit")
-        points.tell("commit", self.path, time.monotonic())
+        if whole:
+            points.tell("commit", self.path, time.monotonic())
         commit(self, *(Watched(points, change) for change in changes))
-        points.commits += 1
-        points.tell("committed", self.path)
+        if whole:
+            points.commits += 1
+            points.tell("committed", self.path)
         points.reach("after commit")
 
     Store.commit = watched  # type: ignore[method-assign]
