@@ -76,6 +76,11 @@ class RedisServer:
             time.sleep(0.01)
         raise RuntimeError(self._log.read_text())
 
+    def forget(self, *options: str) -> None:
+        """Do without the last options from the next start on."""
+        assert self._command[-len(options) :] == list(options)
+        del self._command[-len(options) :]
+
     def kill(self) -> None:
         """End it at once."""
         self._process.send_signal(signal.SIGKILL)

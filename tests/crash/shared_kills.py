@@ -102,7 +102,8 @@ class Redis:
 
     def promote(self, seconds: float) -> None:
         """Let a replica follow for some time, and take the place of a dead master."""
-        replica = self._new("--replicaof", "127.0.0.1", str(self.server.port))
+        follow = "--replicaof", "127.0.0.1", str(self.server.port)
+        replica = self._new(*follow)
         replica.start()
         with replica.client() as client:
             end = time.monotonic() + DEADLINE
@@ -113,6 +114,7 @@ class Redis:
             time.sleep(seconds)
             self.server.kill()
             client.replicaof("no", "one")
+        replica.forget(*follow)  # or it would follow the dead one when it is restarted
         self.server = replica
         self.socket.unlink()
         self.socket.symlink_to(replica.socket)
