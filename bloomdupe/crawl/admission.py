@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-__all__ = ["EARLIEST", "Admission", "expand_jobdir", "find_job"]
+__all__ = ["EARLIEST", "Admission", "expand_jobdir", "find_job", "refuse"]
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ def find_job(crawler: Crawler, settings: BaseSettings) -> None:
             settings.set("JOBDIR", jobdir, settings.getpriority("JOBDIR") or 0)
         JobSettings.read(settings)
     except BloomDupeError as error:
-        _refuse(crawler, settings, error)
+        refuse(crawler, settings, error)
 
 
 def expand_jobdir(jobdir: object, spider: str | None) -> object:
@@ -123,11 +123,11 @@ class Admission:
             try:
                 Job.of(crawler.spider, crawler.settings).check_store(crawler)
             except BloomDupeError as error:
-                _refuse(crawler, crawler.settings, error)
+                refuse(crawler, crawler.settings, error)
         raise NotConfigured
 
 
-def _refuse(crawler: Crawler, settings: BaseSettings, error: BloomDupeError) -> None:
+def refuse(crawler: Crawler, settings: BaseSettings, error: BloomDupeError) -> None:
     """Let a crawl not begin, and the process end with status 1.
 
     Under a command of Scrapy, which would show a traceback, the log says in one line

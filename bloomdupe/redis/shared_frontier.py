@@ -104,10 +104,7 @@ class SharedFrontier:
         :class:`~bloomdupe.errors.StoreMismatchError` if it was made with other
         parameters, and what a server in trouble raises.
         """
-        if partitions is not None and not 1 <= partitions <= MAX_PARTITIONS:
-            raise SettingError(
-                f"partitions = {partitions!r}: expected 1 to {MAX_PARTITIONS:,}"
-            )
+        _check_partitions(partitions)
         if not lease_seconds >= MIN_LEASE:
             raise SettingError(
                 f"lease_seconds = {lease_seconds!r}: expected {MIN_LEASE} at least"
@@ -121,6 +118,25 @@ class SharedFrontier:
             raise
         name = worker or f"{socket.gethostname()}-{secrets.token_hex(6)}"
         return cls(server, header, name, lease_seconds, fifo=fifo)
+
+    @classmethod
+    def check(
+        cls,
+        url: str,
+        capacity: int,
+        fpp: float | None = None,
+        *,
+        partitions: int,
+        identity: dict[str, Any],
+    ) -> None:
+        """Refuse what :meth:`open` would; create nothing."""
+        _check_partitions(partitions)
+        server = Server(Address.of(url))
+        try:
+            if server.fields():
+                _header(server, capacity, fpp, partitions, identity)
+        finally:
+            server.close()
 
     def close(self) -> None:
         """Give back all partitions, and close the connection."""
@@ -305,6 +321,13 @@ class SharedFrontier:
         """Yield the lines of all that is done."""
         for number in range(self._size):
             yield from self._partition(number).outputs()
+
+
+def _check_partitions(partitions: int | None) -> None:
+    if partitions is not None and not 1 <= partitions <= MAX_PARTITIONS:
+        raise SettingError(
+            f"partitions = {partitions!r}: expected 1 to {MAX_PARTITIONS:,}"
+        )
 
 
 def _part(server: Server, number: int) -> Server:

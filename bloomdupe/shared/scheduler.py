@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
@@ -19,7 +20,7 @@ from bloomdupe.crawl.serializer import Serializer
 from bloomdupe.crawl.start_items import StartItem
 from bloomdupe.crawl.stopping import Stopping
 from bloomdupe.crawl.timer import Timer
-from bloomdupe.errors import SettingError, UnserializableError
+from bloomdupe.errors import SettingError, StoreMismatchError, UnserializableError
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.inside_scrapy.engine import EngineAccess
 from bloomdupe.inside_scrapy.processing import Processing, current_work
@@ -42,7 +43,7 @@ from bloomdupe.shared.starting import StartOutputs
 from bloomdupe.shared.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from bloomdupe.frontier.slot_queue import Entry
     from bloomdupe.redis.partition import Lease
 
-__all__ = ["SharedScheduler"]
+__all__ = ["SharedScheduler", "check_shared"]
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +65,15 @@ HUNGRY = 64
 MOST_AT_HAND = 10_000
 FEW = 4
 """Requests of a slot at hand at which it takes its next turn."""
+SETTING_OF = {
+    "capacity": "BLOOMDUPE_EXPECTED_URLS",
+    "fpp": "BLOOMDUPE_FPP",
+    "partitions": "BLOOMDUPE_REDIS_PARTITIONS",
+    "spider": "BLOOMDUPE_REDIS_URL",
+    "fingerprinter": "REQUEST_FINGERPRINTER_CLASS",
+    "feeds": "FEEDS",
+}
+"""What the user calls the parameters of a shared frontier."""
 NOT_SHARED = (
     "BLOOMDUPE_CONFIRM",
     "BLOOMDUPE_EXACT_URLS",
@@ -162,19 +172,20 @@ class SharedScheduler(BaseScheduler):
     def _open_frontier(self, feeds: list[str], *, fifo: bool) -> SharedFrontier:
         settings = self._job.settings
         assert settings.redis_url is not None  # noqa: S101 - it was checked
-        return SharedFrontier.open(
-            settings.redis_url,
-            settings.capacity,
-            settings.fpp,
-            partitions=settings.redis_partitions,
-            lease_seconds=settings.redis_lease,
-            fifo=fifo,
-            identity={
-                "spider": self._job.spider,
-                "fingerprinter": self._job.fingerprinter,
-                "feeds": feeds,
-            },
-        )
+        with _by_settings():
+            return SharedFrontier.open(
+                settings.redis_url,
+                settings.capacity,
+                settings.fpp,
+                partitions=settings.redis_partitions,
+                lease_seconds=settings.redis_lease,
+                fifo=fifo,
+                identity={
+                    "spider": self._job.spider,
+                    "fingerprinter": self._job.fingerprinter,
+                    "feeds": feeds,
+                },
+            )
 
     def close(self, reason: str) -> None:
         """Tell Redis what is done, and give back the rest."""
@@ -452,8 +463,44 @@ class SharedScheduler(BaseScheduler):
         return self._worker
 
 
+def check_shared(crawler: Crawler) -> None:
+    """Refuse a crawl that could not be opened; nothing is changed.
+
+    Raises :class:`~bloomdupe.errors.SettingError` for settings that a shared crawl
+    cannot have, and what :meth:`SharedFrontier.check` raises.
+    """
+    assert crawler.spider is not None  # noqa: S101 - it was made
+    job = Job.of(crawler.spider, crawler.settings)
+    _check(job, crawler)
+    settings = job.settings
+    assert settings.redis_url is not None  # noqa: S101 - it was checked
+    with _by_settings():
+        SharedFrontier.check(
+            settings.redis_url,
+            settings.capacity,
+            settings.fpp,
+            partitions=settings.redis_partitions,
+            identity={"spider": job.spider, "fingerprinter": job.fingerprinter},
+        )
+
+
+@contextmanager
+def _by_settings() -> Iterator[None]:
+    """Call parameters by the names of the settings that they come from."""
+    try:
+        yield
+    except StoreMismatchError as error:
+        name = SETTING_OF.get(error.parameter or "")
+        if name is None:
+            raise
+        raise StoreMismatchError(
+            f"{name}: {error}. Another crawl has another name in BLOOMDUPE_REDIS_URL",
+            error.parameter,
+        ) from error
+
+
 def _check(job: Job, crawler: Crawler) -> None:
-    """Refuse settings that a shared crawl cannot have; nothing is open yet."""
+    """Refuse settings that a shared crawl cannot have."""
     settings = job.settings
     if settings.redis_url is None:
         raise SettingError(

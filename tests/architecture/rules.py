@@ -24,7 +24,7 @@ ROOMS: dict[str, set[str]] = {
     "bloomdupe": {
         "addon", "shared", "crawl", "links", "filter", "errors", "_version",
     },
-    "addon": {"crawl", "links", "feeds", "settings", "errors"},
+    "addon": {"shared", "crawl", "links", "feeds", "settings", "errors"},
     "cli": {
         "sight", "upkeep", "crawl", "rescue", "frontier", "filter", "store",
         "settings", "errors", "_version",
@@ -36,13 +36,13 @@ ROOMS: dict[str, set[str]] = {
         "crawl", "links", "inside_scrapy", "frontier", "redis", "filter", "store",
         "settings", "errors", "_version",
     },
-    "crawl": {
-        "links", "feeds", "inside_scrapy", "frontier", "settings", "filter", "store",
-        "signals", "errors",
-    },
     "shared": {
         "crawl", "links", "feeds", "inside_scrapy", "frontier", "redis", "settings",
         "errors",
+    },
+    "crawl": {
+        "links", "feeds", "inside_scrapy", "frontier", "settings", "filter", "store",
+        "signals", "errors",
     },
     "links": {"inside_scrapy", "settings", "errors"},
     "feeds": {"inside_scrapy", "settings", "store", "errors"},
