@@ -10,6 +10,7 @@ import csv
 import gzip
 import hashlib
 import json
+import math
 import os
 import pickle
 import re
@@ -24,7 +25,7 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from known_site import KnownSite
 from recorder import FILE
@@ -120,6 +121,16 @@ class Stop:
         return f"{self.action} {self.call or self.point} #{self.nth}"
 
 
+class Last(NamedTuple):
+    """The last checkpoint of a job in a run."""
+
+    begun: float
+    under_way: int
+    """Requests at that moment."""
+    over: float = math.inf
+    """When the job was closed, and the next one began, if there was one."""
+
+
 @dataclass(frozen=True)
 class Run:
     """What a run came to."""
@@ -144,28 +155,29 @@ class Run:
         return self.stopped is not None and set(reasons) <= {"finished"}
 
     @property
-    def last_checkpoint(self) -> tuple[float, int]:
-        """When the last one that has become durable was begun, and what was under way.
-
-        If there was none, it was at the beginning of time. Each job that is open has a
-        last one: then it is the earliest of them, and what was under way in all.
-        """
-        last: dict[str, tuple[float, int]] = {}
-        begun: dict[str, tuple[float, int]] = {}
-        closed = 0.0, 0
+    def last_checkpoints(self) -> list[Last]:
+        """Of each job of the run, the last checkpoint that has become durable."""
+        last: dict[str, Last] = {}
+        begun: dict[str, Last] = {}
+        closed: set[str] = set()
         under_way = 0
         for kind, *words in self.events:
             if kind == "underway":
                 under_way = int(words[0])
             elif kind == "commit":
-                begun[words[0]] = float(words[1]), under_way
-                last.setdefault(words[0], (0.0, 0))
+                job, time = words[0], float(words[1])
+                begun[job] = Last(time, under_way)
+                if job not in last:
+                    # The first one is made before there is any request.
+                    last[job] = Last(time, 0)
+                    for other in closed:
+                        last[other] = last[other]._replace(over=time)
+                    closed.clear()
             elif kind == "committed":
                 last[words[0]] = begun[words[0]]
-            elif kind == "closed":
-                closed = last.pop(words[0], closed)
-        times, numbers = zip(*(last.values() or [closed]), strict=True)
-        return min(times), sum(numbers)
+            elif kind == "closed" and words[0] in last:
+                closed.add(words[0])
+        return list(last.values()) or [Last(0.0, 0)]
 
     @property
     def points(self) -> list[str]:

@@ -79,9 +79,13 @@ def compare_outputs(expected: Counter[str], outputs: Outputs) -> list[str]:
 
 def allowed(crawl: Crawl, run: Run) -> int:
     """How many requests of a run that was stopped may be made again."""
-    begun, under_way = run.last_checkpoint
-    late = sum(v.run == run.number and v.time >= begun for v in crawl.site.log)
-    return late + under_way
+    jobs = run.last_checkpoints
+    late = sum(
+        any(job.begun <= visit.time < job.over for job in jobs)
+        for visit in crawl.site.log
+        if visit.run == run.number
+    )
+    return late + sum(job.under_way for job in jobs)
 
 
 def judge(model: Model, crawl: Crawl) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from scrapy.crawler import CrawlerRunner
@@ -33,3 +34,4 @@ def main() -> None:
 
 
 main()
+sys.exit(runner.bootstrap_failed)  # as `scrapy crawl` does

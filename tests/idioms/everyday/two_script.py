@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from scrapy.crawler import CrawlerProcess
 from scrapy.utils.project import get_project_settings
 
@@ -11,3 +13,4 @@ process = CrawlerProcess(get_project_settings())
 process.crawl(First)
 process.crawl(Second)
 process.start()
+sys.exit(process.bootstrap_failed)  # as `scrapy crawl` does
