@@ -82,6 +82,13 @@ class Closing(All):
         if self.settings.getbool("CLOSE") and self.number(response) == 9:
             raise CloseSpider("enough")
         yield from super().parse(response)
+
+
+class Later(All):
+    name = "all"
+
+    def parse(self, response):
+        yield response.follow("/1", meta={"bloomdupe_delay": 60})
 """
 FEED = 'FEEDS={"items.jsonl": {"format": "jsonlines"}}'
 SIZE = 150
@@ -210,3 +217,12 @@ def test_a_crawl_that_cannot_be_is_refused(crew: Crew) -> None:
         assert worker.process.wait(DEADLINE) == 1
         assert re.search(words, worker.log), worker.log
     assert crew.items() == items
+
+
+def test_a_request_for_a_point_in_time_stops_the_crawl(crew: Crew) -> None:
+    worker = crew.hire("Later")
+    assert worker.process.wait(DEADLINE) == 1
+    assert "that does not work with BLOOMDUPE_REDIS_URL" in worker.log
+    assert "Traceback" not in worker.log
+    crew.hire("All").end()  # the page is owed still
+    assert crew.items().total() == SIZE
