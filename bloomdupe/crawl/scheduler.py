@@ -86,6 +86,7 @@ class FrontierScheduler(BaseScheduler):
         self._ours: BloomDupeFilter | None = None
         self._alarm = Timer(self._on_alarm)
         self._unrestorable = 0
+        self._failed = False
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -118,7 +119,7 @@ class FrontierScheduler(BaseScheduler):
             ) from error
 
     def _open(self, spider: Spider) -> Deferred[None] | None:
-        leave_scrapys_file(self._crawler)
+        leave_scrapys_file(self._crawler, lambda: self._failed)
         self._spider = spider
         opening = None
         if isinstance(self.df, BloomDupeFilter):
@@ -245,6 +246,7 @@ class FrontierScheduler(BaseScheduler):
             return None
         self._alarm.cancel()
         session.close(reason)
+        self._failed = session.stopping.failure is not None
         self._stats.set_value("bloomdupe/unrestorable", self._unrestorable)
         if not isinstance(self.df, BloomDupeFilter):
             session.frontier.seen.close()

@@ -13,8 +13,9 @@ from bloomdupe.crawl.part import Part
 from bloomdupe.errors import UnserializableError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
+    from scrapy import Spider
     from scrapy.crawler import Crawler
 
     from bloomdupe.crawl.serializer import Serializer
@@ -111,11 +112,12 @@ class SpiderState:
             return None
 
 
-def leave_scrapys_file(crawler: Crawler) -> None:
+def leave_scrapys_file(crawler: Crawler, failed: Callable[[], bool]) -> None:
     """Keep Scrapy from writing ``JOBDIR/spider.state`` until the spider is open.
 
     When a crawl fails to open, it would empty the file first, and then find that the
-    spider has no state yet: the next run would have none, either.
+    spider has no state yet: the next run would have none, either. And when a crawl has
+    ``failed``, the last checkpoint stands: what came later must not be in the file.
     """
     extension = crawler.get_extension(ScrapysSpiderState)
     if extension is None:
@@ -124,9 +126,13 @@ def leave_scrapys_file(crawler: Crawler) -> None:
     crawler.signals.disconnect(close, signals.spider_closed)
 
     def opened() -> None:
-        crawler.signals.connect(close, signals.spider_closed)
+        crawler.signals.connect(closed, signals.spider_closed, weak=False)
 
-    # Nobody else holds it.
+    def closed(spider: Spider) -> None:
+        if not failed():
+            close(spider)
+
+    # Nobody else holds them.
     crawler.signals.connect(opened, signals.spider_opened, weak=False)
 
 

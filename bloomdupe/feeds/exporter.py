@@ -270,6 +270,11 @@ class FeedExporter(FeedExporterAccess):
                 self._encode(item, feeds[index + 1 :], lines)
                 raise
 
+    def fail(self, error: Exception) -> None:
+        """Stop the crawl, for something that belongs to an item and cannot be kept."""
+        if self._job is not None:
+            self._job.fail(error)
+
     # Checkpoints
 
     def sync(self) -> None:

@@ -6,6 +6,7 @@ there, and the next run takes it for the file: "uptodate".
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from hashlib import sha1
@@ -16,16 +17,21 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from scrapy.pipelines.files import FilesPipeline, FSFilesStore
 
+from bloomdupe.errors import FeedError
+from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.inside_scrapy.engine import item_pipelines
 from bloomdupe.store.files import make_directory, sync_directory
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from io import BytesIO
 
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
 __all__ = ["WholeFiles", "WholeFilesStore"]
+
+OF_THE_DISK = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 class WholeFiles:
@@ -50,11 +56,12 @@ class WholeFiles:
 
     def spider_opened(self) -> None:
         """Exchange the stores; called by Scrapy before there is any item."""
+        exporter = FeedExporter.of(self._crawler)
         for pipeline in item_pipelines(self._crawler):
             if isinstance(pipeline, FilesPipeline):
                 store: object = pipeline.store
                 if type(store) is FSFilesStore:
-                    pipeline.store = WholeFilesStore(store.basedir)
+                    pipeline.store = WholeFilesStore(store.basedir, exporter.fail)
 
 
 class WholeFilesStore(FSFilesStore):
@@ -63,7 +70,14 @@ class WholeFilesStore(FSFilesStore):
     Aside means in the same folder, under a name that follows from the file's own, with
     a dot before it. What a killed process has left under that name is overwritten by
     the next download of the same file, which comes when the page is fetched again.
+
+    Scrapy would log that a file could not be written, and let the item go on without
+    it, for ever. So if that is the disk's fault, ``fail`` is told, and stops the crawl.
     """
+
+    def __init__(self, basedir: str, fail: Callable[[Exception], None]) -> None:
+        super().__init__(basedir)
+        self._fail = fail
 
     def persist_file(
         self,
@@ -75,6 +89,17 @@ class WholeFilesStore(FSFilesStore):
     ) -> None:
         """Write a file; called by the pipeline."""
         place = Path(self.basedir, *os.fspath(path).split("/"))
+        try:
+            self._write(place, buf)
+        except MemoryError as error:
+            self._fail(error)
+            raise
+        except OSError as error:
+            if error.errno in OF_THE_DISK:  # and not of this file's name
+                self._fail(_explained(place, error))
+            raise
+
+    def _write(self, place: Path, buf: BytesIO) -> None:
         make_directory(place.parent)
         aside = place.with_name(f".{sha1(place.name.encode()).hexdigest()}.unfinished")  # noqa: S324
         with open(_locked(aside), "wb") as file:
@@ -84,6 +109,12 @@ class WholeFilesStore(FSFilesStore):
             os.fsync(file.fileno())
             aside.replace(place)
         sync_directory(place.parent)
+
+
+def _explained(place: Path, error: OSError) -> FeedError:
+    explained = FeedError(f"cannot write {place}, a file of a media pipeline: {error}")
+    explained.__cause__ = error
+    return explained
 
 
 def _locked(path: Path) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import os
@@ -154,8 +155,37 @@ def test_other_stores_and_crawls_without_a_job_are_left_as_they_are(
 # The store by itself
 
 
+def never(error: Exception) -> None:
+    raise AssertionError(error)
+
+
+def test_a_full_disk_is_told_and_a_name_that_cannot_be_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a disk, the crawl cannot go on; of a name, Scrapy tells in the log."""
+    told: list[Exception] = []
+    store = WholeFilesStore(str(tmp_path), told.append)
+    info: Any = None
+    with pytest.raises(OSError, match="too long"):
+        store.persist_file("e" * 300, BytesIO(b"x"), info)
+    assert told == []
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        store.persist_file("file", BytesIO(b"x"), info)
+    (error,) = told
+    assert f"cannot write {tmp_path / 'file'}, a file of a media pipeline" in str(error)
+    assert not (tmp_path / "file").exists()
+
+
 def test_a_file_is_where_scrapys_own_store_puts_it(tmp_path: Path) -> None:
-    stores = [WholeFilesStore(tmp_path / "ours"), FSFilesStore(tmp_path / "scrapys")]
+    stores = [
+        WholeFilesStore(str(tmp_path / "ours"), never),
+        FSFilesStore(tmp_path / "scrapys"),
+    ]
     info: Any = None
     for path in ("a", "full/b.jpg", "/c", "d/" + "e" * 255):
         for store in stores:
@@ -177,7 +207,7 @@ def test_a_file_is_where_scrapys_own_store_puts_it(tmp_path: Path) -> None:
 
 
 def test_a_link_in_the_place_of_the_leftover_is_not_followed(tmp_path: Path) -> None:
-    store = WholeFilesStore(tmp_path / "files")
+    store = WholeFilesStore(str(tmp_path / "files"), never)
     info: Any = None
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -198,7 +228,7 @@ def test_a_link_in_the_place_of_the_leftover_is_not_followed(tmp_path: Path) -> 
 
 
 def write_often(folder: str, content: bytes) -> None:
-    store = WholeFilesStore(folder)
+    store = WholeFilesStore(folder, never)
     info: Any = None
     for _ in range(30):
         store.persist_file("file", BytesIO(content), info)

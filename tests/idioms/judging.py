@@ -241,7 +241,9 @@ def failed_well(run: Run, stop: Stop) -> list[str]:
     if stop.action == "kill" or run.status > 0:
         return []
     assert run.stopped is not None
-    if run.stopped.endswith(HINTS) and stop.action in errno.errorcode.values():
+    # A ValueError is EIO there: see Points.reach().
+    from_disk = stop.action in (*errno.errorcode.values(), "ValueError")
+    if run.stopped.endswith(HINTS) and from_disk:
         return []
     if stop.action == "KeyboardInterrupt" and run.status == -signal.SIGINT:
         return []

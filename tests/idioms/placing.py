@@ -118,7 +118,7 @@ def _install_file(points: Points, name: str) -> None:
     @functools.wraps(function)
     def watched(*args: Any, **options: Any) -> Any:
         label = f"{name} {_name_of(args[0])}"
-        return points.around(label, lambda: function(*args, **options))
+        return points.around(label, lambda: function(*args, **options), system=True)
 
     setattr(os, name, watched)
 

@@ -64,10 +64,11 @@ class Points:
         if self._events is not None:
             _write(self._events, (" ".join(map(str, words)) + "\n").encode())
 
-    def reach(self, point: str, *, raises: bool = True) -> None:
+    def reach(self, point: str, *, raises: bool = True, system: bool = False) -> None:
         """Pass a point, or end here.
 
-        Where nobody but these tests could raise, only a kill ends it: ``raises``.
+        Where nobody but these tests could raise, only a kill ends it: ``raises``. A
+        call of the ``system`` raises no errors of somebody's code.
         """
         self._passed += 1
         stop = self._stop
@@ -84,6 +85,8 @@ class Points:
         else:
             here = False
         action = stop.get("action", "kill")
+        if system and action == "ValueError":
+            action = "EIO"
         if here and (raises or action == "kill"):
             self.tell("stopped", self._passed, point)
             act(action)
@@ -101,12 +104,17 @@ class Points:
         return act(stop["action"])
 
     def around(
-        self, name: str, function: Callable[[], Any], *, raises: bool = True
+        self,
+        name: str,
+        function: Callable[[], Any],
+        *,
+        raises: bool = True,
+        system: bool = False,
     ) -> Any:
         """Call a function between two points."""
-        self.reach(f"before {name}", raises=raises)
+        self.reach(f"before {name}", raises=raises, system=system)
         result = function()
-        self.reach(f"after {name}", raises=raises)
+        self.reach(f"after {name}", raises=raises, system=system)
         return result
 
 

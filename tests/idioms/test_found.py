@@ -1,0 +1,36 @@
+"""What F18 has found once: an idiom, and the stop at which it failed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from crawls import Forks, Stop
+from judging import stopped, undisturbed
+from table import load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FOUND = {
+    # What came after the last checkpoint stood in JOBDIR/spider.state.
+    "idle_state": Stop(point="before prepare Cookies", nth=2, action="EDQUOT"),
+    # The item came without its file, and the exit status was 0.
+    "files": Stop(point="before fsync .", nth=4, action="ENOSPC"),
+}
+
+
+@pytest.fixture(scope="module")
+def forks() -> Iterator[Forks]:
+    server = Forks()
+    yield server
+    server.close()
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_nothing_is_lost_or_done_twice(name: str, forks: Forks) -> None:
+    idiom = load()[name]
+    model = undisturbed(idiom, forks)
+    verdict = stopped(idiom, forks, model, [FOUND[name]])
+    assert verdict.stopped
+    assert verdict.complaints == []
