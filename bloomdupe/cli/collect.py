@@ -76,6 +76,14 @@ class Collect(Verb[Found]):
                 " freed; then only this directory has it"
             ),
         )
+        parser.add_argument(
+            "--rest",
+            action="store_true",
+            help=(
+                "let a new directory begin with what Redis still has, though other"
+                " lines were deleted after they were collected elsewhere"
+            ),
+        )
 
     def run(self, options: argparse.Namespace) -> Found:
         """Collect."""
@@ -135,7 +143,11 @@ def _collect(frontier: SharedFrontier, options: argparse.Namespace) -> Found:
     with (
         bytes_of(None) as progress,
         Collecting.open(
-            frontier, directory, delete=options.delete, progress=progress
+            frontier,
+            directory,
+            delete=options.delete,
+            rest=options.rest,
+            progress=progress,
         ) as collecting,
     ):
         try:

@@ -256,7 +256,8 @@ class Partition:
             raise StoreError(
                 f"{self._server.address.shown}: lines of output are not there any more:"
                 f" they were collected, and deleted before entry {deleted.decode()}."
-                " They are where they were collected; go on there"
+                " They are where they were collected; go on there, or collect the rest"
+                " into a new directory (--rest)"
             )
         if after != NO_ENTRY and not there:
             raise StoreError(
@@ -265,7 +266,8 @@ class Partition:
                 " older data, or somebody has deleted it. What Redis has lost is done"
                 " again, and its lines would be collected twice. If nothing was deleted"
                 " after collecting, Redis has each line once: collect into a new"
-                " directory"
+                " directory. Else --rest collects there what Redis has, and some of it"
+                " is in both"
             )
         return [self._entry(number, fields) for number, fields in found]
 
@@ -276,6 +278,11 @@ class Partition:
                 " is not as a worker writes it; somebody else writes to this key"
             )
         return Entry(number, fields[1].decode(errors="replace"), fields[3::2])
+
+    def forgotten(self) -> bytes:
+        """Return the entry before which all were deleted, or ``NO_ENTRY``."""
+        deleted, *_ = self._server.run("output", NO_ENTRY, 1)
+        return deleted or NO_ENTRY
 
     def forget(self, before: bytes) -> int:
         """Delete the entries of the output before one; return how many there were."""

@@ -320,6 +320,13 @@ class SharedFrontier:
         """
         return self._partition(partition).forget(before)
 
+    def forgotten(self, partition: int) -> bytes:
+        """Return the entry before which output was deleted, ``NO_ENTRY`` if none was.
+
+        It was collected itself, as those before it.
+        """
+        return self._partition(partition).forgotten()
+
     def check(self) -> None:
         """Raise an error if it is not there any more, or another one is."""
         shown, fields = self.shown, self._server.fields()

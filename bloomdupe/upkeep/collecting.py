@@ -99,10 +99,15 @@ class Collecting:
         frontier: SharedFrontier,
         directory: Path,
         *,
-        delete: bool,
+        delete: bool = False,
+        rest: bool = False,
         progress: Callable[[int], None],
     ) -> Self:
-        """Begin in a directory, or go on there."""
+        """Begin in a directory, or go on there.
+
+        If some of the output was deleted after it was collected in another one, only
+        the ``rest`` can be had, and is to be asked for.
+        """
         feeds = frontier.identity.get("feeds")
         if not isinstance(feeds, list) or not all(isinstance(f, str) for f in feeds):
             raise StoreMismatchError(
@@ -110,9 +115,11 @@ class Collecting:
                 " Scrapy crawl: its output can be read, but not collected"
             )
         names = file_names(feeds, str(frontier.identity.get("spider", "")))
-        origin = Origin(
-            frontier.mark, frontier.identity, frontier.partitions, NO_ENTRY.decode()
-        )
+        start = [
+            (frontier.forgotten(number) if rest else NO_ENTRY).decode()
+            for number in range(frontier.partitions)
+        ]
+        origin = Origin(frontier.mark, frontier.identity, start)
         collection = Collection.open(directory, origin, names)
         return cls(frontier, collection, delete=delete, progress=progress)
 

@@ -42,9 +42,8 @@ class Origin(NamedTuple):
     mark: str
     """What tells it from all others."""
     identity: dict[str, Any]
-    partitions: int
-    start: str
-    """The position before all entries of a partition."""
+    start: list[str]
+    """Of each partition: the position after which a new collection begins."""
 
 
 class Collection:
@@ -164,7 +163,7 @@ class Collection:
                 "format": FORMAT,
                 "frontier": origin.mark,
                 "identity": origin.identity,
-                "positions": [origin.start] * origin.partitions,
+                "positions": origin.start,
                 "files": dict.fromkeys(self.names, 0),
                 "growing": False,
             }
@@ -228,7 +227,7 @@ class Collection:
                 )
                 + ". Collect into another directory"
             )
-        if not _is_whole(record, origin.partitions, self.names):
+        if not _is_whole(record, len(origin.start), self.names):
             raise StoreDamagedError(
                 f"{place} is not as it was written. {self._remedy()}"
             )

@@ -349,6 +349,23 @@ def test_a_redis_that_has_gone_back_is_noticed(tmp_path: Path) -> None:
         assert crawl.complaints(out) == []  # it is as it was
 
 
+def test_the_rest_goes_into_another_directory(
+    verb: Verb, crawl: Crawl, tmp_path: Path
+) -> None:
+    days = [tmp_path / "monday", tmp_path / "tuesday", tmp_path / "wednesday"]
+    for day in days:
+        crawl.put_out(9, random.Random(15))
+        assert verb("collect", crawl.url, day, "--rest", "--delete").code == 0
+        crawl.put_out(9, random.Random(16))
+        assert verb("collect", crawl.url, day, "--rest", "--delete").code == 0
+        assert all((day / name).stat().st_size for name in NAMES)
+    (tmp_path / "all").mkdir()
+    for name in NAMES:
+        whole = b"".join((day / name).read_bytes() for day in days)
+        (tmp_path / "all" / name).write_bytes(whole)
+    assert crawl.complaints(tmp_path / "all") == []
+
+
 def shorter(out: Path) -> None:
     with (out / "b.jsonl").open("r+b") as file:
         file.truncate(3)
