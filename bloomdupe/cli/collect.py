@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from bloomdupe.redis.shared_frontier import SharedFrontier
     from bloomdupe.upkeep.collecting import Collected
 
 __all__ = ["Collect"]
@@ -92,15 +90,30 @@ class Collect(Verb[Found]):
                 f"{options.url}: expected the URL of a crawl on Redis, such as"
                 " redis://host:6379/0#name"
             )
-        from bloomdupe.redis.shared_frontier import SharedFrontier
-        from bloomdupe.upkeep.collecting import patiently
+        from bloomdupe.upkeep.collecting import Collecting, Patience
 
-        if not options.follow:
-            with closing(SharedFrontier.open(options.url)) as frontier:
-                return _collect(frontier, options)
-        frontier = patiently(lambda: SharedFrontier.open(options.url), PAUSE, warn)
-        with closing(frontier):
-            return _collect(frontier, options)
+        patience = Patience(PAUSE, warn) if options.follow else None
+        interrupted = False
+        with (
+            bytes_of(None) as progress,
+            Collecting.open(
+                options.url,
+                Path(options.directory),
+                delete=options.delete,
+                rest=options.rest,
+                patience=patience,
+                progress=progress,
+            ) as collecting,
+        ):
+            try:
+                if patience is None:
+                    collecting.once()
+                else:
+                    collecting.follow(patience)
+            except KeyboardInterrupt:
+                # What is in the files by halves is cut off now.
+                interrupted = True
+        return Found(options.directory, collecting.result, interrupted)
 
     def text(self, result: Found) -> Iterable[str]:
         """What each file has got, and whether more is to come."""
@@ -134,28 +147,3 @@ class Collect(Verb[Found]):
     def status(self, result: Found) -> int:
         """That of an interruption, if there was one."""
         return INTERRUPTED if result.interrupted else 0
-
-
-def _collect(frontier: SharedFrontier, options: argparse.Namespace) -> Found:
-    from bloomdupe.upkeep.collecting import Collecting
-
-    directory, interrupted = Path(options.directory), False
-    with (
-        bytes_of(None) as progress,
-        Collecting.open(
-            frontier,
-            directory,
-            delete=options.delete,
-            rest=options.rest,
-            progress=progress,
-        ) as collecting,
-    ):
-        try:
-            if options.follow:
-                collecting.follow(PAUSE, warn)
-            else:
-                collecting.once()
-        except KeyboardInterrupt:
-            # What is in the files by halves is cut off now.
-            interrupted = True
-    return Found(options.directory, collecting.result, interrupted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from bloomdupe.errors import (
     StoreDamagedError,
@@ -13,6 +13,7 @@ from bloomdupe.errors import (
     StoreUnreachableError,
 )
 from bloomdupe.redis.partition import NO_ENTRY
+from bloomdupe.redis.shared_frontier import SharedFrontier
 from bloomdupe.upkeep.collection import Collection, Origin, file_names
 
 if TYPE_CHECKING:
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from bloomdupe.redis.partition import Entry
-    from bloomdupe.redis.shared_frontier import SharedFrontier
 
-__all__ = ["Collected", "Collecting", "patiently"]
+__all__ = ["Collected", "Collecting", "Patience"]
+
+T = TypeVar("T")
 
 BATCH_BYTES = 1 << 23
 """Lines that become durable together; memory holds a few times as much."""
@@ -57,6 +59,28 @@ class Collected:
     """Entries that Redis does not hold any more; each has one line or more."""
     finished: bool = False
     """Whether the crawl had ended before the last look: then nothing is missing."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How a Redis is waited for that does not answer, and a crawl that goes on."""
+
+    seconds: float
+    """Between two looks."""
+    say: Callable[[str], None]
+    """Is told once that Redis does not answer."""
+
+    def __call__(self, call: Callable[[], T]) -> T:
+        """Call until Redis answers; return what the call returns."""
+        told = False
+        while True:
+            try:
+                return call()
+            except StoreUnreachableError as error:
+                if not told:
+                    self.say(f"{error}. Waiting for it")
+                    told = True
+                time.sleep(self.seconds)
 
 
 @dataclass
@@ -96,42 +120,36 @@ class Collecting:
     @classmethod
     def open(
         cls,
-        frontier: SharedFrontier,
+        url: str,
         directory: Path,
         *,
         delete: bool = False,
         rest: bool = False,
+        patience: Patience | None = None,
         progress: Callable[[int], None],
     ) -> Self:
-        """Begin in a directory, or go on there.
+        """Begin in a directory with the frontier of a URL, or go on there.
 
         If some of the output was deleted after it was collected in another one, only
         the ``rest`` can be had, and is to be asked for.
         """
-        feeds = frontier.identity.get("feeds")
-        if not isinstance(feeds, list) or not all(isinstance(f, str) for f in feeds):
-            raise StoreMismatchError(
-                f"{frontier.shown} says of no feeds in its identity, so it is not of a"
-                " Scrapy crawl: its output can be read, but not collected"
-            )
-        names = file_names(feeds, str(frontier.identity.get("spider", "")))
-        start = [
-            (frontier.forgotten(number) if rest else NO_ENTRY).decode()
-            for number in range(frontier.partitions)
-        ]
-        origin = Origin(frontier.mark, frontier.identity, start)
-        collection = Collection.open(directory, origin, names)
+        calling = patience or _at_once
+        frontier = calling(lambda: SharedFrontier.open(url))
+        try:
+            collection = calling(lambda: _collection(frontier, directory, rest=rest))
+        except BaseException:
+            frontier.close()
+            raise
         return cls(frontier, collection, delete=delete, progress=progress)
-
-    def close(self) -> None:
-        """Release the directory, with what has become durable in it."""
-        self._collection.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, *others: object) -> None:
-        self._collection.__exit__(kind, *others)
+        try:
+            self._collection.__exit__(kind, *others)
+        finally:
+            self._frontier.close()
 
     @property
     def result(self) -> Collected:
@@ -166,10 +184,10 @@ class Collecting:
         self._finished = finished
         return finished
 
-    def follow(self, seconds: float, say: Callable[[str], None]) -> None:
+    def follow(self, patience: Patience) -> None:
         """Collect until the crawl has ended, with a pause between two looks."""
-        while not patiently(self.once, seconds, say):
-            time.sleep(seconds)
+        while not patience(self.once):
+            time.sleep(patience.seconds)
 
     def _entries(self, number: int, position: str) -> Iterator[Entry]:
         """Yield what a partition has put out since, by pages that are not too large."""
@@ -229,20 +247,26 @@ class Collecting:
                 self._clean[number] = position
 
 
+def _at_once(call: Callable[[], T]) -> T:
+    return call()
+
+
 def _short(line: bytes) -> str:
     return repr(line) if len(line) <= 60 else f"{line[:60]!r}..."
 
 
-def patiently(
-    call: Callable[[], Any], seconds: float, say: Callable[[str], None]
-) -> Any:  # noqa: ANN401 - what the call returns
-    """Call until Redis answers; say once that it does not."""
-    told = False
-    while True:
-        try:
-            return call()
-        except StoreUnreachableError as error:
-            if not told:
-                say(f"{error}. Waiting for it")
-                told = True
-            time.sleep(seconds)
+def _collection(frontier: SharedFrontier, directory: Path, *, rest: bool) -> Collection:
+    """Open the directory, with a file for each feed of the frontier."""
+    feeds = frontier.identity.get("feeds")
+    if not isinstance(feeds, list) or not all(isinstance(f, str) for f in feeds):
+        raise StoreMismatchError(
+            f"{frontier.shown} says of no feeds in its identity, so it is not of a"
+            " Scrapy crawl: its output can be read, but not collected"
+        )
+    names = file_names(feeds, str(frontier.identity.get("spider", "")))
+    start = [
+        (frontier.forgotten(number) if rest else NO_ENTRY).decode()
+        for number in range(frontier.partitions)
+    ]
+    origin = Origin(frontier.mark, frontier.identity, start)
+    return Collection.open(directory, origin, names)
