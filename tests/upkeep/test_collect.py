@@ -200,6 +200,38 @@ def test_each_line_comes_once_wherever_it_is_ended(
                 # It has passed fewer points than that, so all were tried.
                 assert ends > 80 // STRIDE
                 return
+            assert code in (0, -signal.SIGKILL)
+            ends += code != 0
+            if disk is not None and code:
+                disk.cut(rng)
+            crawl.put_out(3, rng)
+        said = Path(f"{out}.said")
+        assert collect(crawl.url, out, *options) == 0, said.read_text()
+        assert crawl.complaints(out) == [], f"ended at {stop}"
+        assert not record_of(out)["growing"]
+        crawl.frontier.close()
+
+
+@pytest.mark.parametrize(
+    ("without", "power"),
+    [("sync", True), ("cut", False), ("order", False), ("order", True)],
+)
+def test_the_judge_finds_what_is_wrong(
+    server: RedisServer, tmp_path: Path, without: str, *, power: bool
+) -> None:
+    """The control of the test above."""
+    for stop in range(30, 150):
+        rng = random.Random(stop)
+        crawl = Crawl(server.url(f"wrong{next(_numbers)}"))
+        crawl.put_out(9, rng)
+        out = tmp_path / f"out{stop}"
+        out.mkdir()
+        disk = Disk(out, tmp_path / f"disk{stop}") if power else None
+        collect(crawl.url, out, stop=stop, disk=disk, without=without)
+        if disk is not None:
+            disk.cut(rng)
+        if collect(crawl.url, out, without=without) or crawl.complaints(out):
+            return
     pytest.fail("nothing was found")
 
 
