@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _numbers = count()
 
-STRIDE = 2 if os.environ.get("BLOOMDUPE_TEST_ALL") else 4
+STRIDE = 3 if os.environ.get("BLOOMDUPE_TEST_ALL") else 7
 """Every so many-th point is tried."""
 
 
