@@ -159,6 +159,11 @@ class SharedFrontier:
         return found
 
     @property
+    def shown(self) -> str:
+        """The URL, without password: for messages."""
+        return self._server.address.shown
+
+    @property
     def owned(self) -> list[int]:
         """Numbers of the partitions that this worker owns, as far as it knows."""
         return sorted(self._owned)
@@ -300,11 +305,6 @@ class SharedFrontier:
         """How many there are, numbered from 0."""
         return self._size
 
-    @property
-    def shown(self) -> str:
-        """Its URL without password, for messages."""
-        return self._server.address.shown
-
     def entries(self, partition: int, after: bytes, count: int) -> list[Entry]:
         """Return the oldest entries of a partition's output after one of them.
 
@@ -327,7 +327,7 @@ class SharedFrontier:
         """
         return self._partition(partition).forgotten()
 
-    def check(self) -> None:
+    def check_still_there(self) -> None:
         """Raise an error if it is not there any more, or another one is."""
         shown, fields = self.shown, self._server.fields()
         if b"header" not in fields:

@@ -170,7 +170,7 @@ class Collecting:
         A crawl that has not taken in anything has not begun.
         """
         frontier = self._frontier
-        frontier.check()
+        frontier.check_still_there()
         finished = frontier.finished and any(c.pushed for c in frontier.counts())
         batch = _Batch(self._collection.positions)
         for number in range(frontier.partitions):
@@ -229,7 +229,7 @@ class Collecting:
         """Make a batch durable, if the frontier that it is of is still there."""
         if batch.positions == self._collection.positions:
             return
-        self._frontier.check()
+        self._frontier.check_still_there()
         pieces = {name: b"".join(lines) for name, lines in batch.pieces.items()}
         self._collection.append(pieces, batch.positions)
         for name, lines in batch.pieces.items():
