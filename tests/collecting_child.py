@@ -307,6 +307,8 @@ def started(
     try:
         said = Path(f"{directory}.said").open("a", buffering=1)  # noqa: SIM115
         sys.stdout = sys.stderr = said
+        # A shell lets what it starts in the background ignore Ctrl-C.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         collecting.BATCH_BYTES = 400
         if without == "order":
             Collection.append = record_first  # type: ignore[assignment,method-assign]

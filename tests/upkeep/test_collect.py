@@ -332,18 +332,12 @@ def test_following_until_the_crawl_has_ended(
 def test_ctrl_c_ends_following(crawl: Crawl, tmp_path: Path, *, json_: bool) -> None:
     out = tmp_path / "out"
     crawl.offer(1)
-    script = str(Path(sys.executable).with_name("bloomdupe"))
-    command = [script, "collect", crawl.url, str(out), "--follow"]
-    with subprocess.Popen(
-        [*command, *(["--json"] if json_ else [])],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    options = ["--follow", *(["--json"] if json_ else [])]
+    with started(crawl.url, out, *options) as pid:
         eventually(lambda: (out / RECORD).exists() and not crawl.complaints(out))
-        process.send_signal(signal.SIGINT)
-        said, errors = process.communicate(timeout=DEADLINE)
-    assert (process.returncode, errors) == (130, "")
+        os.kill(pid, signal.SIGINT)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
+    said = Path(f"{out}.said").read_text()
     assert json.loads(said)["interrupted"] if json_ else "goes on" in said
     assert not record_of(out)["growing"]
     crawl.put_out(5, random.Random(8))
