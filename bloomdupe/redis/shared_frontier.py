@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
 import socket
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mmh3 import mmh3_32_uintdigest
 
-from bloomdupe.errors import SettingError, StoreMismatchError
+from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
 from bloomdupe.filter.parameters import Parameters, check_same
 from bloomdupe.redis.address import Address
 from bloomdupe.redis.partition import Partition
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from bloomdupe.redis.partition import Counts, Lease, Offer, Output
+    from bloomdupe.redis.partition import Counts, Entry, Lease, Offer, Output
 
 __all__ = ["SharedFrontier"]
 
@@ -66,6 +67,8 @@ class SharedFrontier:
         self.identity: dict[str, Any] = header["identity"]
         """Of whom it is, as whoever made it has said."""
         self._parameters = Parameters.from_header(header, server.address.shown)
+        self.mark = _mark(header)
+        """What tells it from others, one made later under its name included."""
         self._size: int = header["partitions"]
         self.worker = worker
         self._milliseconds = int(lease_seconds * 1000)
@@ -76,6 +79,7 @@ class SharedFrontier:
         self._leaving: set[int] = set()
         self._handed_out: list[Lease] = []
         self._chance = Random(worker)  # noqa: S311 - for no two workers the same
+        self._present = False
 
     @classmethod
     def open(
@@ -144,7 +148,8 @@ class SharedFrontier:
             while self._owned:
                 _, partition = self._owned.popitem()
                 partition.renew(0)
-            self._server.run("present", self.worker, 0)
+            if self._present:
+                self._server.run("present", self.worker, 0)
         finally:
             self._server.close()
 
@@ -184,6 +189,7 @@ class SharedFrontier:
 
         Each worker that is alive owns as many partitions as any other one, or one more.
         """
+        self._present = True
         workers = self._server.run("present", self.worker, self._milliseconds)
         share = -(-self._size // workers)
         for number, partition in list(self._owned.items()):
@@ -317,10 +323,57 @@ class SharedFrontier:
             (c.pushed, c.slots, c.leased) for c in self.counts()
         ]
 
+    # What was put out
+
     def outputs(self) -> Iterator[Output]:
         """Yield the lines of all that is done."""
         for number in range(self._size):
             yield from self._partition(number).outputs()
+
+    @property
+    def partitions(self) -> int:
+        """How many there are, numbered from 0."""
+        return self._size
+
+    def entries(self, partition: int, after: bytes, count: int) -> list[Entry]:
+        """Return the oldest entries of a partition's output after one of them.
+
+        ``NO_ENTRY`` stands before all. An entry is what was put out in one step.
+        """
+        return self._partition(partition).entries(after, count)
+
+    def forget(self, partition: int, before: bytes) -> int:
+        """Delete a partition's output before an entry; return how many entries went.
+
+        That entry itself stays. So it is known, when the output is read on after it,
+        whether Redis has lost anything.
+        """
+        return self._partition(partition).forget(before)
+
+    def forgotten(self, partition: int) -> bytes:
+        """Return the entry before which output was deleted, ``NO_ENTRY`` if none was.
+
+        It was collected itself, as those before it.
+        """
+        return self._partition(partition).forgotten()
+
+    def check_still_there(self) -> None:
+        """Raise an error if it is not there any more, or another one is."""
+        shown, fields = self.shown, self._server.fields()
+        if b"header" not in fields:
+            raise StoreError(
+                f"{shown} is gone. Somebody has deleted it, or Redis was started"
+                " without its data; restore them"
+            )
+        if _mark(json.loads(fields[b"header"])) != self.mark:
+            raise StoreMismatchError(
+                f"{shown}: another frontier has been made under this name meanwhile"
+            )
+
+
+def _mark(header: dict[str, Any]) -> str:
+    """Return what tells a frontier from others, and does not give its key away."""
+    return hashlib.sha256(b"frontier " + header["key"].encode()).hexdigest()[:32]
 
 
 def _check_partitions(partitions: int | None) -> None:
@@ -359,8 +412,8 @@ def _header(
     if not fields:
         if capacity is None:
             raise SettingError(
-                f"{shown}: there is no frontier of this name; give a capacity to create"
-                " one"
+                f"{shown}: there is no frontier of this name; the first worker makes"
+                " it, which must give a capacity"
             )
         new = Parameters.checked(capacity, fpp).header(identity or {})
         new["partitions"] = partitions or DEFAULT_PARTITIONS
