@@ -29,7 +29,7 @@ class SharedAdmission:
         if crawler.spider is not None:
             try:
                 # Not before: without redis-py, that is the first error to tell of.
-                from bloomdupe.shared.scheduler import check_shared
+                from bloomdupe.shared.joining import check_shared
 
                 check_shared(crawler)
             except BloomDupeError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
@@ -20,15 +19,15 @@ from bloomdupe.crawl.serializer import Serializer
 from bloomdupe.crawl.start_items import StartItem
 from bloomdupe.crawl.stopping import Stopping
 from bloomdupe.crawl.timer import Timer
-from bloomdupe.errors import SettingError, StoreMismatchError, UnserializableError
+from bloomdupe.errors import SettingError, UnserializableError
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.inside_scrapy.engine import EngineAccess
 from bloomdupe.inside_scrapy.processing import Processing, current_work
 from bloomdupe.links.link_filter import Drop, attach_link_filter
 from bloomdupe.redis.partition import Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
-from bloomdupe.settings import DEFAULTS
 from bloomdupe.shared.feeds import SharedFeeds
+from bloomdupe.shared.joining import by_settings, check_settings
 from bloomdupe.shared.leases import SharedLease, SharedLeases, Waiting
 from bloomdupe.shared.names import (
     ITEM,
@@ -43,7 +42,7 @@ from bloomdupe.shared.starting import StartOutputs
 from bloomdupe.shared.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     from bloomdupe.frontier.slot_queue import Entry
     from bloomdupe.redis.partition import Lease
 
-__all__ = ["SharedScheduler", "check_shared"]
+__all__ = ["SharedScheduler"]
 
 logger = logging.getLogger(__name__)
 
@@ -65,28 +64,6 @@ HUNGRY = 64
 MOST_AT_HAND = 10_000
 FEW = 4
 """Requests of a slot at hand at which it takes its next turn."""
-SETTING_OF = {
-    "capacity": "BLOOMDUPE_EXPECTED_URLS",
-    "fpp": "BLOOMDUPE_FPP",
-    "partitions": "BLOOMDUPE_REDIS_PARTITIONS",
-    "spider": "BLOOMDUPE_REDIS_URL",
-    "fingerprinter": "REQUEST_FINGERPRINTER_CLASS",
-    "feeds": "FEEDS",
-}
-"""What the user calls the parameters of a shared frontier."""
-NOT_SHARED = (
-    "BLOOMDUPE_CONFIRM",
-    "BLOOMDUPE_EXACT_URLS",
-    "BLOOMDUPE_GROWTH",
-    "BLOOMDUPE_MAX_PAGES_PER_SLOT",
-    "BLOOMDUPE_MAX_PENDING_PER_SLOT",
-    "BLOOMDUPE_RETRY_BACKOFF",
-    "BLOOMDUPE_RETRY_FAILED",
-    "BLOOMDUPE_REVISIT",
-    "BLOOMDUPE_START_REQUESTS",
-    "BLOOMDUPE_WAIT",
-)
-"""Settings of a crawl with a JOBDIR, which one on Redis cannot have yet."""
 
 
 class SharedScheduler(BaseScheduler):
@@ -115,7 +92,7 @@ class SharedScheduler(BaseScheduler):
         if crawler.spider is None:
             raise RuntimeError("the crawler has no spider yet")
         job = Job.of(crawler.spider, crawler.settings)
-        _check(job, crawler)
+        check_settings(job, crawler)
         dupefilter = load_object(crawler.settings["DUPEFILTER_CLASS"])
         return cls(crawler, build_from_crawler(dupefilter, crawler), job)
 
@@ -172,7 +149,7 @@ class SharedScheduler(BaseScheduler):
     def _open_frontier(self, feeds: list[str], *, fifo: bool) -> SharedFrontier:
         settings = self._job.settings
         assert settings.redis_url is not None  # noqa: S101 - it was checked
-        with _by_settings():
+        with by_settings():
             return SharedFrontier.open(
                 settings.redis_url,
                 settings.capacity,
@@ -461,67 +438,3 @@ class SharedScheduler(BaseScheduler):
         if self._worker is None:
             raise RuntimeError("the scheduler is not open")
         return self._worker
-
-
-def check_shared(crawler: Crawler) -> None:
-    """Refuse a crawl that could not be opened; nothing is changed.
-
-    Raises :class:`~bloomdupe.errors.SettingError` for settings that a shared crawl
-    cannot have, and what :meth:`SharedFrontier.check` raises.
-    """
-    assert crawler.spider is not None  # noqa: S101 - it was made
-    job = Job.of(crawler.spider, crawler.settings)
-    _check(job, crawler)
-    settings = job.settings
-    assert settings.redis_url is not None  # noqa: S101 - it was checked
-    with _by_settings():
-        SharedFrontier.check(
-            settings.redis_url,
-            settings.capacity,
-            settings.fpp,
-            partitions=settings.redis_partitions,
-            identity={"spider": job.spider, "fingerprinter": job.fingerprinter},
-        )
-
-
-@contextmanager
-def _by_settings() -> Iterator[None]:
-    """Call parameters by the names of the settings that they come from."""
-    try:
-        yield
-    except StoreMismatchError as error:
-        name = SETTING_OF.get(error.parameter or "")
-        if name is None:
-            raise
-        raise StoreMismatchError(
-            f"{name}: {error}. Another crawl has another name in BLOOMDUPE_REDIS_URL",
-            error.parameter,
-        ) from error
-
-
-def _check(job: Job, crawler: Crawler) -> None:
-    """Refuse settings that a shared crawl cannot have."""
-    settings = job.settings
-    if settings.redis_url is None:
-        raise SettingError(
-            "SCHEDULER is bloomdupe.SharedScheduler, so BLOOMDUPE_REDIS_URL must name"
-            " the crawl on Redis, such as redis://localhost:6379/0#name"
-        )
-    if settings.directory is not None:
-        raise SettingError(
-            "JOBDIR and BLOOMDUPE_REDIS_URL are both set: the job lies in the one or in"
-            " the other; unset JOBDIR (-s JOBDIR=) to share the crawl"
-        )
-    filter_ = load_object(crawler.settings["DUPEFILTER_CLASS"])
-    if not issubclass(filter_, BloomDupeFilter):
-        raise SettingError(
-            "DUPEFILTER_CLASS: a crawl with BLOOMDUPE_REDIS_URL has"
-            " bloomdupe.BloomDupeFilter, for Redis decides what is a duplicate"
-        )
-    given = crawler.settings
-    for name in NOT_SHARED:
-        if given.get(name) not in (None, DEFAULTS[name]):
-            raise SettingError(
-                f"{name} = {given.get(name)!r} does not work with BLOOMDUPE_REDIS_URL;"
-                " leave it out"
-            )

@@ -155,3 +155,11 @@ class Crew:
         with SharedFrontier.open(self._redis.url(NAME)) as frontier:
             assert frontier.finished
             return Counter(output.line.decode() for output in frontier.outputs())
+
+    def collected(self) -> Counter[str]:
+        """Let ``bloomdupe collect`` write the feed; return its lines."""
+        command = [sys.executable, "-m", "bloomdupe.cli.main", "collect"]
+        folder = self._folder / "collected"
+        subprocess.run([*command, self._redis.url(NAME), str(folder)], check=True)
+        lines = (folder / "items.jsonl").read_text().splitlines(keepends=True)
+        return Counter(f"0 {line}" for line in lines)

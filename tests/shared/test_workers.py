@@ -176,6 +176,7 @@ def test_whatever_happens_every_item_stands_once(
     for worker in alive:
         worker.end()
     assert crew.items() == expected
+    assert crew.collected() == expected
     assert set(asked) == set(crew.take())
 
 
