@@ -319,7 +319,10 @@ class SharedScheduler(BaseScheduler):
         return request
 
     def _settle(self, lease: SharedLease) -> None:
-        if lease.waiting.lease is not None:
+        if self._stopping.failure is not None:
+            # Perhaps because of what this very page has yielded.
+            self._give_up(lease)
+        elif lease.waiting.lease is not None:
             self._opened.settle(lease.waiting.lease, lease.lines)
         elif lease.lines:  # of nobody: a request of spider_idle that cannot be stored
             self._offer_lines(os.urandom(16), lease.lines)
