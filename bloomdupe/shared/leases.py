@@ -45,8 +45,8 @@ class SharedLease:
     """One request handed to the engine: a :class:`bloomdupe.inside_scrapy.Work`."""
 
     __slots__ = (
-        "_leases", "broken", "children", "entry", "lines", "open_parts", "request",
-        "root", "waiting",
+        "_leases", "broken", "children", "entry", "kept", "lines", "open_parts",
+        "request", "root", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -58,6 +58,8 @@ class SharedLease:
         self.waiting = waiting
         self.root: SharedLease = waiting.root or self
         self.children = Family(waiting.name)
+        self.kept: set[bytes] = set()
+        """Of the root: fingerprints of what it has brought that cannot be stored."""
         self.open_parts = 1
         """Of the root: itself, and what is a part of it."""
         self.lines: list[bytes] = []

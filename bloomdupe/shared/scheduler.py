@@ -84,6 +84,9 @@ class SharedScheduler(BaseScheduler):
         self._worker: Worker | None = None
         self._finished = False
         self._warned = False
+        # Requests that cannot be stored: which page has brought them.
+        self._kept: dict[bytes, bytes] = {}
+        self._kept_for_nobody: set[bytes] = set()
         self._alarm = Timer(self._wake)
 
     @classmethod
@@ -204,17 +207,22 @@ class SharedScheduler(BaseScheduler):
         parent = self._parent()
         start = self._starting.takes(request)
         key, _ = self.df.key_of(request)
-        if not request.dont_filter and not self._seen.add(key):
+        filtered = not request.dont_filter
+        if filtered and self._seen.contains(key):
+            self.df.log(request, self._spider)
+            return False
+        body = self._serializer.dump_or_none(request)
+        if body is None and filtered and self._is_kept(key, parent):
             self.df.log(request, self._spider)
             return False
         self._finished = False
         name = self._name_of(request, parent, key, start=start)
         self._stats.inc_value("scheduler/enqueued")
-        try:
-            body = self._serializer.dump(request)
-        except UnserializableError:
+        if body is None:
             self._keep(request, parent, name)
             return True
+        if filtered:
+            self._seen.add(key)
         self._stats.inc_value("scheduler/enqueued/redis")
         worker.offer(
             Offer(
@@ -242,6 +250,19 @@ class SharedScheduler(BaseScheduler):
         if self._processing.answering is not None:
             return name_of(b"answer", parent.waiting.name, identity)
         return parent.children.name_of(identity)
+
+    def _is_kept(self, key: bytes, parent: SharedLease | None) -> bool:
+        """Whether a request that cannot be stored was kept before; it is from now on.
+
+        What another page has brought counts: that one yields it again if it is done
+        again. So does the same page then, and it is not known from before.
+        """
+        page, kept = b"", self._kept_for_nobody
+        if parent is not None:
+            page, kept = parent.root.waiting.name, parent.root.kept
+        again = key in kept
+        kept.add(key)
+        return again or self._kept.setdefault(key, page) != page
 
     def _keep(self, request: Request, parent: SharedLease | None, name: bytes) -> None:
         """Let a request wait in memory; its parent is not done before it is."""
