@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from bloomdupe.filter.bloom import BloomFilter as BloomFilter
     from bloomdupe.links.link_filter import LinkFilter as LinkFilter
     from bloomdupe.links.link_filter import new_links as new_links
+    from bloomdupe.shared.scheduler import SharedScheduler as SharedScheduler
 
 _HOMES = {
     "Addon": "bloomdupe.addon",
@@ -27,6 +28,7 @@ _HOMES = {
     "BloomFilter": "bloomdupe.filter.bloom",
     "FrontierScheduler": "bloomdupe.crawl.scheduler",
     "LinkFilter": "bloomdupe.links.link_filter",
+    "SharedScheduler": "bloomdupe.shared.scheduler",
     "new_links": "bloomdupe.links.link_filter",
 }
 

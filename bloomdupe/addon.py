@@ -15,6 +15,7 @@ from bloomdupe.crawl.other_memories import OtherMemories
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.media import WholeFiles
 from bloomdupe.links.link_filter import ORDER, LinkFilter
+from bloomdupe.shared.admission import SharedAdmission
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -27,7 +28,8 @@ __all__ = ["Addon"]
 class Addon:
     """``ADDONS = {"bloomdupe.Addon": 500}``.
 
-    Sets ``DUPEFILTER_CLASS`` and ``SCHEDULER``, unless the project, the spider or
+    Sets ``DUPEFILTER_CLASS`` and ``SCHEDULER`` (the one for several workers if
+    ``BLOOMDUPE_REDIS_URL`` is set), unless the project, the spider or
     the command line set them themselves; puts the link filter next to the spider,
     unless it is in ``SPIDER_MIDDLEWARES`` already, and our feed exporter in the place
     of Scrapy's, and lets its media pipelines and its HTTP cache write whole files.
@@ -50,7 +52,6 @@ class Addon:
     def update_settings(self, settings: BaseSettings) -> None:
         """Change the settings; called by Scrapy."""
         settings.set("DUPEFILTER_CLASS", "bloomdupe.BloomDupeFilter", "addon")
-        settings.set("SCHEDULER", "bloomdupe.FrontierScheduler", "addon")
         _replace(settings, feedexport.FeedExporter, FeedExporter)
         _add_link_filter(settings)
         _add_extension(settings, Admission, EARLIEST)
@@ -58,6 +59,11 @@ class Addon:
         _add_extension(settings, WholeFiles, 0)
         _replace_cache(settings)
         find_job(self._crawler, settings)
+        name = "FrontierScheduler"
+        if settings["BLOOMDUPE_REDIS_URL"]:
+            name = "SharedScheduler"
+            _add_extension(settings, SharedAdmission, EARLIEST)
+        settings.set("SCHEDULER", f"bloomdupe.{name}", "addon")
 
 
 def _replace(settings: BaseSettings, theirs: type, ours: type) -> None:

@@ -48,6 +48,9 @@ DEFAULTS: dict[str, Any] = {
     "BLOOMDUPE_REVISIT": [],
     "BLOOMDUPE_REVISIT_BOUNDS": (3_600, 30 * 86_400),
     "BLOOMDUPE_REVISIT_ITEMS": "changed",
+    "BLOOMDUPE_REDIS_URL": None,
+    "BLOOMDUPE_REDIS_PARTITIONS": 64,
+    "BLOOMDUPE_REDIS_LEASE": 30,
 }
 
 SERIALIZERS = ("msgpack", "pickle")
@@ -129,6 +132,12 @@ class JobSettings:
     revisit_items: str
     """Which items of pages that come again count: ``changed`` (those of pages that
     have changed) or ``always``."""
+    redis_url: str | None
+    """Where a crawl lies that several workers share; None: it is one process."""
+    redis_partitions: int
+    """Parts that are shared out among the workers."""
+    redis_lease: float
+    """Seconds after which others take over from a worker that does not answer."""
     debug: bool
     """Log every duplicate (Scrapy's ``DUPEFILTER_DEBUG``)."""
 
@@ -172,6 +181,9 @@ class JobSettings:
             revisit=_revisit(*given("BLOOMDUPE_REVISIT")),
             revisit_bounds=_bounds(*given("BLOOMDUPE_REVISIT_BOUNDS")),
             revisit_items=_choice(*given("BLOOMDUPE_REVISIT_ITEMS"), ITEM_POLICIES),
+            redis_url=given("BLOOMDUPE_REDIS_URL")[0] or None,
+            redis_partitions=_count(*given("BLOOMDUPE_REDIS_PARTITIONS")),
+            redis_lease=_seconds(*given("BLOOMDUPE_REDIS_LEASE")),
             debug=settings.getbool("DUPEFILTER_DEBUG"),
         )
 
@@ -290,6 +302,13 @@ def _limit(value: object, name: str) -> int | None:
             " no limit"
         )
     return int(text)
+
+
+def _count(value: object, name: str) -> int:
+    number = _number(value, name)
+    if not number:
+        raise SettingError(f"{name} = {value!r}: expected a whole number of at least 1")
+    return number
 
 
 def _number(value: object, name: str) -> int:

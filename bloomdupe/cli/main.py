@@ -14,6 +14,7 @@ from bloomdupe.cli.add import Add
 from bloomdupe.cli.backup import Backup
 from bloomdupe.cli.block import Block
 from bloomdupe.cli.check import Check
+from bloomdupe.cli.collect import Collect
 from bloomdupe.cli.compact import Compact
 from bloomdupe.cli.drop import Drop
 from bloomdupe.cli.export import Export
@@ -29,6 +30,7 @@ from bloomdupe.cli.restore import Restore
 from bloomdupe.cli.size import Size
 from bloomdupe.cli.top import Top
 from bloomdupe.cli.union import Union
+from bloomdupe.cli.verb import INTERRUPTED
 from bloomdupe.cli.verify import Verify
 from bloomdupe.errors import BloomDupeError, SettingError
 
@@ -53,6 +55,7 @@ VERBS: tuple[Verb[Any], ...] = (
     Import(),
     Export(),
     Union(),
+    Collect(),
     Reset(),
     Compact(),
     Backup(),
@@ -60,10 +63,6 @@ VERBS: tuple[Verb[Any], ...] = (
     Repair(),
     Restore(),
 )
-
-
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it: 128 and the number of SIGINT."""
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-__all__ = ["bytes_of", "bytes_read", "counted", "say"]
+__all__ = ["bytes_of", "bytes_read", "counted", "say", "warn"]
 
 DELAY = 1.0
 """Seconds before a bar appears."""
@@ -34,6 +34,11 @@ def say(line: str) -> None:
         tqdm.write(line, file=sys.stdout)
     else:
         print(line)
+
+
+def warn(line: str) -> None:
+    """Print a line to standard error, above the bar if there is one."""
+    tqdm.write(line, file=sys.stderr)
 
 
 def counted(things: Iterable[Thing], total: int | None, unit: str) -> Iterator[Thing]:
@@ -57,13 +62,13 @@ def bytes_read(
 
 @contextmanager
 def bytes_of(total: int | None) -> Iterator[Callable[[int], None]]:
-    """Show how many of so many bytes were read; None: nobody knows."""
+    """Show how many of so many bytes went by; None: nobody knows."""
     with _bar(total, "B") as bar:
 
-        def read(size: int) -> None:
+        def passed(size: int) -> None:
             bar.update(size)
 
-        yield read
+        yield passed
 
 
 def _bar(total: int | None, unit: str) -> Any:  # noqa: ANN401 - tqdm has no types

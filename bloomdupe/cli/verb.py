@@ -9,7 +9,10 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator
 
-__all__ = ["Result", "Verb"]
+__all__ = ["INTERRUPTED", "Result", "Verb"]
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as shells have it: 128 and the number of SIGINT."""
 
 Result = TypeVar("Result")
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-__all__ = ["EARLIEST", "Admission", "expand_jobdir", "find_job"]
+__all__ = ["EARLIEST", "Admission", "expand_jobdir", "find_job", "refuse"]
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ def find_job(crawler: Crawler, settings: BaseSettings) -> None:
     """
     command = running_command()
     if command not in CRAWLING or issubclass(crawler.spidercls, DefaultSpider):
-        if settings["JOBDIR"]:
+        if settings["JOBDIR"] or settings["BLOOMDUPE_REDIS_URL"]:
             _leave_alone(settings, command)
         return
     try:
@@ -58,7 +58,7 @@ def find_job(crawler: Crawler, settings: BaseSettings) -> None:
             settings.set("JOBDIR", jobdir, settings.getpriority("JOBDIR") or 0)
         JobSettings.read(settings)
     except BloomDupeError as error:
-        _refuse(crawler, settings, error)
+        refuse(crawler, settings, error)
 
 
 def expand_jobdir(jobdir: object, spider: str | None) -> object:
@@ -91,10 +91,14 @@ def expand_jobdir(jobdir: object, spider: str | None) -> object:
 def _leave_alone(settings: BaseSettings, command: str | None) -> None:
     """Let nothing of the job be read or written, neither the store nor its feeds."""
     logger.info(
-        "%(who)s leaves the job in JOBDIR alone: everything stays in memory",
-        {"who": f"scrapy {command}" if command else "Scrapy's default spider"},
+        "%(who)s leaves the job in %(place)s alone: everything stays in memory",
+        {
+            "who": f"scrapy {command}" if command else "Scrapy's default spider",
+            "place": "JOBDIR" if settings["JOBDIR"] else "BLOOMDUPE_REDIS_URL",
+        },
     )
     settings.set("JOBDIR", None, "cmdline")
+    settings.set("BLOOMDUPE_REDIS_URL", None, "cmdline")
     feeds = {}
     if (settings.getpriority("FEEDS") or 0) >= get_settings_priority("cmdline"):
         # `scrapy parse -o FILE`, which adds the file to those of the project.
@@ -119,11 +123,11 @@ class Admission:
             try:
                 Job.of(crawler.spider, crawler.settings).check_store(crawler)
             except BloomDupeError as error:
-                _refuse(crawler, crawler.settings, error)
+                refuse(crawler, crawler.settings, error)
         raise NotConfigured
 
 
-def _refuse(crawler: Crawler, settings: BaseSettings, error: BloomDupeError) -> None:
+def refuse(crawler: Crawler, settings: BaseSettings, error: BloomDupeError) -> None:
     """Let a crawl not begin, and the process end with status 1.
 
     Under a command of Scrapy, which would show a traceback, the log says in one line

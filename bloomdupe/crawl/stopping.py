@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.timer import Timer
-from bloomdupe.errors import StoreError
+from bloomdupe.errors import SettingError, StoreError, UnserializableError
 from bloomdupe.inside_scrapy.engine import fail_crawl, mark_failed
 from bloomdupe.store.failures import limit_of_memory, reason_of
 
@@ -42,7 +42,10 @@ class Stopping:
             what = "The store of the crawl failed"
         if isinstance(error, MemoryError):
             what, reason = "Memory has run out", limit_of_memory()
-        expected = isinstance(error, (StoreError, MemoryError))
+        plain = (SettingError, UnserializableError)
+        if isinstance(error, plain):
+            what = "The crawl cannot go on"
+        expected = isinstance(error, (StoreError, MemoryError, *plain))
         logger.critical(
             "%(what)s, so the crawl stops: %(reason)s. Once the cause is gone, run the"
             " same command again: it goes on from the last checkpoint.",

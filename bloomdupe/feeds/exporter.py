@@ -158,7 +158,7 @@ class FeedExporter(FeedExporterAccess):
         names = {
             template: left.name_of(
                 without_secret(template),
-                self._name_of(template, options),
+                self.name_of(template, options),
                 self._path_of(template, options),
             )
             for template, options in self.feeds.items()
@@ -167,7 +167,7 @@ class FeedExporter(FeedExporterAccess):
         left.check_feeds({names[t]: options for t, options in self.feeds.items()})
         return names
 
-    def _name_of(self, template: str, options: dict[str, Any]) -> str:
+    def name_of(self, template: str, options: dict[str, Any]) -> str:
         """Return the name of a feed: its URI, but for what no run has in common.
 
         So a feed for another value of a spider's argument is another feed.

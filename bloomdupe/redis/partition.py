@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, NamedTuple
 
-from bloomdupe.errors import StoreError
+from bloomdupe.errors import StoreDamagedError, StoreError
 from bloomdupe.redis.redis_filter import MAX_BATCH, RedisFilter
 
 if TYPE_CHECKING:
@@ -13,10 +13,15 @@ if TYPE_CHECKING:
 
     from bloomdupe.redis.server import Server
 
-__all__ = ["Counts", "Lease", "Offer", "Output", "Partition"]
+__all__ = ["NO_ENTRY", "Counts", "Entry", "Lease", "Offer", "Output", "Partition"]
 
 MAX_SLOT_BYTES = 1_000
 ENTRIES_AT_ONCE = 100
+FORGOTTEN_AT_ONCE = 10_000
+"""Entries. Meanwhile Redis serves nobody else, for some milliseconds."""
+
+NO_ENTRY = b"0-0"
+"""A number that no entry has, and that is before all others."""
 
 
 class Offer(NamedTuple):
@@ -54,6 +59,15 @@ class Output(NamedTuple):
     """Of the settlement; it grows."""
     worker: str
     line: bytes
+
+
+class Entry(NamedTuple):
+    """The lines that were put out in one step, which belong together."""
+
+    number: bytes
+    """It grows."""
+    worker: str
+    lines: list[bytes]
 
 
 class Counts(NamedTuple):
@@ -222,11 +236,62 @@ class Partition:
         pushed, slots, leased, worker = self._server.run("counts")
         return Counts(pushed, slots, leased, worker.decode())
 
-    def outputs(self, after: bytes = b"0") -> Iterator[Output]:
-        """Yield the lines of all that is done, from one settlement on, oldest first."""
-        while entries := self._server.entries("output", after, ENTRIES_AT_ONCE):
-            for number, fields in entries:
-                worker, *lines = fields.values()
+    def outputs(self) -> Iterator[Output]:
+        """Yield the lines of all that is done, oldest first."""
+        after = NO_ENTRY
+        while entries := self.entries(after, ENTRIES_AT_ONCE):
+            for number, worker, lines in entries:
                 for line in lines:
-                    yield Output(self.number, number, worker.decode(), line)
-            after = entries[-1][0]
+                    yield Output(self.number, number, worker, line)
+            after = entries[-1].number
+
+    def entries(self, after: bytes, count: int) -> list[Entry]:
+        """Return the oldest ``count`` entries of the output after one of them.
+
+        Raises :class:`StoreError` if some of these were deleted, or if Redis has lost
+        the one after which to begin.
+        """
+        deleted, there, found = self._server.run("output", after, count)
+        if deleted and _place(after) < _place(deleted):
+            raise StoreError(
+                f"{self._server.address.shown}: lines of output are not there any more:"
+                f" they were collected, and deleted before entry {deleted.decode()}."
+                " They are where they were collected; go on there, or collect the rest"
+                " into a new directory (--rest)"
+            )
+        if after != NO_ENTRY and not there:
+            raise StoreError(
+                f"{self._server.address.shown}: entry {after.decode()} of the output,"
+                " which was collected, is not there any more: Redis has gone back to"
+                " older data, or somebody has deleted it. What Redis has lost is done"
+                " again, and its lines would be collected twice. If nothing was deleted"
+                " after collecting, Redis has each line once: collect into a new"
+                " directory. Else --rest collects there what Redis has, and some of it"
+                " is in both"
+            )
+        return [self._entry(number, fields) for number, fields in found]
+
+    def _entry(self, number: bytes, fields: list[bytes]) -> Entry:
+        if fields[0] != b"worker":
+            raise StoreDamagedError(
+                f"{self._server.address.shown}: entry {number.decode()} of the output"
+                " is not as a worker writes it; somebody else writes to this key"
+            )
+        return Entry(number, fields[1].decode(errors="replace"), fields[3::2])
+
+    def forgotten(self) -> bytes:
+        """Return the entry before which all were deleted, or ``NO_ENTRY``."""
+        deleted, *_ = self._server.run("output", NO_ENTRY, 1)
+        return deleted or NO_ENTRY
+
+    def forget(self, before: bytes) -> int:
+        """Delete the entries of the output before one; return how many there were."""
+        gone = 0
+        while some := self._server.run("forget", before, FORGOTTEN_AT_ONCE):
+            gone += some
+        return gone
+
+
+def _place(number: bytes) -> tuple[int, ...]:
+    """Return the number of an entry as something that can be compared."""
+    return tuple(map(int, number.split(b"-")))

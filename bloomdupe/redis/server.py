@@ -30,6 +30,8 @@ SCRIPTS = {
     "lease": ("queue", "owner", "lease"),
     "settle": ("queue", "owner", "settle"),
     "counts": ("queue", "counts"),
+    "output": ("queue", "output"),
+    "forget": ("queue", "forget"),
 }
 """The files that each script consists of."""
 
@@ -98,16 +100,6 @@ class Server(Connection):
         """Set a field of the head."""
         with self._in_our_words():
             self._client.hset(self.address.head, name, value)
-
-    def entries(self, name: str, after: bytes, count: int) -> list[tuple[bytes, Any]]:
-        """Return entries of the stream ``name`` of the head: number, and what is in it.
-
-        They are the oldest ``count`` of those after an entry with the number ``after``.
-        """
-        key = f"{self.address.head}:{name}"
-        with self._in_our_words():
-            found = self._client.xrange(key, b"(" + after, "+", count)
-            return cast("list[tuple[bytes, Any]]", found)
 
     def _wrong_type(self) -> StoreMismatchError:
         return StoreMismatchError(

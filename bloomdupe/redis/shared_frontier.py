@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
 import socket
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mmh3 import mmh3_32_uintdigest
 
-from bloomdupe.errors import SettingError, StoreMismatchError
+from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
 from bloomdupe.filter.parameters import Parameters, check_same
 from bloomdupe.redis.address import Address
 from bloomdupe.redis.partition import Partition
@@ -22,11 +23,12 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from bloomdupe.redis.partition import Counts, Lease, Offer, Output
+    from bloomdupe.redis.partition import Counts, Entry, Lease, Offer, Output
 
 __all__ = ["SharedFrontier"]
 
 FORMAT = 1
+DEFAULT_PARTITIONS = 64
 MAX_PARTITIONS = 4_096
 MIN_LEASE = 0.05
 """Seconds."""
@@ -55,16 +57,19 @@ class SharedFrontier:
     def __init__(
         self,
         server: Server,
-        parameters: Parameters,
-        partitions: int,
+        header: dict[str, Any],
         worker: str,
         lease_seconds: float,
         *,
         fifo: bool,
     ) -> None:
         self._server = server
-        self._parameters = parameters
-        self._size = partitions
+        self.identity: dict[str, Any] = header["identity"]
+        """Of whom it is, as whoever made it has said."""
+        self._parameters = Parameters.from_header(header, server.address.shown)
+        self.mark = _mark(header)
+        """What tells it from others, one made later under its name included."""
+        self._size: int = header["partitions"]
         self.worker = worker
         self._milliseconds = int(lease_seconds * 1000)
         self._fifo = fifo
@@ -74,6 +79,7 @@ class SharedFrontier:
         self._leaving: set[int] = set()
         self._handed_out: list[Lease] = []
         self._chance = Random(worker)  # noqa: S311 - for no two workers the same
+        self._present = False
 
     @classmethod
     def open(
@@ -82,10 +88,11 @@ class SharedFrontier:
         capacity: int | None = None,
         fpp: float | None = None,
         *,
-        partitions: int = 64,
+        partitions: int | None = None,
         worker: str | None = None,
         lease_seconds: float = 30.0,
         fifo: bool = False,
+        identity: dict[str, Any] | None = None,
     ) -> Self:
         """Open the frontier that a URL names, or create it there.
 
@@ -94,16 +101,14 @@ class SharedFrontier:
         taken for seen; ``partitions`` bounds the number of workers. All three hold for
         ever. The ``worker``'s name must be nobody else's; one is made up if it is not
         given. ``fifo`` lets the oldest request of a slot have its turn first, among
-        those of the same priority.
+        those of the same priority. ``identity`` says of whom the frontier is, in JSON:
+        another one is refused from then on.
 
         Raises :class:`~bloomdupe.errors.SettingError`,
         :class:`~bloomdupe.errors.StoreMismatchError` if it was made with other
         parameters, and what a server in trouble raises.
         """
-        if not 1 <= partitions <= MAX_PARTITIONS:
-            raise SettingError(
-                f"partitions = {partitions!r}: expected 1 to {MAX_PARTITIONS:,}"
-            )
+        _check_partitions(partitions)
         if not lease_seconds >= MIN_LEASE:
             raise SettingError(
                 f"lease_seconds = {lease_seconds!r}: expected {MIN_LEASE} at least"
@@ -111,12 +116,31 @@ class SharedFrontier:
         address = Address.of(url)
         server = Server(address)
         try:
-            parameters = _head(server, capacity, fpp, partitions)
+            header = _header(server, capacity, fpp, partitions, identity)
         except BaseException:
             server.close()
             raise
         name = worker or f"{socket.gethostname()}-{secrets.token_hex(6)}"
-        return cls(server, parameters, partitions, name, lease_seconds, fifo=fifo)
+        return cls(server, header, name, lease_seconds, fifo=fifo)
+
+    @classmethod
+    def check(
+        cls,
+        url: str,
+        capacity: int,
+        fpp: float | None = None,
+        *,
+        partitions: int,
+        identity: dict[str, Any],
+    ) -> None:
+        """Refuse what :meth:`open` would; create nothing."""
+        _check_partitions(partitions)
+        server = Server(Address.of(url))
+        try:
+            if server.fields():
+                _header(server, capacity, fpp, partitions, identity)
+        finally:
+            server.close()
 
     def close(self) -> None:
         """Give back all partitions, and close the connection."""
@@ -124,7 +148,8 @@ class SharedFrontier:
             while self._owned:
                 _, partition = self._owned.popitem()
                 partition.renew(0)
-            self._server.run("present", self.worker, 0)
+            if self._present:
+                self._server.run("present", self.worker, 0)
         finally:
             self._server.close()
 
@@ -150,6 +175,11 @@ class SharedFrontier:
         return found
 
     @property
+    def shown(self) -> str:
+        """The URL, without password: for messages."""
+        return self._server.address.shown
+
+    @property
     def owned(self) -> list[int]:
         """Numbers of the partitions that this worker owns, as far as it knows."""
         return sorted(self._owned)
@@ -159,6 +189,7 @@ class SharedFrontier:
 
         Each worker that is alive owns as many partitions as any other one, or one more.
         """
+        self._present = True
         workers = self._server.run("present", self.worker, self._milliseconds)
         share = -(-self._size // workers)
         for number, partition in list(self._owned.items()):
@@ -227,6 +258,14 @@ class SharedFrontier:
         self._handed_out = leases[count:]
         return leases[:count]
 
+    def holds(self, lease: Lease) -> bool:
+        """Whether this worker may still settle a request, as far as it knows.
+
+        The only method that another thread may call.
+        """
+        partition = self._owned.get(lease.partition)
+        return partition is not None and partition.fence == lease.fence
+
     def ask_again(self, slot: str) -> None:
         """Take note that a slot may have its next turn."""
         partition = self._owned.get(self._partition_of(slot))
@@ -264,7 +303,11 @@ class SharedFrontier:
 
     @property
     def finished(self) -> bool:
-        """Whether nothing waits and nothing is handed out, anywhere.
+        """Whether nothing waits and nothing is handed out, anywhere."""
+        return self.finished_but(0)
+
+    def finished_but(self, held: int) -> bool:
+        """Whether nothing waits, and no more than ``held`` requests are handed out.
 
         Then nothing more can come, but from those who offer what no request led to.
         Asked twice, for the partitions are looked at one after another: those that were
@@ -272,16 +315,72 @@ class SharedFrontier:
         at once in between.
         """
         first = self.counts()
-        if any(counts.slots or counts.leased for counts in first):
+        if any(counts.slots for counts in first):
+            return False
+        if sum(counts.leased for counts in first) > held:
             return False
         return [(c.pushed, c.slots, c.leased) for c in first] == [
             (c.pushed, c.slots, c.leased) for c in self.counts()
         ]
 
+    # What was put out
+
     def outputs(self) -> Iterator[Output]:
         """Yield the lines of all that is done."""
         for number in range(self._size):
             yield from self._partition(number).outputs()
+
+    @property
+    def partitions(self) -> int:
+        """How many there are, numbered from 0."""
+        return self._size
+
+    def entries(self, partition: int, after: bytes, count: int) -> list[Entry]:
+        """Return the oldest entries of a partition's output after one of them.
+
+        ``NO_ENTRY`` stands before all. An entry is what was put out in one step.
+        """
+        return self._partition(partition).entries(after, count)
+
+    def forget(self, partition: int, before: bytes) -> int:
+        """Delete a partition's output before an entry; return how many entries went.
+
+        That entry itself stays. So it is known, when the output is read on after it,
+        whether Redis has lost anything.
+        """
+        return self._partition(partition).forget(before)
+
+    def forgotten(self, partition: int) -> bytes:
+        """Return the entry before which output was deleted, ``NO_ENTRY`` if none was.
+
+        It was collected itself, as those before it.
+        """
+        return self._partition(partition).forgotten()
+
+    def check_still_there(self) -> None:
+        """Raise an error if it is not there any more, or another one is."""
+        shown, fields = self.shown, self._server.fields()
+        if b"header" not in fields:
+            raise StoreError(
+                f"{shown} is gone. Somebody has deleted it, or Redis was started"
+                " without its data; restore them"
+            )
+        if _mark(json.loads(fields[b"header"])) != self.mark:
+            raise StoreMismatchError(
+                f"{shown}: another frontier has been made under this name meanwhile"
+            )
+
+
+def _mark(header: dict[str, Any]) -> str:
+    """Return what tells a frontier from others, and does not give its key away."""
+    return hashlib.sha256(b"frontier " + header["key"].encode()).hexdigest()[:32]
+
+
+def _check_partitions(partitions: int | None) -> None:
+    if partitions is not None and not 1 <= partitions <= MAX_PARTITIONS:
+        raise SettingError(
+            f"partitions = {partitions!r}: expected 1 to {MAX_PARTITIONS:,}"
+        )
 
 
 def _part(server: Server, number: int) -> Server:
@@ -293,15 +392,19 @@ def _part(server: Server, number: int) -> Server:
     return server.at(address)
 
 
-def _head(
-    server: Server, capacity: int | None, fpp: float | None, partitions: int
-) -> Parameters:
+def _header(
+    server: Server,
+    capacity: int | None,
+    fpp: float | None,
+    partitions: int | None,
+    identity: dict[str, Any] | None,
+) -> dict[str, Any]:
     """Return what a frontier was made with; make it if there is none.
 
     The head of the frontier is a hash of Redis at ``bloomdupe:{NAME}``:
 
     ``frontier``  1, the format; another one is refused
-    ``header``    parameters, secret key and number of partitions, as JSON
+    ``header``    parameters, secret key, identity and number of partitions, as JSON
     ``whole``     1, when all partitions are made. If one is missing then, it is lost
     """
     shown = server.address.shown
@@ -309,12 +412,12 @@ def _head(
     if not fields:
         if capacity is None:
             raise SettingError(
-                f"{shown}: there is no frontier of this name; give a capacity to create"
-                " one"
+                f"{shown}: there is no frontier of this name; the first worker makes"
+                " it, which must give a capacity"
             )
-        header = Parameters.checked(capacity, fpp).header({})
-        text = json.dumps({**header, "partitions": partitions})
-        answer = server.run("create", "frontier", FORMAT, "header", text)
+        new = Parameters.checked(capacity, fpp).header(identity or {})
+        new["partitions"] = partitions or DEFAULT_PARTITIONS
+        answer = server.run("create", "frontier", FORMAT, "header", json.dumps(new))
         fields = dict(zip(answer[::2], answer[1::2], strict=True))
     if b"frontier" not in fields:
         raise StoreMismatchError(
@@ -326,14 +429,17 @@ def _head(
             f"{shown} has format {fields[b'frontier'].decode()}, this version of"
             f" bloomdupe knows {FORMAT}; use the version that wrote it"
         )
-    header = json.loads(fields[b"header"])
-    wanted: dict[str, Any] = {"capacity": capacity, "fpp": fpp}
-    wanted = {name: value for name, value in wanted.items() if value is not None}
-    check_same(shown, header, {**wanted, "partitions": partitions})
-    parameters = Parameters.from_header(header, shown)
+    header: dict[str, Any] = json.loads(fields[b"header"])
+    wanted: dict[str, Any] = {
+        "capacity": capacity, "fpp": fpp, "partitions": partitions
+    }  # fmt: skip
+    check_same(shown, header, {n: v for n, v in wanted.items() if v is not None})
+    check_same(shown, header["identity"], identity or {})
     if b"whole" not in fields:
-        given = {**vars(parameters), "capacity": -(-parameters.capacity // partitions)}
-        for number in range(partitions):
+        parameters = vars(Parameters.from_header(header, shown))
+        size = header["partitions"]
+        given = {**parameters, "capacity": -(-parameters["capacity"] // size)}
+        for number in range(size):
             RedisFilter.on(_part(server, number), given)
         server.set_field("whole", "1")
-    return parameters
+    return header

@@ -30,11 +30,13 @@ __all__ = [
     "make_directory",
     "make_lock_file",
     "owner_of",
+    "read_json",
     "read_mark",
     "read_marker",
     "refuse_link",
     "store_exists",
     "sync_directory",
+    "write_json",
     "write_marker",
 ]
 
@@ -136,13 +138,13 @@ def _restore(path: Path) -> str:
 # Who uses it
 
 
-def lock_owner(path: Path) -> int:
-    """Take the owner's lock and return its file descriptor.
+def lock_owner(path: Path, name: str = OWNER) -> int:
+    """Take the owner's lock, a file in ``path``, and return its file descriptor.
 
     The kernel drops the lock with the process, so a killed owner blocks nobody.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    fd = os.open(path / OWNER, flags, 0o600)
+    fd = os.open(path / name, flags, 0o600)
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -212,14 +214,13 @@ def make_lock_file(path: Path) -> None:
 
 def write_marker(path: Path, header: dict[str, Any]) -> None:
     """Say beside the data whose data it is, so that its loss is seen."""
-    _write(path / MARKER, header)
-    sync_directory(path)
+    write_json(path / MARKER, header)
 
 
 def read_marker(path: Path) -> dict[str, Any] | None:
     """Return what :func:`write_marker` wrote; None if there is nothing."""
     try:
-        return _read(path / MARKER)
+        return read_json(path / MARKER)
     except ValueError as error:
         raise StoreDamagedError(
             f"{path / MARKER} is damaged: {error}; if `bloomdupe verify {path}` finds"
@@ -261,7 +262,7 @@ def read_mark(path: Path) -> tuple[bool, int]:
     0 if it is another file now: one that was compacted begins anew.
     """
     try:
-        record = _read(path / MARK)
+        record = read_json(path / MARK)
         mark = None if record is None else Mark(**record)
     except (ValueError, TypeError):
         mark = None
@@ -289,8 +290,11 @@ def _boot() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
 
 
-def _write(place: Path, record: dict[str, Any]) -> None:
-    """Write a small JSON file so that there is the old one or the new one."""
+# Small files
+
+
+def write_json(place: Path, record: dict[str, Any]) -> None:
+    """Write a JSON file so that there is the old one or the new one, and durably."""
     building = place.with_name(place.name + ".new")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
     fd = os.open(building, flags, 0o600)
@@ -300,9 +304,14 @@ def _write(place: Path, record: dict[str, Any]) -> None:
         file.flush()
         os.fsync(fd)
     building.replace(place)
+    sync_directory(place.parent)
 
 
-def _read(place: Path) -> dict[str, Any] | None:
+def read_json(place: Path) -> dict[str, Any] | None:
+    """Return what :func:`write_json` wrote; None if there is nothing.
+
+    Raises :class:`ValueError` for anything else.
+    """
     try:
         fd = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 PACKAGE = "bloomdupe"
 
 ROOMS: dict[str, set[str]] = {
-    "bloomdupe": {"addon", "crawl", "links", "filter", "errors", "_version"},
-    "addon": {"crawl", "links", "feeds", "settings", "errors"},
+    "bloomdupe": {
+        "addon", "shared", "crawl", "links", "filter", "errors", "_version",
+    },
+    "addon": {"shared", "crawl", "links", "feeds", "settings", "errors"},
     "cli": {
         "sight", "upkeep", "crawl", "rescue", "frontier", "filter", "store",
         "settings", "errors", "_version",
@@ -33,6 +35,10 @@ ROOMS: dict[str, set[str]] = {
     "upkeep": {
         "crawl", "links", "inside_scrapy", "frontier", "redis", "filter", "store",
         "settings", "errors", "_version",
+    },
+    "shared": {
+        "crawl", "links", "feeds", "inside_scrapy", "frontier", "redis", "settings",
+        "errors",
     },
     "crawl": {
         "links", "feeds", "inside_scrapy", "frontier", "settings", "filter", "store",
@@ -71,7 +77,9 @@ SCRAPY = {
 }  # fmt: skip
 """Scrapy, and the packages that come with it."""
 
-SCRAPY_ROOMS = {"addon", "upkeep", "crawl", "links", "feeds", "inside_scrapy"}
+SCRAPY_ROOMS = {
+    "addon", "upkeep", "shared", "crawl", "links", "feeds", "inside_scrapy",
+}  # fmt: skip
 SCRAPY_MODULES = {"bloomdupe.cli.scrapy_command"}
 SCRAPY_FOR_TYPES = {"bloomdupe.settings"}
 

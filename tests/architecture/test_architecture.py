@@ -213,6 +213,7 @@ PUBLIC = {
         "BloomFilter",
         "FrontierScheduler",
         "LinkFilter",
+        "SharedScheduler",
         "new_links",
     ],
     "bloomdupe.errors": [

@@ -47,7 +47,7 @@ class Owners(Fault):
         def unlocked(path: Path, world: World) -> Outcome:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # they complain, of course
             faulthandler.disable()
-            files.lock_owner = lambda path: os.open(path / "none", os.O_CREAT)
+            files.lock_owner = lambda path, name="x": os.open(path / name, os.O_CREAT)
             return second_process(path, world)
 
         return [_played(unlocked, folder / "unlocked", World(seed, SIZE))]

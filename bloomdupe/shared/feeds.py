@@ -1,0 +1,92 @@
+"""SharedFeeds: items of a shared crawl, as lines that are settled with their pages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scrapy import signals
+from scrapy.exporters import JsonLinesItemExporter
+
+from bloomdupe.errors import BloomDupeError, FeedError
+from bloomdupe.feeds.exporter import FeedExporter
+from bloomdupe.feeds.feed import Feed, Known
+from bloomdupe.feeds.format import can_be_cut
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.crawler import Crawler
+    from scrapy.extensions.feedexport import FeedSlot
+
+__all__ = ["SharedFeeds"]
+
+
+class SharedFeeds:
+    """Takes the feeds from Scrapy: no worker writes a file.
+
+    ``put`` gets the lines of an item and its response, ``fail`` an error for which the
+    crawl must stop. Raises :class:`~bloomdupe.errors.FeedError` for a feed that is not
+    one of JSON lines.
+    """
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        put: Callable[[Any, list[bytes]], None],
+        fail: Callable[[BaseException], None],
+    ) -> None:
+        self._put = put
+        self._fail = fail
+        self._feeds: list[Feed] = []
+        exporter = crawler.get_extension(FeedExporter)
+        if exporter is not None:
+            exporter.check()
+            for template, options in exporter.feeds.items():
+                name = exporter.name_of(template, options)
+                _check(exporter.new_slot(template, options, 1), name)
+                number = len(self._feeds)
+                feed = Feed(number, template, options, exporter, Known(name))
+                self._feeds.append(feed)
+            exporter.feeds.clear()
+        crawler.signals.connect(self._scraped, signals.item_scraped)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the feeds: their URIs, without secrets and times."""
+        return [feed.name for feed in self._feeds]
+
+    def _scraped(self, item: object, response: Any) -> None:  # noqa: ANN401
+        lines: list[bytes] = []
+        try:
+            self._encode(item, self._feeds, lines)
+        except (BloomDupeError, MemoryError) as error:
+            self._fail(error)
+        finally:
+            self._put(response, lines)
+
+    def _encode(self, item: object, feeds: list[Feed], lines: list[bytes]) -> None:
+        for index, feed in enumerate(feeds):
+            try:
+                if feed.accepts(item):
+                    lines.append(b"%d %b" % (feed.number, feed.encode(item)))
+            except Exception:
+                # The other feeds get the item all the same.
+                self._encode(item, feeds[index + 1 :], lines)
+                raise
+
+
+def _check(slot: FeedSlot, name: str) -> None:
+    """Refuse a feed whose items are no lines that can stand in any order."""
+    exporter = slot.exporters[slot.format]
+    options = slot.feed_options
+    if (
+        not issubclass(exporter, JsonLinesItemExporter)
+        or not can_be_cut(exporter)
+        or options.get("batch_item_count")
+        or options.get("postprocessing")
+    ):
+        raise FeedError(
+            f"the feed {name}: a crawl with BLOOMDUPE_REDIS_URL has feeds in the format"
+            " jsonlines only, without batches and postprocessing; `bloomdupe collect`"
+            " writes them"
+        )

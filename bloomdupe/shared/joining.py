@@ -1,0 +1,108 @@
+"""Joining: what the workers of a crawl agree on, and which settings none can have."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from scrapy.utils.misc import load_object
+
+from bloomdupe.crawl.dupefilter import BloomDupeFilter
+from bloomdupe.crawl.job import Job
+from bloomdupe.errors import SettingError, StoreMismatchError
+from bloomdupe.redis.shared_frontier import SharedFrontier
+from bloomdupe.settings import DEFAULTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scrapy.crawler import Crawler
+
+__all__ = ["by_settings", "check_settings", "check_shared"]
+
+SETTING_OF = {
+    "capacity": "BLOOMDUPE_EXPECTED_URLS",
+    "fpp": "BLOOMDUPE_FPP",
+    "partitions": "BLOOMDUPE_REDIS_PARTITIONS",
+    "spider": "BLOOMDUPE_REDIS_URL",
+    "fingerprinter": "REQUEST_FINGERPRINTER_CLASS",
+    "feeds": "FEEDS",
+}
+"""What the user calls the parameters of a shared frontier."""
+NOT_SHARED = (
+    "BLOOMDUPE_CONFIRM",
+    "BLOOMDUPE_EXACT_URLS",
+    "BLOOMDUPE_GROWTH",
+    "BLOOMDUPE_MAX_PAGES_PER_SLOT",
+    "BLOOMDUPE_MAX_PENDING_PER_SLOT",
+    "BLOOMDUPE_RETRY_BACKOFF",
+    "BLOOMDUPE_RETRY_FAILED",
+    "BLOOMDUPE_REVISIT",
+    "BLOOMDUPE_START_REQUESTS",
+    "BLOOMDUPE_WAIT",
+)
+"""Settings of a crawl with a JOBDIR, which one on Redis cannot have yet."""
+
+
+def check_shared(crawler: Crawler) -> None:
+    """Refuse a crawl that could not be opened; nothing is changed.
+
+    Raises :class:`~bloomdupe.errors.SettingError` for settings that a shared crawl
+    cannot have, and what :meth:`SharedFrontier.check` raises.
+    """
+    assert crawler.spider is not None  # noqa: S101 - it was made
+    job = Job.of(crawler.spider, crawler.settings)
+    check_settings(job, crawler)
+    settings = job.settings
+    assert settings.redis_url is not None  # noqa: S101 - it was checked
+    with by_settings():
+        SharedFrontier.check(
+            settings.redis_url,
+            settings.capacity,
+            settings.fpp,
+            partitions=settings.redis_partitions,
+            identity={"spider": job.spider, "fingerprinter": job.fingerprinter},
+        )
+
+
+@contextmanager
+def by_settings() -> Iterator[None]:
+    """Call parameters by the names of the settings that they come from."""
+    try:
+        yield
+    except StoreMismatchError as error:
+        name = SETTING_OF.get(error.parameter or "")
+        if name is None:
+            raise
+        raise StoreMismatchError(
+            f"{name}: {error}. Another crawl has another name in BLOOMDUPE_REDIS_URL",
+            error.parameter,
+        ) from error
+
+
+def check_settings(job: Job, crawler: Crawler) -> None:
+    """Refuse settings that a shared crawl cannot have."""
+    settings = job.settings
+    if settings.redis_url is None:
+        raise SettingError(
+            "SCHEDULER is bloomdupe.SharedScheduler, so BLOOMDUPE_REDIS_URL must name"
+            " the crawl on Redis, such as redis://localhost:6379/0#name"
+        )
+    if settings.directory is not None:
+        raise SettingError(
+            "JOBDIR and BLOOMDUPE_REDIS_URL are both set: the job lies in the one or in"
+            " the other; unset JOBDIR (-s JOBDIR=) to share the crawl"
+        )
+    filter_ = load_object(crawler.settings["DUPEFILTER_CLASS"])
+    if not issubclass(filter_, BloomDupeFilter):
+        raise SettingError(
+            "DUPEFILTER_CLASS: a crawl with BLOOMDUPE_REDIS_URL has"
+            " bloomdupe.BloomDupeFilter, for Redis decides what is a duplicate"
+        )
+    given = crawler.settings
+    for name in NOT_SHARED:
+        if given.get(name) not in (None, DEFAULTS[name]):
+            raise SettingError(
+                f"{name} = {given.get(name)!r} does not work with BLOOMDUPE_REDIS_URL;"
+                " leave it out"
+            )

@@ -1,0 +1,99 @@
+"""Names: what tells a request from all others of a crawl, whoever offers it.
+
+Redis takes in each name once. So whatever is offered again, by a worker that takes over
+from a dead one, or after an answer that was lost, must have the same name again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from mmh3 import mmh3_x64_128_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "ITEM",
+    "REQUEST",
+    "Family",
+    "Message",
+    "joined",
+    "message_of",
+    "name_of",
+    "payload_of",
+    "taken_apart",
+]
+
+REQUEST, ITEM = b"R", b"I"
+_HEAD = Struct("<cB")
+_LONGEST = 255
+"""Bytes of a name."""
+
+
+def name_of(*parts: bytes) -> bytes:
+    """Return the name of what these parts tell from others, 16 bytes."""
+    return bytes(
+        mmh3_x64_128_digest(b"".join(b"%d:%b" % (len(part), part) for part in parts))
+    )
+
+
+class Family:
+    """Names of the requests with ``dont_filter`` that one request has yielded.
+
+    They often have the fingerprint in common. The name is made of the parent's, of what
+    tells the child from others (:mod:`bloomdupe.crawl.identity`), and of how many of
+    these came before: so a parent that runs again yields the same names, in whatever
+    order.
+    """
+
+    def __init__(self, parent: bytes) -> None:
+        self._parent = parent
+        self._before: Counter[bytes] = Counter()
+
+    def name_of(self, identity: bytes) -> bytes:
+        """Return the name of the next child with this identity."""
+        number = self._before[identity]
+        self._before[identity] += 1
+        return name_of(b"child", self._parent, identity, b"%d" % number)
+
+
+class Message(NamedTuple):
+    """What lies in Redis for a request."""
+
+    kind: bytes
+    """``REQUEST``, or ``ITEM``: lines that ``start()`` has yielded."""
+    name: bytes
+    body: bytes
+    """A payload of :class:`~bloomdupe.crawl.serializer.Serializer`; or the lines."""
+
+
+def payload_of(kind: bytes, name: bytes, body: bytes) -> bytes:
+    """Return the payload that :func:`message_of` reads."""
+    if len(name) > _LONGEST:
+        name = name_of(b"long", name)
+    return _HEAD.pack(kind, len(name)) + name + body
+
+
+def message_of(payload: bytes) -> Message:
+    """Read a payload."""
+    kind, length = _HEAD.unpack_from(payload)
+    end = _HEAD.size + length
+    return Message(kind, payload[_HEAD.size : end], payload[end:])
+
+
+def joined(lines: Sequence[bytes]) -> bytes:
+    """Return lines as one; each of them ends where the next begins."""
+    return b"".join(b"%d:%b" % (len(line), line) for line in lines)
+
+
+def taken_apart(data: bytes) -> list[bytes]:
+    """Return the lines of :func:`joined`."""
+    lines = []
+    while data:
+        length, _, data = data.partition(b":")
+        lines.append(data[: int(length)])
+        data = data[int(length) :]
+    return lines

@@ -1,0 +1,464 @@
+"""SharedScheduler: Scrapy's SCHEDULER slot, for a crawl that several workers share."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING, Any
+
+from scrapy import signals
+from scrapy.core.scheduler import BaseScheduler
+from scrapy.utils.misc import build_from_crawler, load_object
+
+from bloomdupe.crawl.acceptance import ASKING
+from bloomdupe.crawl.dupefilter import BloomDupeFilter
+from bloomdupe.crawl.identity import identity_of
+from bloomdupe.crawl.job import Job
+from bloomdupe.crawl.order import Order
+from bloomdupe.crawl.serializer import Serializer
+from bloomdupe.crawl.start_items import StartItem
+from bloomdupe.crawl.stopping import Stopping
+from bloomdupe.crawl.timer import Timer
+from bloomdupe.errors import SettingError, UnserializableError
+from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.inside_scrapy.engine import EngineAccess
+from bloomdupe.inside_scrapy.processing import Processing, current_work
+from bloomdupe.links.link_filter import Drop, attach_link_filter
+from bloomdupe.redis.partition import Offer
+from bloomdupe.redis.shared_frontier import SharedFrontier
+from bloomdupe.shared.feeds import SharedFeeds
+from bloomdupe.shared.joining import by_settings, check_settings
+from bloomdupe.shared.leases import SharedLease, SharedLeases, Waiting
+from bloomdupe.shared.names import (
+    ITEM,
+    REQUEST,
+    Family,
+    joined,
+    message_of,
+    name_of,
+    payload_of,
+)
+from bloomdupe.shared.starting import StartOutputs
+from bloomdupe.shared.worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scrapy import Request, Spider
+    from scrapy.crawler import Crawler
+    from typing_extensions import Self
+
+    from bloomdupe.frontier.slot_queue import Entry
+    from bloomdupe.redis.partition import Lease
+
+__all__ = ["SharedScheduler"]
+
+logger = logging.getLogger(__name__)
+
+SHORTEST_ALARM, LONGEST_ALARM = 0.001, 60.0
+"""Seconds."""
+AT_HAND = 4
+"""Requests that wait on a worker, for each that it may work on at once."""
+HUNGRY = 64
+"""More of them, when none of those at hand may go yet."""
+MOST_AT_HAND = 10_000
+FEW = 4
+"""Requests of a slot at hand at which it takes its next turn."""
+
+
+class SharedScheduler(BaseScheduler):
+    """Keeps what a crawl owes on Redis, for all workers that have its URL.
+
+    Each worker is a process that runs ``scrapy crawl`` with the same settings. The
+    hosts are shared out among them; whatever a worker that dies was doing is done again
+    by others. See :class:`bloomdupe.redis.shared_frontier.SharedFrontier`.
+    """
+
+    def __init__(self, crawler: Crawler, dupefilter: BloomDupeFilter, job: Job) -> None:
+        if crawler.stats is None:
+            raise RuntimeError("the crawler has no stats yet")
+        self._crawler = crawler
+        self._stats = crawler.stats
+        self._job = job
+        self.df = dupefilter
+        self._worker: Worker | None = None
+        self._finished = False
+        self._warned = False
+        # Requests that cannot be stored: which page has brought them.
+        self._kept: dict[bytes, bytes] = {}
+        self._kept_for_nobody: set[bytes] = set()
+        self._alarm = Timer(self._wake)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Make the scheduler of a crawl; raises :class:`SettingError`."""
+        if crawler.spider is None:
+            raise RuntimeError("the crawler has no spider yet")
+        job = Job.of(crawler.spider, crawler.settings)
+        check_settings(job, crawler)
+        dupefilter = load_object(crawler.settings["DUPEFILTER_CLASS"])
+        return cls(crawler, build_from_crawler(dupefilter, crawler), job)
+
+    # Opening and closing
+
+    def open(self, spider: Spider) -> None:
+        """Open or create the crawl on Redis, and begin to work on it.
+
+        Raises what :meth:`SharedFrontier.open` raises,
+        :class:`~bloomdupe.errors.EngineError` and
+        :class:`~bloomdupe.errors.FeedError`.
+        """
+        crawler, settings = self._crawler, self._job.settings
+        self._spider = spider
+        self._engine = EngineAccess(crawler)
+        self._stopping = Stopping(crawler)
+        self._serializer = Serializer(spider, pickles=settings.serializer == "pickle")
+        self._feeds = SharedFeeds(crawler, self._put, self._stopping.fail)
+        order = Order.of(crawler.settings, durable=True)
+        self._starts_apart = order.starts_apart
+        # What this worker has offered, and what Redis has handed out to it.
+        self._seen = self.df.open_shared()
+        self._at_hand = Frontier(
+            self._seen,
+            fifo=order.fifo,
+            start_fifo=order.start_fifo,
+            wait=self._engine.wait,
+        )
+        self._frontier = self._open_frontier(self._feeds.names, fifo=order.fifo)
+        self._leases = SharedLeases(self._at_hand, self._settle, self._give_up)
+        self._processing = Processing(
+            crawler, self._leases.of, self._raised, direct=settings.direct_output
+        )
+        self._processing.attach()
+        self._starting = StartOutputs(self._processing)
+        self._start_requests = Family(b"start")
+        self._engine.watch_start(self._starting.watch)
+        connect = crawler.signals.connect
+        connect(self._left_downloader, signals.request_left_downloader)
+        connect(self._reached_downloader, signals.request_reached_downloader)
+        if type(self.df) is BloomDupeFilter:
+            attach_link_filter(crawler, self._would_drop, self.df)
+        concurrent = crawler.settings.getint("CONCURRENT_REQUESTS")
+        self._enough = AT_HAND * max(1, concurrent)
+        worker = self._worker = Worker(self._frontier, settings.redis_lease, self)
+        worker.start()
+        worker.want(self._enough)
+        logger.info(
+            "This is worker %(worker)s on %(shown)s",
+            {"worker": self._frontier.worker, "shown": self._frontier.shown},
+            extra={"spider": spider},
+        )
+
+    def _open_frontier(self, feeds: list[str], *, fifo: bool) -> SharedFrontier:
+        settings = self._job.settings
+        assert settings.redis_url is not None  # noqa: S101 - it was checked
+        with by_settings():
+            return SharedFrontier.open(
+                settings.redis_url,
+                settings.capacity,
+                settings.fpp,
+                partitions=settings.redis_partitions,
+                lease_seconds=settings.redis_lease,
+                fifo=fifo,
+                identity={
+                    "spider": self._job.spider,
+                    "fingerprinter": self._job.fingerprinter,
+                    "feeds": feeds,
+                },
+            )
+
+    def close(self, reason: str) -> None:
+        """Tell Redis what is done, and give back the rest."""
+        worker, self._worker = self._worker, None
+        if worker is None:
+            return
+        self._alarm.cancel()
+        self._stopping.end()
+        error = worker.close()
+        if error is not None:
+            self._stopping.fail(error)
+        self.df.close(reason)
+
+    # The life of a request
+
+    def has_pending_requests(self) -> bool:
+        """Whether anything is owed anywhere; until then, the crawl waits for more."""
+        return self._worker is not None and not self._finished
+
+    def __len__(self) -> int:
+        """Count the requests that wait on this worker."""
+        return 0 if self._worker is None else self._at_hand.pending
+
+    def enqueue_request(self, request: Request) -> bool:
+        """Offer a request; False if it is known to be a duplicate.
+
+        Others may have offered it, which only Redis knows: then it is dropped, too, and
+        counted when the answer is there.
+        """
+        worker = self._opened
+        if not ASKING.isdisjoint(request.meta):
+            self._stopping.fail(
+                SettingError(
+                    f"{request} asks for a point in time, or to come again: that does"
+                    " not work with BLOOMDUPE_REDIS_URL yet"
+                )
+            )
+            return False
+        parent = self._parent()
+        start = self._starting.takes(request)
+        key, _ = self.df.key_of(request)
+        filtered = not request.dont_filter
+        if filtered and self._seen.contains(key):
+            self.df.log(request, self._spider)
+            return False
+        body = self._serializer.dump_or_none(request)
+        if body is None and filtered and self._is_kept(key, parent):
+            self.df.log(request, self._spider)
+            return False
+        self._finished = False
+        name = self._name_of(request, parent, key, start=start)
+        self._stats.inc_value("scheduler/enqueued")
+        if body is None:
+            self._keep(request, parent, name)
+            return True
+        if filtered:
+            self._seen.add(key)
+        self._stats.inc_value("scheduler/enqueued/redis")
+        worker.offer(
+            Offer(
+                self._engine.slot_of(request),
+                name,
+                payload_of(REQUEST, name, body),
+                request.priority,
+                self._starts_apart and bool(request.meta.get("is_start_request")),
+            )
+        )
+        return True
+
+    def _name_of(
+        self, request: Request, parent: SharedLease | None, key: bytes, *, start: bool
+    ) -> bytes:
+        """Return what tells a request from all others of the crawl."""
+        if not request.dont_filter:
+            return key
+        origin = None if parent is None else parent.request
+        identity = identity_of(request, key, origin)
+        if start:
+            return self._start_requests.name_of(identity)
+        if parent is None:  # of a timer, or spider_idle: each is new
+            return name_of(b"nobody", os.urandom(16))
+        if self._processing.answering is not None:
+            return name_of(b"answer", parent.waiting.name, identity)
+        return parent.children.name_of(identity)
+
+    def _is_kept(self, key: bytes, parent: SharedLease | None) -> bool:
+        """Whether a request that cannot be stored was kept before; it is from now on.
+
+        What another page has brought counts: that one yields it again if it is done
+        again. So does the same page then, and it is not known from before.
+        """
+        page, kept = b"", self._kept_for_nobody
+        if parent is not None:
+            page, kept = parent.root.waiting.name, parent.root.kept
+        again = key in kept
+        kept.add(key)
+        return again or self._kept.setdefault(key, page) != page
+
+    def _keep(self, request: Request, parent: SharedLease | None, name: bytes) -> None:
+        """Let a request wait in memory; its parent is not done before it is."""
+        if not self._warned:
+            self._warned = True
+            logger.warning(
+                "%(request)s cannot be stored: %(reason)s. Such requests live in the"
+                " memory of one worker only, and the request that yielded one is not"
+                " done before it is. No more of them will be logged (see the stat"
+                " scheduler/unserializable)",
+                {"request": request, "reason": self._serializer.explain(request)},
+                extra={"spider": self._spider},
+            )
+        self._stats.inc_value("scheduler/unserializable")
+        root = None
+        if parent is not None:
+            root = parent.root
+            root.open_parts += 1
+        self._push(Waiting(name, request, None, root))
+
+    def _push(self, waiting: Waiting) -> None:
+        request = waiting.request
+        self._at_hand.push(
+            self._engine.slot_of(request),
+            request.priority,
+            b"",
+            start=self._starts_apart and bool(request.meta.get("is_start_request")),
+            attachment=waiting,
+        )
+        self._wake()
+
+    def next_request(self) -> Request | None:
+        """Return the next request, or None if there is none that may go now."""
+        worker = self._opened
+        request = None
+        if self._stopping.failure is None:
+            request = self._next(worker)
+        self._processing.works_on(self._leases.of(request))
+        return request
+
+    def _next(self, worker: Worker) -> Request | None:
+        while True:
+            entry = self._at_hand.lease()
+            pending = self._at_hand.pending
+            if entry is None:
+                # All hosts at hand are busy: others may be free.
+                more = HUNGRY if pending < MOST_AT_HAND else 0
+                worker.want(max(self._enough - pending, more))
+                seconds = self._at_hand.seconds_until_ready()
+                if seconds is not None:
+                    self._alarm.set(min(max(seconds, SHORTEST_ALARM), LONGEST_ALARM))
+                return None
+            worker.want(max(0, self._enough - pending))
+            request = self._taken(entry, worker)
+            if request is not None:
+                self._stats.inc_value("scheduler/dequeued")
+                return request
+
+    def _taken(self, entry: Entry, worker: Worker) -> Request | None:
+        """Return the request of an entry; None if this worker must not work on it."""
+        waiting: Any = entry.attachment
+        request: Request = waiting.request
+        if waiting.lease is not None:
+            if self._at_hand.pending_in(entry.queue.name) <= FEW:
+                worker.ask_again(waiting.lease.slot)
+            if not self._frontier.holds(waiting.lease):
+                # The lease has run out, and another worker has it.
+                self._at_hand.settle(entry)
+                self._stats.inc_value("bloomdupe/leases_lost")
+                return None
+            self._stats.inc_value("scheduler/dequeued/redis")
+        if request in self._leases:
+            request = request.copy()
+        self._leases.add(request, entry, waiting)
+        return request
+
+    def _settle(self, lease: SharedLease) -> None:
+        if self._stopping.failure is not None:
+            # Perhaps because of what this very page has yielded.
+            self._give_up(lease)
+        elif lease.waiting.lease is not None:
+            self._opened.settle(lease.waiting.lease, lease.lines)
+        elif lease.lines:  # of nobody: a request of spider_idle that cannot be stored
+            self._offer_lines(os.urandom(16), lease.lines)
+
+    def _give_up(self, lease: SharedLease) -> None:
+        """Leave a request to others, when this worker goes."""
+        if self._worker is not None and lease.waiting.lease is not None:
+            self._worker.held += 1
+            self._stats.inc_value("bloomdupe/unfinished")
+
+    def _put(self, response: Any, lines: list[bytes]) -> None:  # noqa: ANN401
+        """Take the lines of an item, for whatever it belongs to."""
+        parent = self._parent() or self._leases.of(getattr(response, "request", None))
+        work = current_work()
+        if parent is not None:
+            parent.root.lines += lines
+        elif type(work) is StartItem:
+            self._offer_lines(b"%d" % work.number, lines)
+        elif lines:
+            self._offer_lines(os.urandom(16), lines)
+
+    def _offer_lines(self, number: bytes, lines: list[bytes]) -> None:
+        """Put out lines that belong to no request: once for each number."""
+        name = name_of(b"item", number)
+        self._finished = False
+        self._opened.offer(Offer("", name, payload_of(ITEM, name, joined(lines))))
+
+    def _parent(self) -> SharedLease | None:
+        """Return the request on which the running code works, if it is not settled."""
+        work = current_work()
+        if type(work) is SharedLease and work.root.open_parts:
+            return work
+        return None
+
+    def _would_drop(self, request: Request) -> Drop:
+        if self._worker is None:
+            return Drop.NO
+        key, _ = self.df.key_of(request)
+        return Drop.ALL if self._seen.contains(key) else Drop.NO
+
+    # What the thread says (see bloomdupe.shared.worker.Crawl)
+
+    def handed_out(self, leases: Sequence[Lease]) -> None:
+        """Take requests to work on."""
+        if self._worker is None:
+            return
+        for lease in leases:
+            message = message_of(lease.payload)
+            try:
+                request = self._serializer.load(message.body)
+            except UnserializableError as error:
+                self._stopping.fail(error)
+                return
+            self._push(Waiting(message.name, request, lease))
+
+    def taken_in(self, offers: Sequence[Offer], new: Sequence[bool]) -> None:
+        """Count what others have offered before."""
+        if self._worker is None:
+            return
+        known = len(new) - sum(new)
+        if known:
+            self._stats.inc_value("dupefilter/filtered", known)
+        del offers
+
+    def refused(self, leases: Sequence[Lease]) -> None:
+        """Take note that others do again what was settled too late."""
+        if self._worker is None:
+            return
+        self._stats.inc_value("bloomdupe/refused_settlements", len(leases))
+        logger.warning(
+            "%(count)d pages were settled after their lease had run out: they are"
+            " fetched again, and their items of this time do not count. Was the process"
+            " stopped, or Redis away, for longer than BLOOMDUPE_REDIS_LEASE?",
+            {"count": len(leases)},
+            extra={"spider": self._spider},
+        )
+
+    def finished(self, offered: int) -> None:
+        """Take note that nothing is owed anywhere, if nothing was offered since."""
+        worker = self._worker
+        if worker is None or worker.offered != offered:
+            return
+        self._finished = True
+        self._engine.wake()
+
+    def failed(self, error: BaseException) -> None:
+        """Stop the crawl: nothing reaches Redis any more."""
+        if self._worker is not None:
+            self._stopping.fail(error)
+
+    # Slots
+
+    def _left_downloader(self, request: Request) -> None:
+        lease = self._leases.of(request)
+        if lease is not None:
+            self._leases.release(lease)
+
+    def _reached_downloader(self, request: Request) -> None:
+        """Look whether a middleware has put a request into another slot."""
+        lease = self._leases.of(request)
+        if lease is None or not lease.entry.active:
+            return
+        if self._engine.slot_of(request) != lease.entry.queue.name:
+            self._leases.release(lease)
+            self._engine.wake()
+
+    def _raised(self, error: BaseException) -> None:
+        if isinstance(error, MemoryError):
+            self._stopping.fail(error)
+
+    def _wake(self) -> None:
+        self._engine.wake()
+
+    @property
+    def _opened(self) -> Worker:
+        if self._worker is None:
+            raise RuntimeError("the scheduler is not open")
+        return self._worker

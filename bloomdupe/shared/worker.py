@@ -1,0 +1,223 @@
+"""Worker: the thread that talks to Redis, so that the reactor never waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import time
+from threading import Condition, Thread
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from bloomdupe.errors import StoreAccessError, StoreFullError, StoreUnreachableError
+from bloomdupe.shared.names import ITEM, message_of, taken_apart
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from bloomdupe.redis.partition import Lease, Offer
+    from bloomdupe.redis.shared_frontier import SharedFrontier
+
+    Result = TypeVar("Result")
+
+__all__ = ["Crawl", "Worker"]
+
+logger = logging.getLogger(__name__)
+
+SHORTEST, LONGEST = 0.02, 1.0
+"""Seconds between two questions, while Redis has nothing for this worker."""
+PATIENCE = 5.0
+"""Seconds in which Redis may answer when the crawl closes."""
+TROUBLE = (StoreUnreachableError, StoreFullError, StoreAccessError)
+"""What a server gets over: the crawl waits for it."""
+
+
+class Crawl(Protocol):
+    """What a worker tells; all of it is called on the thread of the reactor."""
+
+    def handed_out(self, leases: Sequence[Lease]) -> None:
+        """Take requests to work on."""
+
+    def taken_in(self, offers: Sequence[Offer], new: Sequence[bool]) -> None:
+        """Take note which of the requests that were offered are new."""
+
+    def refused(self, leases: Sequence[Lease]) -> None:
+        """Take note that others work on these, and that nothing of them counts."""
+
+    def finished(self, offered: int) -> None:
+        """Take note that nothing was owed anywhere after so many offers."""
+
+    def failed(self, error: BaseException) -> None:
+        """Take note that nothing goes on."""
+
+
+class Worker(Thread):
+    """Offers, settles and leases in batches, and stays the owner of its partitions.
+
+    What the reactor says is done in its order, offers before settlements: what a page
+    leads to is in Redis when the page is settled. While Redis is away everything waits.
+    """
+
+    def __init__(
+        self, frontier: SharedFrontier, lease_seconds: float, crawl: Crawl
+    ) -> None:
+        super().__init__(name="bloomdupe-redis", daemon=True)
+        self._frontier = frontier
+        self._tend_every = lease_seconds / 4
+        self._tend_at = 0.0
+        self._crawl = crawl
+        self._post = _poster()
+        self._changed = Condition()
+        # What the reactor has said, and this thread has not taken:
+        self._offers: list[Offer] = []
+        self._done: list[tuple[Lease, list[bytes]]] = []
+        self._again: set[str] = set()
+        self._wanted = 0
+        self._closing: float | None = None
+        self.offered = 0
+        """How many requests were ever offered."""
+        self.held = 0
+        """How many are handed out to this worker, and will never be settled by it."""
+
+    # On the thread of the reactor
+
+    def offer(self, offer: Offer) -> None:
+        """Offer a request."""
+        with self._changed:
+            self._offers.append(offer)
+            self.offered += 1
+            self._changed.notify()
+
+    def settle(self, lease: Lease, lines: list[bytes]) -> None:
+        """Settle a request, when all that it leads to was offered."""
+        with self._changed:
+            self._done.append((lease, lines))
+            self._changed.notify()
+
+    def ask_again(self, slot: str) -> None:
+        """Say that a slot may have its next turn."""
+        with self._changed:
+            self._again.add(slot)
+
+    def want(self, count: int) -> None:
+        """Say how many more requests are wanted now."""
+        if count == self._wanted:
+            return
+        with self._changed:
+            self._wanted = count
+            self._changed.notify()
+
+    def close(self) -> BaseException | None:
+        """Say what is left to say, give everything back, and end."""
+        with self._changed:
+            self._closing = time.monotonic() + PATIENCE
+            self._changed.notify()
+        self.join()
+        return self._error
+
+    # On its own thread
+
+    _error: BaseException | None = None
+
+    def run(self) -> None:
+        """Work until the crawl closes; called when the thread starts."""
+        try:
+            self._work()
+        except BaseException as error:  # noqa: BLE001 - the reactor is told
+            self._error = error
+            self._tell(self._crawl.failed, error)
+
+    def _work(self) -> None:
+        pause = SHORTEST
+        while True:
+            with self._changed:
+                if not (self._offers or self._done or self._closing):
+                    self._changed.wait(pause)
+                offers, self._offers = self._offers, []
+                done, self._done = self._done, []
+                again, self._again = self._again, set()
+                offered, held = self.offered, self.held
+                wanted, closing = self._wanted, self._closing
+            if time.monotonic() >= self._tend_at:
+                self._patiently(self._tend)
+            self._say(offers, done)
+            for slot in again:
+                self._frontier.ask_again(slot)
+            if closing:
+                self._patiently(self._frontier.close)
+                return
+            if offers or done or (wanted and self._lease(wanted)):
+                pause = SHORTEST
+                continue
+            if wanted and self._patiently(self._frontier.finished_but, held):
+                self._tell(self._crawl.finished, offered)
+            pause = min(2 * pause, LONGEST)
+
+    def _tend(self) -> None:
+        begun = time.monotonic()
+        self._frontier.tend()
+        self._tend_at = begun + self._tend_every
+
+    def _say(self, offers: list[Offer], done: list[tuple[Lease, list[bytes]]]) -> None:
+        """Offer, and then settle: everything that these lead to was offered."""
+        if offers:
+            new = self._patiently(self._frontier.offer, offers)
+            self._tell(self._crawl.taken_in, offers, new)
+        if done:
+            refused = self._patiently(self._frontier.settle, done)
+            if refused:
+                self._tell(self._crawl.refused, refused)
+
+    def _lease(self, wanted: int) -> bool:
+        """Hand out requests; whether there were any."""
+        leases = self._patiently(self._frontier.lease, wanted)
+        if not leases:
+            return False
+        requests = []
+        for lease in leases:
+            message = message_of(lease.payload)
+            if message.kind == ITEM:
+                self._say([], [(lease, taken_apart(message.body))])
+                self._frontier.ask_again(lease.slot)
+            else:
+                requests.append(lease)
+        with self._changed:
+            self._wanted = max(0, self._wanted - len(requests))
+        if requests:
+            self._tell(self._crawl.handed_out, requests)
+        return True
+
+    def _patiently(self, call: Callable[..., Result], *arguments: object) -> Result:
+        """Call until Redis answers; what was asked may be asked again."""
+        wait = SHORTEST
+        said = False
+        while True:
+            try:
+                result = call(*arguments)
+            except TROUBLE as error:
+                if self._closing is not None and time.monotonic() > self._closing:
+                    raise
+                if not said:
+                    logger.warning(
+                        "The crawl waits for its Redis: %(error)s", {"error": error}
+                    )
+                said = True
+            else:
+                if said:
+                    logger.info("Redis answers again; the crawl goes on")
+                return result
+            time.sleep(wait)
+            wait = min(2 * wait, LONGEST)
+
+    def _tell(self, function: Callable[..., None], *arguments: object) -> None:
+        self._post(function, *arguments)
+
+
+def _poster() -> Callable[..., Any]:
+    """Return what calls a function on the thread that Scrapy runs on."""
+    if "twisted.internet.reactor" in sys.modules:
+        from twisted.internet import reactor
+
+        loop: Any = reactor
+        return loop.callFromThread  # type: ignore[no-any-return]
+    return asyncio.get_running_loop().call_soon_threadsafe

@@ -1,0 +1,336 @@
+"""Collection: a directory of files that hold each line of a shared crawl once."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+
+from bloomdupe.errors import (
+    FeedChangedError,
+    StoreDamagedError,
+    StoreMismatchError,
+)
+from bloomdupe.store.failures import failed
+from bloomdupe.store.files import (
+    lock_owner,
+    make_directory,
+    read_json,
+    sync_directory,
+    write_json,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from typing_extensions import Self
+
+__all__ = ["LOCK", "RECORD", "Collection", "Origin", "file_names"]
+
+FORMAT = 1
+RECORD = ".collected.json"
+LOCK = ".collected.lock"
+LATER = "what is missing is still in Redis: run the same command again"
+
+
+class Origin(NamedTuple):
+    """Of which frontier the lines are."""
+
+    mark: str
+    """What tells it from all others."""
+    identity: dict[str, Any]
+    start: list[str]
+    """Of each partition: the position after which a new collection begins."""
+
+
+class Collection:
+    """Files that grow by batches, and a record of how far they are.
+
+    Beside the files stand ``.collected.lock``, which one process at a time holds, and
+    ``.collected.json``:
+
+    ``format``     1; another one is refused
+    ``frontier``   the mark of the frontier, which tells it from all others
+    ``identity``   of whom it is: spider, fingerprinter, feeds
+    ``positions``  of each partition: the last entry of its output that is in the files
+    ``files``      of each file: its size in bytes then
+    ``growing``    whether the files may be longer, by what the next batch has written
+
+    A batch is appended, the files are synced, and then the record takes the place of
+    the one before. So whatever ends the process: up to the recorded sizes the files
+    hold what the record says, and the rest is cut off by the next run, which writes it
+    once more. Anything else was done by somebody else, and is refused.
+    """
+
+    def __init__(self, directory: Path, origin: Origin, names: Sequence[str]) -> None:
+        self.directory = directory
+        self.names = list(names)
+        """Of the files, in the order of the feeds."""
+        self._origin = origin
+        self._lock: int | None = None
+        self._files: dict[str, int] = {}
+        self._record: dict[str, Any] = {}
+
+    @classmethod
+    def open(cls, directory: Path, origin: Origin, names: Sequence[str]) -> Self:
+        """Go on with a directory, or begin with an empty one.
+
+        Raises :class:`~bloomdupe.errors.StoreLockedError` if another process has it,
+        :class:`~bloomdupe.errors.StoreMismatchError` if it is of another frontier, and
+        :class:`~bloomdupe.errors.FeedChangedError` if somebody has changed a file.
+        """
+        collection = cls(directory, origin, names)
+        try:
+            with collection._in_our_words("cannot collect"):
+                make_directory(directory)
+                collection._lock = lock_owner(directory, LOCK)
+                if (directory / RECORD).is_symlink() or (directory / RECORD).exists():
+                    collection._go_on()
+                else:
+                    collection._begin()
+        except BaseException:
+            collection._release()
+            raise
+        return collection
+
+    @property
+    def positions(self) -> list[str]:
+        """Of each partition: the last entry that is in the files, durably."""
+        return list(self._record["positions"])
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Bytes of each file that are there durably."""
+        return dict(self._record["files"])
+
+    def append(self, pieces: Mapping[str, bytes], positions: Sequence[str]) -> None:
+        """Add to files what was put out up to these positions; durable on return.
+
+        Raises :class:`~bloomdupe.errors.StoreError`; then nothing of it counts.
+        """
+        with self._in_our_words("cannot write", LATER):
+            if not self._record["growing"]:
+                self._keep({**self._record, "growing": True})
+            sizes = self.sizes
+            for name, piece in pieces.items():
+                self._check_place(name, sizes[name])
+                self._write(name, piece, sizes[name])
+                sizes[name] += len(piece)
+            for name in pieces:
+                os.fsync(self._files[name])
+            self._keep({**self._record, "positions": [*positions], "files": sizes})
+
+    def close(self) -> None:
+        """Cut off what does not count, say that no file grows, and release the lock."""
+        try:
+            if self._record.get("growing"):
+                with self._in_our_words("cannot end the collection", LATER):
+                    self._go_on()  # by the record as it is on disk
+                    self._keep({**self._record, "growing": False})
+        finally:
+            self._release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:  # which is more to the point than an error of closing
+            with contextlib.suppress(OSError):
+                self.close()
+
+    # Beginning
+
+    def _begin(self) -> None:
+        """Make the files, and then the record: there is no file with lines without."""
+        for name in self.names:
+            if self._size(name) > 0:
+                raise FeedChangedError(
+                    f"{self.directory / name} is there, and was not collected by"
+                    f" bloomdupe: there is no {RECORD} beside it. Move it away, or"
+                    " collect into another directory"
+                )
+            self._open_file(name, os.O_CREAT)
+            os.fsync(self._files[name])
+        sync_directory(self.directory)
+        origin = self._origin
+        self._keep(
+            {
+                "format": FORMAT,
+                "frontier": origin.mark,
+                "identity": origin.identity,
+                "positions": origin.start,
+                "files": dict.fromkeys(self.names, 0),
+                "growing": False,
+            }
+        )
+
+    def _go_on(self) -> None:
+        """Read the record, and cut the files back to it."""
+        self._record = record = self._read()
+        for name, size in record["files"].items():
+            found, place = self._size(name), self.directory / name
+            if found < 0:
+                raise FeedChangedError(
+                    f"{place} is gone: {size:,} bytes were collected in it."
+                    f" {self._remedy()}"
+                )
+            if found < size:
+                raise FeedChangedError(
+                    f"{place} was changed: it has {found:,} bytes, but {size:,} were"
+                    f" collected in it. {self._remedy()}"
+                )
+            if found > size and not record["growing"]:
+                raise FeedChangedError(
+                    f"{place} was changed: it has {found:,} bytes, but the last"
+                    f" collecting ended in good order with {size:,}. Take out what was"
+                    f" added: truncate --size={size} {place}"
+                )
+            self._open_file(name)
+            if found > size:
+                os.ftruncate(self._files[name], size)
+                os.fsync(self._files[name])
+
+    def _remedy(self) -> str:
+        return (
+            "Put it back as it was; or, if nothing was deleted from Redis (--delete),"
+            " collect all of it once more into a new directory"
+        )
+
+    def _read(self) -> dict[str, Any]:
+        place, origin = self.directory / RECORD, self._origin
+        try:
+            record = read_json(place)
+            if record is None:
+                raise ValueError("it is gone")  # noqa: TRY301
+        except ValueError as error:
+            raise StoreDamagedError(
+                f"{place} is damaged: {error}. {self._remedy()}"
+            ) from error
+        if record.get("format") != FORMAT:
+            raise StoreMismatchError(
+                f"{place} has format {record.get('format')!r}, this version of"
+                f" bloomdupe knows {FORMAT}; use the version that wrote it"
+            )
+        if record.get("frontier") != origin.mark:
+            theirs, ours = record.get("identity"), origin.identity
+            raise StoreMismatchError(
+                f"{self.directory} was collected from another frontier: "
+                + (
+                    "this one was made anew under its name"
+                    if theirs == ours
+                    else f"that was of {theirs}, this one is of {ours}"
+                )
+                + ". Collect into another directory"
+            )
+        if not _is_whole(record, len(origin.start), self.names):
+            raise StoreDamagedError(
+                f"{place} is not as it was written. {self._remedy()}"
+            )
+        return record
+
+    # Files
+
+    def _size(self, name: str) -> int:
+        """Return the size of a file, -1 if it is not there."""
+        place = self.directory / name
+        try:
+            found = place.lstat()
+        except FileNotFoundError:
+            return -1
+        if not stat.S_ISREG(found.st_mode):
+            raise FeedChangedError(
+                f"{place} is no regular file; move it away, or collect into another"
+                " directory"
+            )
+        return found.st_size
+
+    def _open_file(self, name: str, how: int = 0) -> None:
+        if name not in self._files:
+            flags = how | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._files[name] = os.open(self.directory / name, flags, 0o666)
+
+    def _check_place(self, name: str, size: int) -> None:
+        """Refuse to write to a file that somebody has changed while it was open."""
+        ours = os.fstat(self._files[name])
+        with contextlib.suppress(FileNotFoundError):
+            found = (self.directory / name).lstat()
+            if os.path.samestat(found, ours) and found.st_size == size:
+                return
+        raise FeedChangedError(
+            f"{self.directory / name} was changed while lines were collected in it."
+            f" {self._remedy()}"
+        )
+
+    def _write(self, name: str, piece: bytes, offset: int) -> None:
+        view = memoryview(piece)
+        while view:
+            written = os.pwrite(self._files[name], view, offset)
+            view, offset = view[written:], offset + written
+
+    def _keep(self, record: dict[str, Any]) -> None:
+        write_json(self.directory / RECORD, record)
+        self._record = record
+
+    def _release(self) -> None:
+        for fd in [*self._files.values(), self._lock]:
+            if fd is not None:
+                os.close(fd)
+        self._files.clear()
+        self._lock = None
+
+    @contextlib.contextmanager
+    def _in_our_words(self, what: str, then: str = "") -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if error.errno is None:  # one of ours
+                raise
+            raise failed(
+                f"{what} into {self.directory}", self.directory, error, then
+            ) from error
+
+
+def _is_whole(record: dict[str, Any], partitions: int, names: Sequence[str]) -> bool:
+    positions, files = record.get("positions"), record.get("files")
+    return (
+        isinstance(positions, list)
+        and len(positions) == partitions
+        and all(isinstance(position, str) for position in positions)
+        and isinstance(files, dict)
+        and list(files) == list(names)
+        and all(type(size) is int and size >= 0 for size in files.values())
+        and type(record.get("growing")) is bool
+    )
+
+
+def file_names(feeds: Sequence[str], spider: str) -> list[str]:
+    """Return the name of a file for each feed: the last part of its URI.
+
+    ``%(name)s`` stands for the spider there, as in Scrapy. Raises
+    :class:`~bloomdupe.errors.StoreMismatchError` if there is none, or if two are the
+    same.
+    """
+    found: dict[str, str] = {}
+    for feed in feeds:
+        path = urlsplit(feed).path if "://" in feed else feed
+        name = path.rpartition("/")[2].replace("%(name)s", spider)
+        if name in ("", ".", "..") or "/" in name or "\0" in name:
+            raise StoreMismatchError(
+                f"the feed {feed!r} has no last part that could name a file"
+            )
+        if name.startswith(RECORD.partition(".json")[0]):
+            raise StoreMismatchError(
+                f"the feed {feed!r} would have the file {name}, which is bloomdupe's"
+            )
+        if name in found:
+            raise StoreMismatchError(
+                f"the feeds {found[name]!r} and {feed!r} would have the same file"
+                f" {name}; give them names of their own in FEEDS, in a new crawl"
+            )
+        found[name] = feed
+    return list(found)

@@ -1,0 +1,646 @@
+"""The output of a shared crawl, collected from a real Redis by real processes."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from collecting_child import FEEDS, IDENTITY, NAMES, Crawl, Disk, collect, started
+from redis_server import DEADLINE, RedisServer
+
+from bloomdupe.cli import collect as cli_collect
+from bloomdupe.redis.shared_frontier import SharedFrontier
+from bloomdupe.upkeep import collecting
+from bloomdupe.upkeep.collection import LOCK, RECORD
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from jobs import Verb
+
+_numbers = count()
+
+STRIDE = 3 if os.environ.get("BLOOMDUPE_TEST_ALL") else 7
+"""Every so many-th point is tried."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with RedisServer(tmp_path_factory.mktemp("redis")) as started_:
+        yield started_
+
+
+@pytest.fixture
+def url(server: RedisServer) -> str:
+    return server.url(f"crawl{next(_numbers)}")
+
+
+@pytest.fixture
+def crawl(url: str) -> Crawl:
+    """Return a crawl that has put out some lines, and is done."""
+    crawl = Crawl(url)
+    crawl.put_out(20, random.Random(1))
+    return crawl
+
+
+def streams(crawl: Crawl) -> list[str]:
+    name = crawl.url.partition("#")[2]
+    return [f"bloomdupe:{{{name}:{number}}}:output" for number in range(3)]
+
+
+def record_of(directory: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((directory / RECORD).read_text())
+    return found
+
+
+def eventually(what: Callable[[], object]) -> None:
+    end = time.monotonic() + DEADLINE
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+# What comes out
+
+
+def test_each_line_comes_once_however_often_it_is_called(
+    verb: Verb, url: str, tmp_path: Path
+) -> None:
+    crawl, rng, out = Crawl(url), random.Random(2), tmp_path / "deep" / "out"
+    for _ in range(4):
+        crawl.offer(11)
+        for _ in range(4):
+            crawl.settle(rng)
+        assert verb("collect", url, out).code == 0
+        assert crawl.complaints(out) == []
+    crawl.put_out(1, rng)
+    done = verb("collect", url, out)
+    assert (done.code, done.err) == (0, "")
+    assert "The crawl has not ended" not in done.out
+    assert crawl.complaints(out) == []
+    before = (out / RECORD).stat()
+    assert verb("collect", url, out).code == 0
+    assert (out / RECORD).stat() == before  # nothing to do, nothing written
+    assert {path.name for path in out.iterdir()} == {*NAMES, RECORD, LOCK}
+
+
+def test_what_it_says(verb: Verb, crawl: Crawl, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    found = json.loads(verb("collect", crawl.url, out, "--json").out)
+    lines = {name: sum(map(len, parts)) for name, parts in crawl.expected.items()}
+    assert found == {
+        "directory": str(out),
+        "files": {
+            name: {
+                "feed": feed,
+                "added": lines[name],
+                "bytes": (out / name).stat().st_size,
+            }
+            for name, feed in zip(NAMES, FEEDS, strict=True)
+        },
+        "deleted": 0,
+        "finished": True,
+        "interrupted": False,
+    }
+    crawl.offer(1)
+    said = verb("collect", crawl.url, out).out
+    assert f"{out / 'site.jsonl'}  0 lines added, " in said
+    assert "The crawl has not ended: the same command" in said
+    crawl.put_out(20, random.Random(3))
+    assert "deleted from Redis: " in verb("collect", crawl.url, out, "--delete").out
+    assert crawl.complaints(out) == []
+
+
+def test_a_crawl_that_has_not_begun_has_not_ended(
+    verb: Verb, url: str, tmp_path: Path
+) -> None:
+    Crawl(url)
+    assert not json.loads(verb("collect", url, tmp_path / "a", "--json").out)[
+        "finished"
+    ]
+
+
+def test_pages_are_as_large_as_lines_allow(
+    verb: Verb, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Entries come by the page and go by the batch, whatever the sizes of both."""
+    crawl = Crawl(url)
+    crawl.put_out(200, random.Random(4))
+    asked = []
+    entries = SharedFrontier.entries
+
+    def watched(frontier: SharedFrontier, number: int, *more: Any) -> Any:
+        asked.append(more[1])
+        return entries(frontier, number, *more)
+
+    monkeypatch.setattr(SharedFrontier, "entries", watched)
+    for page, batch, most in ((1, 1, 1), (500, 2_000, 8), (10**6, 10**6, 128)):
+        monkeypatch.setattr(collecting, "PAGE_BYTES", page)
+        monkeypatch.setattr(collecting, "BATCH_BYTES", batch)
+        asked.clear()
+        out = tmp_path / str(page)
+        assert verb("collect", url, out).code == 0
+        assert crawl.complaints(out) == []
+        assert 1 <= max(asked) <= most
+
+
+def test_deleting_leaves_the_last_entry_of_each_partition(
+    verb: Verb, server: RedisServer, crawl: Crawl, tmp_path: Path
+) -> None:
+    keys = streams(crawl)
+    with server.client() as client:
+        before = sum(client.xlen(key) for key in keys)
+        out = tmp_path / "out"
+        assert verb("collect", crawl.url, out).code == 0
+        assert sum(client.xlen(key) for key in keys) == before
+        # What an earlier call has collected is deleted, too.
+        found = json.loads(verb("collect", crawl.url, out, "--delete", "--json").out)
+        assert [client.xlen(key) for key in keys] == [1, 1, 1]
+    assert found["deleted"] == before - 3
+    assert crawl.complaints(out) == []
+    crawl.put_out(5, random.Random(5))
+    assert verb("collect", crawl.url, out, "--delete").code == 0
+    assert crawl.complaints(out) == []
+    refused = verb("collect", crawl.url, tmp_path / "other")
+    assert refused.code == 1
+    assert "they were collected, and deleted before entry" in refused.err
+
+
+# Whatever ends it
+
+
+@pytest.mark.parametrize("options", [(), ("--delete",)])
+@pytest.mark.parametrize("power", [False, True])
+def test_each_line_comes_once_wherever_it_is_ended(
+    server: RedisServer, tmp_path: Path, options: tuple[str, ...], *, power: bool
+) -> None:
+    """Twice; meanwhile the crawl goes on. Afterwards it is called once more."""
+    ends = 0
+    for stop in count(1 + len(options) + 2 * power, STRIDE):
+        rng = random.Random(stop)
+        crawl = Crawl(server.url(f"ended{next(_numbers)}"))
+        crawl.put_out(9, rng)
+        out = tmp_path / f"out{stop}"
+        out.mkdir()
+        for number, point in enumerate((stop, rng.randint(1, 60))):
+            disk = Disk(out, tmp_path / f"disk{stop}-{number}") if power else None
+            code = collect(crawl.url, out, *options, stop=point, disk=disk)
+            if not number and not code:
+                # It has passed fewer points than that, so all were tried.
+                assert ends > 80 // STRIDE
+                return
+            assert code in (0, -signal.SIGKILL)
+            ends += code != 0
+            if disk is not None and code:
+                disk.cut(rng)
+            crawl.put_out(3, rng)
+        said = Path(f"{out}.said")
+        assert collect(crawl.url, out, *options) == 0, said.read_text()
+        assert crawl.complaints(out) == [], f"ended at {stop}"
+        assert not record_of(out)["growing"]
+        crawl.frontier.close()
+
+
+@pytest.mark.parametrize(
+    ("raises", "codes"),
+    [(KeyboardInterrupt(), {130}), (OSError(errno.EIO, "it failed"), {1})],
+)
+def test_each_line_comes_once_whatever_is_raised_wherever(
+    server: RedisServer, tmp_path: Path, raises: BaseException, codes: set[int]
+) -> None:
+    """Ctrl-C, or a disk that fails once. What is left behind is clean."""
+    for stop in count(1, STRIDE):
+        rng = random.Random(stop)
+        crawl = Crawl(server.url(f"raised{next(_numbers)}"))
+        crawl.put_out(9, rng)
+        out = tmp_path / f"out{stop}"
+        code = collect(crawl.url, out, stop=stop, raises=raises)
+        said = Path(f"{out}.said")
+        if not code:
+            assert stop > 60
+            return
+        assert code in codes, said.read_text()
+        assert "Traceback" not in said.read_text()
+        if (out / RECORD).exists():
+            record = record_of(out)
+            for name, size in record["files"].items():
+                found = (out / name).stat().st_size
+                assert found == size or (found > size and record["growing"])
+        assert collect(crawl.url, out) == 0, said.read_text()
+        assert crawl.complaints(out) == [], f"raised at {stop}"
+        assert not record_of(out)["growing"]
+        crawl.frontier.close()
+
+
+@pytest.mark.parametrize(
+    ("without", "power"),
+    [("sync", True), ("cut", False), ("order", False), ("order", True)],
+)
+def test_the_judge_finds_what_is_wrong(
+    server: RedisServer, tmp_path: Path, without: str, *, power: bool
+) -> None:
+    """The control of the test above."""
+    for stop in range(30, 150):
+        rng = random.Random(stop)
+        crawl = Crawl(server.url(f"wrong{next(_numbers)}"))
+        crawl.put_out(9, rng)
+        out = tmp_path / f"out{stop}"
+        out.mkdir()
+        disk = Disk(out, tmp_path / f"disk{stop}") if power else None
+        collect(crawl.url, out, stop=stop, disk=disk, without=without)
+        if disk is not None:
+            disk.cut(rng)
+        if collect(crawl.url, out, without=without) or crawl.complaints(out):
+            return
+    pytest.fail("nothing was found")
+
+
+def test_the_judge_sees_each_line(verb: Verb, crawl: Crawl, tmp_path: Path) -> None:
+    """Another control."""
+    assert verb("collect", crawl.url, tmp_path / "out").code == 0
+    place = tmp_path / "out" / "site.jsonl"
+    lines = place.read_bytes().splitlines(keepends=True)
+    longest = max(crawl.expected[place.name], key=len)
+    one, other = map(lines.index, longest[:2])
+    swapped = lines.copy()
+    swapped[one], swapped[other] = lines[other], lines[one]
+    for wrong in (lines[1:], lines + lines[-1:], swapped, [*lines, b"{"]):
+        place.write_bytes(b"".join(wrong))
+        assert crawl.complaints(tmp_path / "out")
+    place.write_bytes(b"".join(lines))
+    assert not crawl.complaints(tmp_path / "out")
+
+
+def test_a_disk_that_is_full_loses_nothing(crawl: Crawl, tmp_path: Path) -> None:
+    """The limit on file sizes stands for it: a write that is cut short, then EFBIG."""
+    out = tmp_path / "out"
+    script = str(Path(sys.executable).with_name("bloomdupe"))
+    limited = f'trap "" XFSZ; ulimit -f 1; exec {script} collect "$0" "$1"'
+    crawl.put_out(60, random.Random(6))
+    done = subprocess.run(
+        ["bash", "-c", limited, crawl.url, str(out)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=DEADLINE,
+    )
+    assert done.returncode == 1
+    assert "cannot write into" in done.stderr
+    assert "run the same command again" in done.stderr
+    assert [(out / name).stat().st_size for name in NAMES] == [0, 0, 0]
+    assert collect(crawl.url, out) == 0
+    assert crawl.complaints(out) == []
+
+
+# Following
+
+
+def test_following_until_the_crawl_has_ended(
+    server: RedisServer, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process is at work on the crawl meanwhile."""
+    monkeypatch.setattr(cli_collect, "PAUSE", 0.02)
+    crawl, rng, out = Crawl(url), random.Random(7), tmp_path / "out"
+    with started(url, out, "--follow", "--delete") as pid:
+        eventually((out / RECORD).exists)
+        crawl.offer(100)
+        while crawl.settle(rng):
+            if not rng.randrange(20):
+                before = record_of(out)["positions"]
+                crawl.settle(rng)
+                eventually(lambda: record_of(out)["positions"] != before)  # noqa: B023
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert crawl.complaints(out) == []
+    assert "not ended" not in Path(f"{out}.said").read_text()
+    with server.client() as client:
+        assert all(client.xlen(key) <= 1 for key in streams(crawl))
+
+
+@pytest.mark.parametrize("json_", [False, True])
+def test_ctrl_c_ends_following(crawl: Crawl, tmp_path: Path, *, json_: bool) -> None:
+    out = tmp_path / "out"
+    crawl.offer(1)
+    options = ["--follow", *(["--json"] if json_ else [])]
+    with started(crawl.url, out, *options) as pid:
+        eventually(lambda: (out / RECORD).exists() and not crawl.complaints(out))
+        os.kill(pid, signal.SIGINT)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
+    said = Path(f"{out}.said").read_text()
+    assert json.loads(said)["interrupted"] if json_ else "goes on" in said
+    assert not record_of(out)["growing"]
+    crawl.put_out(5, random.Random(8))
+    assert collect(crawl.url, out) == 0
+    assert crawl.complaints(out) == []
+
+
+def test_following_waits_for_redis_and_says_so_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli_collect, "PAUSE", 0.02)
+    out, rng = tmp_path / "out", random.Random(9)
+    said = Path(f"{out}.said")
+
+    def waits() -> int:
+        return said.read_text().count("Waiting for it")
+
+    server = RedisServer(
+        tmp_path / "redis", "--appendonly", "yes", "--appendfsync", "always"
+    )
+    with server:
+        crawl = Crawl(server.url("a"))
+        crawl.put_out(9, rng)
+        crawl.offer(1)
+        server.kill()
+        with started(server.url("a"), out, "--follow") as pid:
+            for times in (1, 2):
+                eventually(lambda: said.exists() and times == waits())  # noqa: B023
+                time.sleep(0.2)  # several looks
+                server.start()
+                eventually((out / RECORD).exists)
+                eventually(lambda: not crawl.complaints(out))
+                if times == 1:
+                    server.kill()
+            crawl.put_out(9, rng)
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert waits() == 2
+    assert crawl.complaints(out) == []
+
+
+def test_a_redis_that_does_not_answer_is_an_error(verb: Verb, tmp_path: Path) -> None:
+    refused = verb("collect", f"unix://{tmp_path}/nobody#a", tmp_path / "out")
+    assert refused.code == 1
+    assert "no Redis answers there" in refused.err
+    assert not (tmp_path / "out").exists()
+
+
+# What is refused
+
+
+def test_a_redis_that_has_gone_back_is_noticed(tmp_path: Path) -> None:
+    """What it has lost is done again, so its lines would come twice."""
+    folder = tmp_path / "redis"
+    server = RedisServer(folder, "--appendonly", "yes", "--appendfsync", "always")
+    out, rng = tmp_path / "out", random.Random(10)
+    with server:
+        crawl = Crawl(server.url("a"))
+        crawl.put_out(20, rng)
+        shutil.copytree(folder / "appendonlydir", tmp_path / "older")
+        crawl.put_out(20, rng)
+        assert collect(crawl.url, out) == 0
+        server.kill()
+        shutil.rmtree(folder / "appendonlydir")
+        shutil.copytree(tmp_path / "older", folder / "appendonlydir")
+        server.start()
+        assert collect(crawl.url, out) == 1
+        assert "Redis has gone back to older data" in Path(f"{out}.said").read_text()
+        assert crawl.complaints(out) == []  # it is as it was
+
+
+def test_the_rest_goes_into_another_directory(
+    verb: Verb, crawl: Crawl, tmp_path: Path
+) -> None:
+    days = [tmp_path / "monday", tmp_path / "tuesday", tmp_path / "wednesday"]
+    for day in days:
+        crawl.put_out(9, random.Random(15))
+        assert verb("collect", crawl.url, day, "--rest", "--delete").code == 0
+        crawl.put_out(9, random.Random(16))
+        assert verb("collect", crawl.url, day, "--rest", "--delete").code == 0
+        assert any((day / name).stat().st_size for name in NAMES)
+    (tmp_path / "all").mkdir()
+    for name in NAMES:
+        whole = b"".join((day / name).read_bytes() for day in days)
+        (tmp_path / "all" / name).write_bytes(whole)
+    assert crawl.complaints(tmp_path / "all") == []
+
+
+def shorter(out: Path) -> None:
+    with (out / "b.jsonl").open("r+b") as file:
+        file.truncate(3)
+
+
+def longer(out: Path) -> None:
+    with (out / "b.jsonl").open("ab") as file:
+        file.write(b"mine\n")
+
+
+def missing(out: Path) -> None:
+    (out / "b.jsonl").unlink()
+
+
+def linked(out: Path) -> None:
+    (out / "b.jsonl").rename(out / "other")
+    (out / "b.jsonl").symlink_to(out / "other")
+
+
+def no_record(out: Path) -> None:
+    (out / RECORD).unlink()
+
+
+def damaged(out: Path) -> None:
+    (out / RECORD).write_text("{")
+
+
+def changed(**fields: Any) -> Callable[[Path], None]:
+    def change(out: Path) -> None:
+        (out / RECORD).write_text(json.dumps(record_of(out) | fields))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (shorter, ["b.jsonl was changed: it has 3 bytes", "Put it back"]),
+        (longer, ["b.jsonl was changed", "truncate --size="]),
+        (missing, ["b.jsonl is gone", "Put it back"]),
+        (linked, ["b.jsonl is no regular file"]),
+        (no_record, ["site.jsonl is there, and was not collected", "Move it away"]),
+        (damaged, [f"{RECORD} is damaged", "Put it back"]),
+        (changed(format=2), ["has format 2", "knows 1"]),
+        (changed(positions=["0-0"]), ["is not as it was written"]),
+        (changed(files={}), ["is not as it was written"]),
+    ],
+)
+def test_what_somebody_else_has_changed_is_refused_and_left_as_it_is(
+    verb: Verb,
+    crawl: Crawl,
+    tmp_path: Path,
+    change: Callable[[Path], None],
+    words: list[str],
+) -> None:
+    out = tmp_path / "out"
+    assert verb("collect", crawl.url, out).code == 0
+    change(out)
+    crawl.put_out(5, random.Random(11))
+    before = {path: path.read_bytes() for path in out.iterdir() if path.name != LOCK}
+    refused = verb("collect", crawl.url, out)
+    assert (refused.code, refused.out) == (1, "")
+    assert refused.err.count("\n") == 1
+    for word in words:
+        assert word in refused.err
+    assert before == {p: p.read_bytes() for p in out.iterdir() if p.name != LOCK}
+
+
+def test_a_file_that_is_changed_meanwhile_is_noticed(
+    crawl: Crawl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli_collect, "PAUSE", 0.02)
+    out = tmp_path / "out"
+    crawl.offer(1)
+    with started(crawl.url, out, "--follow") as pid:
+        eventually(lambda: (out / RECORD).exists() and not crawl.complaints(out))
+        for name in NAMES:
+            (out / name).rename(out / f"{name}.1")
+        crawl.put_out(20, random.Random(12))
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
+    assert "changed while lines were collected" in Path(f"{out}.said").read_text()
+
+
+def test_a_frontier_that_is_another_one_is_refused(
+    verb: Verb, server: RedisServer, crawl: Crawl, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    assert verb("collect", crawl.url, out).code == 0
+    other = Crawl(f"{crawl.url}-other", {**IDENTITY, "spider": "zoo"})
+    refused = verb("collect", other.url, out)
+    assert refused.code == 1
+    assert "from another frontier: that was of {'spider': 'site'" in refused.err
+    assert crawl.complaints(out) == []
+    with server.client() as client:
+        client.flushdb()
+    Crawl(crawl.url).put_out(5, random.Random(13))
+    refused = verb("collect", crawl.url, out)
+    assert refused.code == 1
+    assert "this one was made anew under its name" in refused.err
+    assert crawl.complaints(out) == []
+
+
+def test_a_frontier_that_is_made_anew_meanwhile_is_noticed(
+    server: RedisServer,
+    crawl: Crawl,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cli_collect, "PAUSE", 0.02)
+    out = tmp_path / "out"
+    crawl.offer(1)
+    with started(crawl.url, out, "--follow") as pid:
+        eventually(lambda: (out / RECORD).exists() and not crawl.complaints(out))
+        with server.client() as client:
+            client.flushdb()
+        with contextlib.suppress(OSError):
+            Crawl(crawl.url).put_out(5, random.Random(14))
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
+    assert crawl.complaints(out) == []
+
+
+def test_a_second_one_at_the_same_time_is_refused(
+    verb: Verb, crawl: Crawl, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    crawl.offer(1)
+    with started(crawl.url, out, "--follow") as pid:
+        eventually((out / RECORD).exists)
+        refused = verb("collect", crawl.url, out)
+        assert refused.code == 1
+        assert f"is in use by process {pid};" in refused.err
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    assert verb("collect", crawl.url, out).code == 0
+    assert crawl.complaints(out) == []
+
+
+@pytest.mark.parametrize(
+    ("identity", "words"),
+    [
+        ({}, "says of no feeds"),
+        ({"feeds": "a.jsonl"}, "says of no feeds"),
+        ({"feeds": ["a/x.jsonl", "s3://b/x.jsonl"]}, "the same file x.jsonl"),
+        ({"feeds": ["s3://bucket"]}, "'s3://bucket' has no last part"),
+        ({"feeds": ["out/"]}, "'out/' has no last part"),
+        ({"feeds": ["a/.."]}, "'a/..' has no last part"),
+        ({"feeds": ["a/.collected.json"]}, "which is bloomdupe's"),
+        ({"feeds": ["%(name)s"], "spider": "../up"}, "has no last part"),
+    ],
+)
+def test_feeds_that_name_no_files_are_refused(
+    verb: Verb, url: str, tmp_path: Path, identity: dict[str, Any], words: str
+) -> None:
+    with SharedFrontier.open(url, 10, partitions=1, identity=identity):
+        refused = verb("collect", url, tmp_path / "out")
+    assert (refused.code, refused.out) == (1, "")
+    assert words in refused.err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "line", [b"3 {}\n", b"0 {}", b"{}\n", b"-1 {}\n", b" 0 {}\n", b"", b"0\n"]
+)
+def test_a_line_that_is_none_is_refused(
+    verb: Verb, server: RedisServer, crawl: Crawl, tmp_path: Path, line: bytes
+) -> None:
+    key = streams(crawl)[1]
+    with server.client() as client:
+        client.xadd(key, {"worker": "w", "1": b"0 {}\n", "2": line})
+    refused = verb("collect", crawl.url, tmp_path / "out")
+    assert refused.code == 1
+    assert "of the output of partition 1 has no line of a feed (worker w)" in (
+        refused.err
+    )
+    assert repr(line) in refused.err
+    assert not record_of(tmp_path / "out")["growing"]
+
+
+def test_an_entry_of_somebody_else_is_refused(
+    verb: Verb, server: RedisServer, crawl: Crawl, tmp_path: Path
+) -> None:
+    with server.client() as client:
+        client.xadd(streams(crawl)[2], {"a": "b"})
+    refused = verb("collect", crawl.url, tmp_path / "out")
+    assert refused.code == 1
+    assert "is not as a worker writes it" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("crawls/site", "expected the URL of a crawl on Redis"),
+        ("redis://localhost", "must end in the name"),
+    ],
+)
+def test_what_is_no_url_is_bad_usage(
+    verb: Verb, tmp_path: Path, place: str, words: str
+) -> None:
+    refused = verb("collect", place, tmp_path / "out")
+    assert refused.code == 2
+    assert words in refused.err
+
+
+def test_a_directory_that_cannot_be_one(
+    verb: Verb, crawl: Crawl, tmp_path: Path
+) -> None:
+    (tmp_path / "out").write_text("mine")
+    refused = verb("collect", crawl.url, tmp_path / "out")
+    assert refused.code == 1
+    assert f"cannot collect into {tmp_path / 'out'}" in refused.err
+
+
+def test_a_filter_is_no_crawl(verb: Verb, url: str, tmp_path: Path) -> None:
+    from bloomdupe import BloomFilter
+
+    BloomFilter.open(url, 10).close()
+    refused = verb("collect", url, tmp_path / "out")
+    assert refused.code == 1
+    assert "something else than a frontier" in refused.err
