@@ -183,7 +183,10 @@ class SharedScheduler(BaseScheduler):
 
     def has_pending_requests(self) -> bool:
         """Whether anything is owed anywhere; until then, the crawl waits for more."""
-        return self._worker is not None and not self._finished
+        # What waits here and cannot be stored is not known to Redis.
+        return self._worker is not None and (
+            not self._finished or self._at_hand.pending > 0
+        )
 
     def __len__(self) -> int:
         """Count the requests that wait on this worker."""

@@ -71,6 +71,19 @@ class Everyday(All):
         yield {"page": f"{response.url.rpartition('/')[2]} {part}"}
 
 
+class Alone(All):
+    # All that there is cannot be stored, and waits for its turn.
+    name = "alone"
+    custom_settings = {"DOWNLOAD_DELAY": 0.3, "RANDOMIZE_DOWNLOAD_DELAY": False}
+
+    async def start(self):
+        for number in range(6):
+            yield Request(
+                self.start_urls[0][:-1] + str(number),
+                lambda response: {"page": self.number(response)},
+            )
+
+
 class Other(All):
     name = "other"
 
@@ -227,3 +240,8 @@ def test_a_request_for_a_point_in_time_stops_the_crawl(crew: Crew) -> None:
     assert "Traceback" not in worker.log
     crew.hire("All").end()  # the page is owed still
     assert crew.items().total() == SIZE
+
+
+def test_what_redis_does_not_know_is_waited_for(crew: Crew) -> None:
+    crew.hire("Alone").end()
+    assert crew.items() == Counter(f'0 {{"page": {n}}}\n' for n in range(6))
