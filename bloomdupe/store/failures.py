@@ -28,9 +28,11 @@ def failed(what: str, path: Path, error: Exception, then: str = "") -> StoreErro
     kind: type[StoreError] = StoreError
     remedy = ""
     if code in FULL or (code == errno.EIO and _is_full(path)):
-        # LMDB reports a write cut short as an input/output error.
         kind, remedy = StoreFullError, _make_room()
-        what = f"{what}: {error}{free_space(path)}"
+        reason = f"{error}"
+        if code == errno.EIO:  # as LMDB reports a write that was cut short
+            reason = f"{os.strerror(errno.ENOSPC)} ({error})"
+        what = f"{what}: {reason}{free_space(path)}"
     elif code == errno.EIO or isinstance(error, lmdb.PanicError):
         kind, remedy = StoreIOError, "look at the system's log (dmesg) and at the disk"
         what = f"{what}: {error}{free_space(path)}"
