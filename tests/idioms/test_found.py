@@ -12,6 +12,8 @@ from table import load
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.slow
+
 FOUND = {
     # What came after the last checkpoint stood in JOBDIR/spider.state.
     "idle_state": Stop(point="before prepare Cookies", nth=2, action="EDQUOT"),

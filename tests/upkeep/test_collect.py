@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from jobs import Verb
 
+pytestmark = pytest.mark.slow
+
 _numbers = count()
 
 STRIDE = 3 if os.environ.get("BLOOMDUPE_TEST_ALL") else 7
