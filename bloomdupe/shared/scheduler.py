@@ -402,14 +402,10 @@ class SharedScheduler(BaseScheduler):
                 return
             self._push(Waiting(message.name, request, lease))
 
-    def taken_in(self, offers: Sequence[Offer], new: Sequence[bool]) -> None:
+    def known(self, count: int) -> None:
         """Count what others have offered before."""
-        if self._worker is None:
-            return
-        known = len(new) - sum(new)
-        if known:
-            self._stats.inc_value("dupefilter/filtered", known)
-        del offers
+        if self._worker is not None:
+            self._stats.inc_value("dupefilter/filtered", count)
 
     def refused(self, leases: Sequence[Lease]) -> None:
         """Take note that others do again what was settled too late."""

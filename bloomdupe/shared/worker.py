@@ -38,8 +38,8 @@ class Crawl(Protocol):
     def handed_out(self, leases: Sequence[Lease]) -> None:
         """Take requests to work on."""
 
-    def taken_in(self, offers: Sequence[Offer], new: Sequence[bool]) -> None:
-        """Take note which of the requests that were offered are new."""
+    def known(self, count: int) -> None:
+        """Take note that so many of the offers were none that are new."""
 
     def refused(self, leases: Sequence[Lease]) -> None:
         """Take note that others work on these, and that nothing of them counts."""
@@ -162,7 +162,8 @@ class Worker(Thread):
         """Offer, and then settle: everything that these lead to was offered."""
         if offers:
             new = self._patiently(self._frontier.offer, offers)
-            self._tell(self._crawl.taken_in, offers, new)
+            if known := new.count(False):
+                self._tell(self._crawl.known, known)
         if done:
             refused = self._patiently(self._frontier.settle, done)
             if refused:
