@@ -1,10 +1,10 @@
 -- Counts what is in a partition. Begins with queue.lua.
 --
 -- Returns: requests that were ever taken in, slots with some that wait, requests handed
--- out, name of the owner.
+-- out, requests that are done, name of the owner.
 
-local found = redis.call('HMGET', state_key, 'pushed', 'worker')
+local found = redis.call('HMGET', state_key, 'pushed', 'done', 'worker')
 return {
   tonumber(found[1] or 0), redis.call('ZCARD', slots_key),
-  redis.call('HLEN', leased_key), found[2] or ''
+  redis.call('HLEN', leased_key), tonumber(found[2] or 0), found[3] or ''
 }

@@ -79,8 +79,15 @@ class Counts(NamedTuple):
     """Slots with requests that wait."""
     leased: int
     """Requests that are handed out and not done."""
+    done: int
+    """Requests that are done."""
     worker: str
     """Its owner, or the last one; empty if it was given back."""
+
+    @property
+    def pending(self) -> int:
+        """Requests that wait."""
+        return self.pushed - self.leased - self.done
 
 
 class _Step(NamedTuple):
@@ -233,8 +240,8 @@ class Partition:
 
     def counts(self) -> Counts:
         """Count what is in it."""
-        pushed, slots, leased, worker = self._server.run("counts")
-        return Counts(pushed, slots, leased, worker.decode())
+        pushed, slots, leased, done, worker = self._server.run("counts")
+        return Counts(pushed, slots, leased, done, worker.decode())
 
     def outputs(self) -> Iterator[Output]:
         """Yield the lines of all that is done, oldest first."""

@@ -1,7 +1,7 @@
 -- What waits in a partition, and what its owner has been handed out.
 --
 -- HEAD:state       hash; `worker`, `fence`, `until` (Unix milliseconds) and `step` of the
---                  owner, `handed`, `pushed`, `turn`; `deleted`, the first entry of the
+--                  owner, `handed`, `pushed`, `done`, `turn`; `deleted`, the first entry of the
 --                  output that was not
 -- HEAD:slots       sorted set of the slots with requests that wait; the score is a slot's
 --                  turn, or PARKED while its owner has enough of it

@@ -23,6 +23,7 @@ if not done_before then
     end
   end
   for _, number in ipairs(numbers) do redis.call('HDEL', leased_key, number) end
+  redis.call('HINCRBY', state_key, 'done', #numbers)
   redis.call('HSET', state_key, 'step', ARGV[3])
 end
 return {'done'}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SharedFrontier"]
 
-FORMAT = 1
+FORMAT = 2
 DEFAULT_PARTITIONS = 64
 MAX_PARTITIONS = 4_096
 MIN_LEASE = 0.05
@@ -403,7 +403,7 @@ def _header(
 
     The head of the frontier is a hash of Redis at ``bloomdupe:{NAME}``:
 
-    ``frontier``  1, the format; another one is refused
+    ``frontier``  2, the format; another one is refused
     ``header``    parameters, secret key, identity and number of partitions, as JSON
     ``whole``     1, when all partitions are made. If one is missing then, it is lost
     """
