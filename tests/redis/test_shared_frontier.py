@@ -326,8 +326,8 @@ def test_what_cannot_be(url: str) -> None:
 
 def test_another_format_is_refused(server: RedisServer, name: str) -> None:
     with worker(server.url(name)), server.client() as client:
-        client.hset(f"bloomdupe:{{{name}}}", "frontier", 2)
-        with pytest.raises(StoreMismatchError, match="has format 2"):
+        client.hset(f"bloomdupe:{{{name}}}", "frontier", 3)
+        with pytest.raises(StoreMismatchError, match="has format 3"):
             SharedFrontier.open(server.url(name))
 
 
