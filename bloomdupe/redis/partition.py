@@ -37,6 +37,8 @@ class Offer(NamedTuple):
     """The highest has its turn first, within a slot."""
     start: bool = False
     """Whether it has its turn after others of the same priority."""
+    of: Lease | None = None
+    """The request that has led to it, which this worker is to settle."""
 
 
 class Lease(NamedTuple):

@@ -14,6 +14,7 @@ from mmh3 import mmh3_32_uintdigest
 from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
 from bloomdupe.filter.parameters import Parameters, check_same
 from bloomdupe.redis.address import Address
+from bloomdupe.redis.kept_offers import KeptOffers
 from bloomdupe.redis.partition import Partition
 from bloomdupe.redis.redis_filter import RedisFilter
 from bloomdupe.redis.server import Server
@@ -78,6 +79,10 @@ class SharedFrontier:
         # Given back as soon as nothing of them is under way.
         self._leaving: set[int] = set()
         self._handed_out: list[Lease] = []
+        # What is offered again when Redis has gone back, and until which time it is.
+        self._kept = KeptOffers()
+        self._made_up = server.interruptions.count
+        server.watch()
         self._chance = Random(worker)  # noqa: S311 - for no two workers the same
         self._present = False
 
@@ -149,6 +154,7 @@ class SharedFrontier:
                 _, partition = self._owned.popitem()
                 partition.renew(0)
             if self._present:
+                self._present = False
                 self._server.run("present", self.worker, 0)
         finally:
             self._server.close()
@@ -180,6 +186,11 @@ class SharedFrontier:
         return self._server.address.shown
 
     @property
+    def interruptions(self) -> int:
+        """How often Redis was away, and may have gone back by a moment then."""
+        return self._made_up
+
+    @property
     def owned(self) -> list[int]:
         """Numbers of the partitions that this worker owns, as far as it knows."""
         return sorted(self._owned)
@@ -189,6 +200,7 @@ class SharedFrontier:
 
         Each worker that is alive owns as many partitions as any other one, or one more.
         """
+        self._make_up()
         self._present = True
         workers = self._server.run("present", self.worker, self._milliseconds)
         share = -(-self._size // workers)
@@ -228,7 +240,24 @@ class SharedFrontier:
 
         A request that is offered again, by whomever, is not new.
         """
+        self._make_up()
         offers = list(offers)
+        new = self._offer(offers)
+        self._kept.keep(offers)
+        return new
+
+    def _make_up(self) -> None:
+        """Offer again what Redis may have lost, if it may be another one by now."""
+        interruptions = self._server.interruptions
+        count = interruptions.count
+        if count != self._made_up:
+            self._server.reach()
+            self._offer(list(self._kept))
+            self._kept.offered_again()
+            interruptions.made_up_for()
+            self._made_up = count
+
+    def _offer(self, offers: list[Offer]) -> list[bool]:
         by_partition: dict[int, list[int]] = {}
         for index, offer in enumerate(offers):
             by_partition.setdefault(self._partition_of(offer.slot), []).append(index)
@@ -245,6 +274,7 @@ class SharedFrontier:
         The slots have their turns. Of a slot, up to ``of_each`` are handed out at once;
         then it has its next turn after :meth:`ask_again`.
         """
+        self._make_up()
         leases = self._handed_out  # not lost if a later partition does not answer
         numbers = [number for number in self._owned if number not in self._leaving]
         self._chance.shuffle(numbers)
@@ -279,6 +309,8 @@ class SharedFrontier:
         now: they were handed out once more, and their lines are not kept. All that a
         request leads to must have been offered.
         """
+        self._make_up()
+        done = list(done)
         by_owner: dict[tuple[int, str], list[tuple[Lease, Sequence[bytes]]]] = {}
         for lease, lines in done:
             owner = lease.partition, lease.fence
@@ -293,6 +325,8 @@ class SharedFrontier:
                 refused += [lease for lease, _ in some]
             elif number in self._leaving:
                 self._give_back(number)
+        for lease, _ in done:
+            self._kept.settled(lease)
         return refused
 
     # What is in it
@@ -314,6 +348,7 @@ class SharedFrontier:
         empty, and have taken in nothing until they are looked at again, were empty all
         at once in between.
         """
+        self._make_up()
         first = self.counts()
         if any(counts.slots for counts in first):
             return False
