@@ -80,6 +80,8 @@ class SharedFrontier:
         self._handed_out: list[Lease] = []
         self._chance = Random(worker)  # noqa: S311 - for no two workers the same
         self._present = False
+        self._busy = 0
+        """The partition that had something when :attr:`finished` was asked last."""
 
     @classmethod
     def open(
@@ -313,15 +315,26 @@ class SharedFrontier:
         Asked twice, for the partitions are looked at one after another: those that were
         empty, and have taken in nothing until they are looked at again, were empty all
         at once in between.
+
+        The first partition that has something ends the look, and it is the first one to
+        be looked at the next time. So asking again and again costs Redis one script
+        each time, and not one for each partition.
         """
-        first = self.counts()
-        if any(counts.slots for counts in first):
-            return False
-        if sum(counts.leased for counts in first) > held:
-            return False
-        return [(c.pushed, c.slots, c.leased) for c in first] == [
-            (c.pushed, c.slots, c.leased) for c in self.counts()
-        ]
+        first: dict[int, tuple[int, int, int]] = {}
+        leased = 0
+        for place in range(self._size):
+            number = (self._busy + place) % self._size
+            counts = self._partition(number).counts()
+            first[number] = counts.pushed, counts.slots, counts.leased
+            leased += counts.leased
+            if counts.slots or leased > held:
+                self._busy = number
+                return False
+        for number, found in first.items():
+            counts = self._partition(number).counts()
+            if found != (counts.pushed, counts.slots, counts.leased):
+                return False
+        return True
 
     # What was put out
 

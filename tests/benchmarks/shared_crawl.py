@@ -179,7 +179,8 @@ def rows(results: dict[str, list[Cost]]) -> Iterator[list[str]]:
 
 
 def _median(costs: list[Cost], what: str) -> float:
-    return statistics.median(getattr(cost, what) for cost in costs)
+    values: list[float] = [getattr(cost, what) for cost in costs]
+    return statistics.median(values)
 
 
 def _ratio(costs: list[Cost], others: list[Cost] | None, what: str) -> str:
