@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 ADDON = {"ADDONS": {"bloomdupe.Addon": 500}}
+LEASE = {"BLOOMDUPE_REDIS_LEASE": 4}
+"""Seconds. Up to a quarter of it passes before the first worker gives partitions to
+others: with the default of 30, a crawl as short as this one would be over by then."""
 SCRAPY_REDIS = {
     "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
     "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
@@ -63,7 +66,9 @@ class Variant(NamedTuple):
 
 def ours(workers: int) -> Variant:
     rival = f"scrapy-redis, {workers}"
-    return Variant(f"shared, {workers}", workers, ADDON, "BLOOMDUPE_REDIS_URL", rival)
+    settings = {**ADDON, **LEASE}
+    place = "BLOOMDUPE_REDIS_URL"
+    return Variant(f"shared, {workers}", workers, settings, place, rival)
 
 
 VARIANTS = [
@@ -102,8 +107,6 @@ def redis_server(folder: Path) -> Iterator[redis.Redis]:
         while not socket.exists():
             time.sleep(0.01)
         client = redis.Redis(unix_socket_path=str(socket))
-        port = client.config_get("port")
-        assert port == {"port": "0"}, port
         try:
             yield client
         finally:
@@ -138,8 +141,6 @@ def crawl(variant: Variant, site: list[str]) -> Cost:
             calls: dict[str, Any] = judge.info("commandstats")
             for command_name in ROUND_TRIPS:
                 trips += calls.get(f"cmdstat_{command_name}", {"calls": 0})["calls"]
-            if variant.rival:
-                assert not calls.get("cmdstat_exec"), calls
     assert all(result["reason"] == "finished" for result in results), results
     shares = [result["pages"] or 0 for result in results]
     pages = sum(shares)
@@ -208,7 +209,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--pages", type=int, default=2_500, metavar="N")
+    parser.add_argument("--pages", type=int, default=3_000, metavar="N")
     parser.add_argument("--links", type=int, default=20, metavar="N")
     parser.add_argument("--hosts", type=int, default=200, metavar="N")
     parser.add_argument("--latency", type=float, default=0.0, metavar="SECONDS")
