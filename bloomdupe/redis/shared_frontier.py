@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import secrets
 import socket
 from random import Random
@@ -32,6 +33,9 @@ DEFAULT_PARTITIONS = 64
 MAX_PARTITIONS = 4_096
 MIN_LEASE = 0.05
 """Seconds."""
+ROOM = 1.25
+"""What the filter of a partition is sized for, over its share of the capacity. Hosts
+are not shared out evenly, and one that grows takes three times the memory at once."""
 
 
 class SharedFrontier:
@@ -451,7 +455,8 @@ def _header(
     if b"whole" not in fields:
         parameters = vars(Parameters.from_header(header, shown))
         size = header["partitions"]
-        given = {**parameters, "capacity": -(-parameters["capacity"] // size)}
+        share = math.ceil(ROOM * parameters["capacity"] / size)
+        given = {**parameters, "capacity": share}
         for number in range(size):
             RedisFilter.on(_part(server, number), given)
         server.set_field("whole", "1")

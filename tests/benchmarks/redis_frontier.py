@@ -4,9 +4,10 @@
 and prints microseconds a request: of the client's user CPU, of the server's CPU, and
 altogether, for links that are new, links that are seen, and requests that are handed
 out and settled with a line each, 500 at a time. Then the server's CPU by how many go
-into one script, and how many a second that makes if it has one core. Then the memory of
-what waits, and what is left of a million that were done and whose lines were deleted,
-on 1,000 hosts in 64 partitions, beside scrapy-redis' set of their fingerprints.
+into one script, and how many a second that makes if it has one core; and what they add
+to Redis' log. Then the memory of what waits, and what is left of a million that were
+done and whose lines were deleted, on 1,000 hosts in 64 partitions, beside scrapy-redis'
+set of their fingerprints.
 
 Payloads have 200 bytes, fingerprints are 40 hex digits, on 100 hosts in 16 partitions.
 scrapy-redis' part is what its 0.9 sends: SADD for each link and ZADD for a new one, a
@@ -20,7 +21,7 @@ import argparse
 import statistics
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import machine
 import redis
@@ -104,6 +105,7 @@ def main(rounds: int) -> None:
         finally:
             process.kill()
             process.wait()
+    table_of_logs()
 
 
 def adding(do: Do) -> Callable[[Sequence[bytes]], list[bool]]:
@@ -161,6 +163,35 @@ def table_of_scripts(server: str, judge: redis.Redis, rounds: int) -> None:
         costs = [statistics.median(found[what, size]) for what in names]
         cells = [f"{spent:.1f} ({1e6 / spent:,.0f}/s)" for spent in costs]
         print(f"| {size} | {' | '.join(cells)} |")
+
+
+def table_of_logs() -> None:
+    print("\nBytes of Redis' log a request\n")
+    print("| in one script | | bytes |\n| --- | --- | --- |")
+    with tempfile.TemporaryDirectory() as name:
+        process = started(Path(name), "--appendonly", "yes")
+        try:
+            judge = redis.Redis(unix_socket_path=f"{name}/s")
+            url = f"unix://{name}/s#logged"
+            with SharedFrontier.open(url, MILLION, partitions=1) as frontier:
+                frontier.tend()
+                verbs = shared(frontier)
+                for place, size in enumerate((1, 16)):
+                    links = keys(place * LINKS, LINKS // 4)
+                    for what, do in verbs.items():
+                        before = logged(judge)
+                        for some in batches(links, size):
+                            do(some)
+                        spent = (logged(judge) - before) / len(links)
+                        print(f"| {size} | {what} | {spent:.0f} |")
+        finally:
+            process.kill()
+            process.wait()
+
+
+def logged(judge: redis.Redis) -> int:
+    facts: dict[str, Any] = judge.info("persistence")
+    return int(facts["aof_current_size"])
 
 
 def memory_of_a_million(url: str, judge: redis.Redis) -> None:
