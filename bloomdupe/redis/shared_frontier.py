@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import secrets
 import socket
 from random import Random
@@ -34,6 +35,9 @@ MAX_PARTITIONS = 4_096
 MIN_LEASE = 0.05
 PARTITION_BY = ("slot", "url")
 """Seconds."""
+ROOM = 1.25
+"""What the filter of a partition is sized for, over its share of the capacity. Hosts
+are not shared out evenly, and one that grows takes three times the memory at once."""
 
 
 class SharedFrontier:
@@ -89,6 +93,8 @@ class SharedFrontier:
         server.watch()
         self._chance = Random(worker)  # noqa: S311 - for no two workers the same
         self._present = False
+        self._busy = 0
+        """The partition that had something when :attr:`finished` was asked last."""
 
     @classmethod
     def open(
@@ -373,16 +379,27 @@ class SharedFrontier:
         Asked twice, for the partitions are looked at one after another: those that were
         empty, and have taken in nothing until they are looked at again, were empty all
         at once in between.
+
+        The first partition that has something ends the look, and it is the first one to
+        be looked at the next time. So asking again and again costs Redis one script
+        each time, and not one for each partition.
         """
         self._make_up()
-        first = self.counts()
-        if any(counts.slots for counts in first):
-            return False
-        if sum(counts.leased for counts in first) > held:
-            return False
-        return [(c.pushed, c.slots, c.leased) for c in first] == [
-            (c.pushed, c.slots, c.leased) for c in self.counts()
-        ]
+        first: dict[int, tuple[int, int, int]] = {}
+        leased = 0
+        for place in range(self._size):
+            number = (self._busy + place) % self._size
+            counts = self._partition(number).counts()
+            first[number] = counts.pushed, counts.slots, counts.leased
+            leased += counts.leased
+            if counts.slots or leased > held:
+                self._busy = number
+                return False
+        for number, found in first.items():
+            counts = self._partition(number).counts()
+            if found != (counts.pushed, counts.slots, counts.leased):
+                return False
+        return True
 
     # What was put out
 
@@ -507,7 +524,8 @@ def _header(
     if b"whole" not in fields:
         parameters = vars(Parameters.from_header(header, shown))
         size = header["partitions"]
-        given = {**parameters, "capacity": -(-parameters["capacity"] // size)}
+        share = math.ceil(ROOM * parameters["capacity"] / size)
+        given = {**parameters, "capacity": share}
         for number in range(size):
             RedisFilter.on(_part(server, number), given)
         server.set_field("whole", "1")
