@@ -37,6 +37,9 @@ class Offer(NamedTuple):
     """The highest has its turn first, within a slot."""
     start: bool = False
     """Whether it has its turn after others of the same priority."""
+    known_as: bytes | None = None
+    """The fingerprint under which it may have been seen before an import; None: it is
+    new whatever was imported."""
 
 
 class Lease(NamedTuple):

@@ -24,6 +24,7 @@ SCRIPTS = {
     "unite": ("unite",),
     "clear": ("clear",),
     "present": ("present",),
+    "import": ("import",),
     "offer": ("layers", "mark", "queue", "offer"),
     "take": ("queue", "take"),
     "renew": ("queue", "renew"),

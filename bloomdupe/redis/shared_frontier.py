@@ -14,6 +14,7 @@ from mmh3 import mmh3_32_uintdigest
 from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
 from bloomdupe.filter.parameters import Parameters, check_same
 from bloomdupe.redis.address import Address
+from bloomdupe.redis.imports import Imports
 from bloomdupe.redis.partition import Partition
 from bloomdupe.redis.redis_filter import RedisFilter
 from bloomdupe.redis.server import Server
@@ -80,6 +81,8 @@ class SharedFrontier:
         self._handed_out: list[Lease] = []
         self._chance = Random(worker)  # noqa: S311 - for no two workers the same
         self._present = False
+        self.imports = Imports(server)
+        """What came from elsewhere."""
 
     @classmethod
     def open(
@@ -117,11 +120,11 @@ class SharedFrontier:
         server = Server(address)
         try:
             header = _header(server, capacity, fpp, partitions, identity)
+            name = worker or f"{socket.gethostname()}-{secrets.token_hex(6)}"
+            return cls(server, header, name, lease_seconds, fifo=fifo)
         except BaseException:
             server.close()
             raise
-        name = worker or f"{socket.gethostname()}-{secrets.token_hex(6)}"
-        return cls(server, header, name, lease_seconds, fifo=fifo)
 
     @classmethod
     def check(
@@ -139,6 +142,21 @@ class SharedFrontier:
         try:
             if server.fields():
                 _header(server, capacity, fpp, partitions, identity)
+                Imports(server).check_ended()
+        finally:
+            server.close()
+
+    @classmethod
+    def identity_at(cls, url: str) -> dict[str, Any] | None:
+        """Return of whom the frontier at a URL is; None: there is none."""
+        server = Server(Address.of(url))
+        try:
+            if not server.fields():
+                return None
+            identity: dict[str, Any] = _header(server, None, None, None, None)[
+                "identity"
+            ]
+            return identity
         finally:
             server.close()
 
@@ -149,7 +167,7 @@ class SharedFrontier:
                 _, partition = self._owned.popitem()
                 partition.renew(0)
             if self._present:
-                self._server.run("present", self.worker, 0)
+                self._server.run("present", self.worker, 0, 0)
         finally:
             self._server.close()
 
@@ -190,7 +208,11 @@ class SharedFrontier:
         Each worker that is alive owns as many partitions as any other one, or one more.
         """
         self._present = True
-        workers = self._server.run("present", self.worker, self._milliseconds)
+        workers = self._server.run(
+            "present", self.worker, self._milliseconds, self.imports.number
+        )
+        if workers < 0:
+            raise self.imports.changed()
         share = -(-self._size // workers)
         for number, partition in list(self._owned.items()):
             if not partition.renew(self._milliseconds):
@@ -230,8 +252,11 @@ class SharedFrontier:
         """
         offers = list(offers)
         by_partition: dict[int, list[int]] = {}
+        elsewhere = self.imports.knows([offer.known_as for offer in offers])
         for index, offer in enumerate(offers):
-            by_partition.setdefault(self._partition_of(offer.slot), []).append(index)
+            if not elsewhere[index]:
+                number = self._partition_of(offer.slot)
+                by_partition.setdefault(number, []).append(index)
         new = [False] * len(offers)
         for number, indices in by_partition.items():
             answers = self._partition(number).offer([offers[i] for i in indices])

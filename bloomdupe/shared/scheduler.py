@@ -234,6 +234,7 @@ class SharedScheduler(BaseScheduler):
                 payload_of(REQUEST, name, body),
                 request.priority,
                 self._starts_apart and bool(request.meta.get("is_start_request")),
+                key if filtered or start else None,
             )
         )
         return True

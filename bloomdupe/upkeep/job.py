@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.blocked import BLOCKED, Blocked
 from bloomdupe.crawl.job import Job
+from bloomdupe.crawl.run import IMPORT
 from bloomdupe.errors import SettingError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.parameters import Parameters, check_same
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.settings import JobSettings
 from bloomdupe.store.store import Store
+from bloomdupe.upkeep.failed_elsewhere import take_in_failures
 from bloomdupe.upkeep.project import Project
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
     from types import TracebackType
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings
     from typing_extensions import Self
 
+    from bloomdupe.crawl.failure import Failure
     from bloomdupe.store.store import Change
     from bloomdupe.upkeep.written import Wanted
 
@@ -157,6 +161,44 @@ class StoppedJob:
             sequence=sequence,
             not_before=one.not_before,
         )
+
+    # What an import asks for (see bloomdupe.upkeep.imports.Receiver)
+
+    @property
+    def scratch(self) -> Path:
+        """A directory beside the store."""
+        return self.store.path.with_name(self.store.path.name + ".importing")
+
+    @property
+    def sequence(self) -> int:
+        """How many requests it has ever taken in."""
+        return self.frontier.sequence
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to commit."""
+        return self.frontier.due
+
+    def take_over(self, one: Wanted, place: int, *, in_any_case: bool) -> bool:  # noqa: ARG002 - the filter tells it from others
+        """Let a request of a source wait, unless it was seen before."""
+        sequence = None if one.age is None else self.notes[IMPORT]["base"] + one.age
+        return self.take_in(one, sequence, marked=in_any_case)
+
+    def take_in_failures(self, found: Iterable[tuple[bytes, Failure]]) -> int:
+        """Take over what has failed elsewhere; return how many."""
+        return take_in_failures(self, found)
+
+    def mark(self, fingerprint: bytes) -> None:
+        """Let a fingerprint count as seen; exactly, if some URLs are kept exactly."""
+        self.seen.add(fingerprint, exact=self.project.has_exact_urls)
+
+    def merge(self, seen: BloomFilter) -> int:
+        """Add all that another filter has seen; return how many URLs that is.
+
+        Memory: the pages of both.
+        """
+        self.seen |= seen
+        return len(seen)
 
     def commit(self, *others: Change) -> None:
         """Make everything durable in one transaction, ``others`` with it."""

@@ -33,7 +33,7 @@ ROOMS: dict[str, set[str]] = {
         "upkeep", "crawl", "frontier", "filter", "store", "errors", "_version",
     },
     "upkeep": {
-        "crawl", "links", "inside_scrapy", "frontier", "redis", "filter", "store",
+        "shared", "crawl", "links", "inside_scrapy", "frontier", "redis", "filter", "store",
         "settings", "errors", "_version",
     },
     "shared": {
