@@ -13,12 +13,26 @@ if TYPE_CHECKING:
 
     from bloomdupe.redis.server import Server
 
-__all__ = ["NO_ENTRY", "Counts", "Entry", "Lease", "Offer", "Output", "Partition"]
+__all__ = [
+    "NO_ENTRY",
+    "Counts",
+    "Entry",
+    "Lease",
+    "Offer",
+    "Output",
+    "Partition",
+    "Pending",
+]
 
 MAX_SLOT_BYTES = 1_000
 ENTRIES_AT_ONCE = 100
 FORGOTTEN_AT_ONCE = 10_000
 """Entries. Meanwhile Redis serves nobody else, for some milliseconds."""
+
+NUMBER_BYTES = 9
+"""Of a request's number, which stands before its payload."""
+READ_AT_ONCE = 500
+"""Requests, or names of slots, that travel together."""
 
 NO_ENTRY = b"0-0"
 """A number that no entry has, and that is before all others."""
@@ -73,6 +87,18 @@ class Entry(NamedTuple):
     lines: list[bytes]
 
 
+class Pending(NamedTuple):
+    """A request that waits, as it is read and not handed out."""
+
+    slot: str
+    priority: int
+    start: bool
+    """Whether it has its turn after others of the same priority."""
+    newest_first: bool
+    """Whether the newest of these has its turn first."""
+    payload: bytes
+
+
 class Counts(NamedTuple):
     """What is in a partition, at one moment."""
 
@@ -115,7 +141,8 @@ class Partition:
     ) -> None:
         self.number = number
         self._server = server
-        self._seen = seen
+        self.seen = seen
+        """What counts as seen in it."""
         self._worker = worker
         self._kinds = ("b", "d") if fifo else ("a", "d")
         self.fence = ""
@@ -132,7 +159,7 @@ class Partition:
         flags = b""
         for first in range(0, len(offers), MAX_BATCH):
             some = offers[first : first + MAX_BATCH]
-            flags += self._seen.run_each(
+            flags += self.seen.run_each(
                 "offer",
                 [offer.fingerprint for offer in some],
                 [self._arguments(offer) for offer in some],
@@ -245,6 +272,28 @@ class Partition:
         """Count what is in it."""
         pushed, slots, leased, done, worker = self._server.run("counts")
         return Counts(pushed, slots, leased, done, worker.decode())
+
+    def pending(self) -> Iterator[Pending]:
+        """Yield what waits, slot by slot, in each the next one first.
+
+        What is handed out is not among it. Nothing may be handed out meanwhile.
+        """
+        for slot in self._portions("waiting"):
+            found = self._portions("waiting", slot)
+            for member, score in zip(found, found, strict=True):
+                yield Pending(
+                    slot.decode(),
+                    -int(float(score)),
+                    member[:1] in b"cd",
+                    member[:1] in b"ac",
+                    member[NUMBER_BYTES:],
+                )
+
+    def _portions(self, script: str, *arguments: bytes) -> Iterator[bytes]:
+        first = 0
+        while found := self._server.run(script, first, READ_AT_ONCE, *arguments):
+            yield from found
+            first += READ_AT_ONCE
 
     def outputs(self) -> Iterator[Output]:
         """Yield the lines of all that is done, oldest first."""

@@ -31,6 +31,7 @@ SCRIPTS = {
     "lease": ("queue", "owner", "lease"),
     "settle": ("queue", "owner", "settle"),
     "counts": ("queue", "counts"),
+    "waiting": ("queue", "waiting"),
     "output": ("queue", "output"),
     "forget": ("queue", "forget"),
 }

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from bloomdupe.redis.partition import Counts, Entry, Lease, Offer, Output
+    from bloomdupe.redis.partition import Counts, Entry, Lease, Offer, Output, Pending
 
 __all__ = ["SharedFrontier"]
 
@@ -96,6 +96,7 @@ class SharedFrontier:
         lease_seconds: float = 30.0,
         fifo: bool = False,
         identity: dict[str, Any] | None = None,
+        key: bytes | None = None,
     ) -> Self:
         """Open the frontier that a URL names, or create it there.
 
@@ -105,7 +106,7 @@ class SharedFrontier:
         ever. The ``worker``'s name must be nobody else's; one is made up if it is not
         given. ``fifo`` lets the oldest request of a slot have its turn first, among
         those of the same priority. ``identity`` says of whom the frontier is, in JSON:
-        another one is refused from then on.
+        another one is refused from then on. ``key`` is the secret key of a new one.
 
         Raises :class:`~bloomdupe.errors.SettingError`,
         :class:`~bloomdupe.errors.StoreMismatchError` if it was made with other
@@ -119,7 +120,7 @@ class SharedFrontier:
         address = Address.of(url)
         server = Server(address)
         try:
-            header = _header(server, capacity, fpp, partitions, identity)
+            header = _header(server, capacity, fpp, partitions, identity, key)
             name = worker or f"{socket.gethostname()}-{secrets.token_hex(6)}"
             return cls(server, header, name, lease_seconds, fifo=fifo)
         except BaseException:
@@ -348,6 +349,49 @@ class SharedFrontier:
             (c.pushed, c.slots, c.leased) for c in self.counts()
         ]
 
+    # As a whole, while nobody works on it
+
+    def hold(self) -> None:
+        """Become the owner of all partitions; what was handed out waits again.
+
+        Raises :class:`~bloomdupe.errors.StoreError` while workers are there, or the
+        lease of one that was killed has not run out. :meth:`close` gives them back.
+        """
+        there = self._server.run("present", self.worker, 0, 0)
+        for number in range(self._size):
+            if there or not self._partition(number).take(self._milliseconds):
+                raise StoreError(
+                    f"{self.shown}: workers are there ({there or 1} at least). Stop"
+                    " them (Ctrl-C once each); one that was killed is gone when"
+                    " BLOOMDUPE_REDIS_LEASE has run out"
+                )
+            self._owned[number] = self._partition(number)
+
+    def keep_holding(self) -> None:
+        """Stay the owner; call it within ``lease_seconds``, as often as need be.
+
+        Raises :class:`~bloomdupe.errors.StoreError` if another worker has come.
+        """
+        for partition in self._owned.values():
+            if not partition.renew(self._milliseconds):
+                raise StoreError(
+                    f"{self.shown}: a worker has begun meanwhile; stop it, and try"
+                    " again"
+                )
+
+    def pending_in(self, partition: int) -> Iterator[Pending]:
+        """Yield what waits in a partition that this one holds."""
+        return self._partition(partition).pending()
+
+    def seen_in(self, partition: int) -> RedisFilter:
+        """Return the filter of what counts as seen in a partition."""
+        return self._partition(partition).seen
+
+    @property
+    def parameters(self) -> Parameters:
+        """Those of the crawl: a partition's filter has its share of the capacity."""
+        return self._parameters
+
     # What was put out
 
     def outputs(self) -> Iterator[Output]:
@@ -423,6 +467,7 @@ def _header(
     fpp: float | None,
     partitions: int | None,
     identity: dict[str, Any] | None,
+    key: bytes | None = None,
 ) -> dict[str, Any]:
     """Return what a frontier was made with; make it if there is none.
 
@@ -440,7 +485,7 @@ def _header(
                 f"{shown}: there is no frontier of this name; the first worker makes"
                 " it, which must give a capacity"
             )
-        new = Parameters.checked(capacity, fpp).header(identity or {})
+        new = Parameters.checked(capacity, fpp, key=key).header(identity or {})
         new["partitions"] = partitions or DEFAULT_PARTITIONS
         answer = server.run("create", "frontier", FORMAT, "header", json.dumps(new))
         fields = dict(zip(answer[::2], answer[1::2], strict=True))
