@@ -50,7 +50,7 @@ class Import(Verb["Imported"]):
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
         """Add the store, and where to take it from."""
-        add_store(parser, jobdir, needed=True)
+        add_store(parser, jobdir, needed=True, shared=True)
         parser.add_argument(
             "source",
             nargs="?",
@@ -193,15 +193,16 @@ def _into_shared(options: argparse.Namespace) -> Imported:
     if options.source is None:
         raise SettingError("SOURCE is missing: what is to be imported?")
     with _source(options) as source:
-        spider = options.spider
-        header = source.header
+        spider, header, key = options.spider, source.header, None
         if header is not None:
             spider = spider or header["identity"].get("spider")
+            key = Parameters.from_header(header, options.source).key
         with SharedJob.open_or_begin(
             options.store,
             options.project_settings,
             spider,
             alone=not isinstance(source, LinesSource),
+            key=key,
         ) as job:
             job.project.trust_pickles = options.trust_pickles
             if header is not None:

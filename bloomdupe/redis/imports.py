@@ -9,13 +9,18 @@ from bloomdupe.errors import StoreError, StoreMismatchError
 from bloomdupe.redis.redis_filter import RedisFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from bloomdupe.filter.bloom import BloomFilter
+    from bloomdupe.filter.layer import Layer
     from bloomdupe.filter.parameters import Parameters
     from bloomdupe.redis.server import Server
 
-__all__ = ["Imports"]
+__all__ = ["WITHOUT_MARKS", "Imports"]
+
+WITHOUT_MARKS = (
+    "--without-marks takes over the requests that wait alone, and then pages that are"
+    " done there may be fetched again"
+)
 
 
 class Imports:
@@ -105,27 +110,22 @@ class Imports:
             )
 
     @property
-    def parameters(self) -> Parameters | None:
-        """Those of the filter of what was seen elsewhere; None: there is none."""
-        return None if self._seen is None else self._seen.parameters
+    def seen(self) -> RedisFilter | None:
+        """The filter of what was seen elsewhere, if anything was."""
+        return self._seen
 
-    def mark(self, keys: Sequence[bytes], capacity: int, fpp: float) -> None:
-        """Let keys count as seen; a filter is made if there is none."""
+    def mark(self, keys: Sequence[bytes], parameters: Parameters) -> None:
+        """Let keys count as seen; a filter of these ``parameters`` is made for them."""
+        self._seen_or_made(parameters).update(keys)
+
+    def merge(self, layers: Iterable[Layers], parameters: Parameters) -> None:
+        """Let all count as seen that is in layers of a filter with ``parameters``."""
+        self._seen_or_made(parameters).unite(layers)
+
+    def _seen_or_made(self, parameters: Parameters) -> RedisFilter:
         if self._seen is None:
-            given = {**_NOT_GIVEN, "capacity": capacity, "fpp": fpp}
-            self._seen = RedisFilter.on(self._elsewhere, given)
-        self._seen.update(keys)
-
-    def merge(self, seen: BloomFilter) -> None:
-        """Let all count as seen that a filter has.
-
-        Raises :class:`~bloomdupe.errors.StoreMismatchError` if that cannot be.
-        """
-        theirs = seen.parameters
-        self.check_merge(theirs)
-        if self._seen is None:
-            self._seen = RedisFilter.on(self._elsewhere, vars(theirs))
-        self._seen |= seen
+            self._seen = RedisFilter.on(self._elsewhere, vars(parameters))
+        return self._seen
 
     def check_merge(self, theirs: Parameters) -> None:
         """Refuse a filter that cannot be joined with what was imported before."""
@@ -133,20 +133,19 @@ class Imports:
             raise StoreMismatchError(
                 f"{self._server.address.shown}: what comes keeps keys exactly (confirm"
                 f" = {theirs.confirm:g}), and a filter on Redis keeps none;"
-                " --without-marks takes over the requests that wait alone, and then"
-                " pages that are done there may be fetched again",
+                f" {WITHOUT_MARKS}",
                 "confirm",
             )
-        ours = self.parameters
-        if ours is not None and ours != theirs:
+        if self._seen is not None and self._seen.parameters != theirs:
             raise StoreMismatchError(
                 f"{self._server.address.shown}: what was imported before has a filter"
                 " with other parameters, or another secret key. Import into a crawl"
-                " of another name; or --without-marks takes over the requests that"
-                " wait alone, and then pages that are done there may be fetched again"
+                f" of another name; or {WITHOUT_MARKS}"
             )
 
 
+Layers = tuple[int, "Layer", int]
+"""Number of a layer, the layer, number of keys in it."""
 _NOT_GIVEN: dict[str, Any] = dict.fromkeys(("capacity", "fpp", "confirm", "key"))
 
 

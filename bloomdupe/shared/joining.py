@@ -88,9 +88,12 @@ def by_settings() -> Iterator[None]:
         ) from error
 
 
-def open_frontier(url: str, crawler: Crawler) -> SharedFrontier:
+def open_frontier(
+    url: str, crawler: Crawler, key: bytes | None = None
+) -> SharedFrontier:
     """Open or create the crawl at a URL as workers with these settings do.
 
+    ``key`` is the secret key of a new one.
     What is offered there goes oldest first, among requests of the same priority.
     """
     assert crawler.spider is not None  # noqa: S101 - it was made
@@ -107,6 +110,7 @@ def open_frontier(url: str, crawler: Crawler) -> SharedFrontier:
                 "fingerprinter": job.fingerprinter,
                 "feeds": feed_names(crawler),
             },
+            key=key,
         )
 
 

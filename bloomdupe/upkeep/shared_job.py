@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.run import IMPORT
-from bloomdupe.errors import SettingError
+from bloomdupe.errors import SettingError, StoreMismatchError
 from bloomdupe.filter.parameters import Parameters, check_same
+from bloomdupe.redis.imports import WITHOUT_MARKS
 from bloomdupe.redis.partition import Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
-from bloomdupe.settings import JobSettings
 from bloomdupe.shared.joining import check_not_shared, open_frontier
 from bloomdupe.shared.names import REQUEST, name_of, payload_of
+from bloomdupe.upkeep.partition_layer import parsed
 from bloomdupe.upkeep.project import Project
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.failure import Failure
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.upkeep.imports import Imported
+    from bloomdupe.upkeep.partition_layer import PartitionLayer
     from bloomdupe.upkeep.written import Wanted
 
 __all__ = ["SharedJob", "project_of_shared_job"]
@@ -57,7 +59,6 @@ class SharedJob:
         self._alone = alone
         self._begun = False
         self._starts_apart = project.order.starts_apart
-        self._settings = JobSettings.read(project.settings)
         self._offers: list[Offer] = []
         self._marks: list[bytes] = []
         self._folder = tempfile.TemporaryDirectory(prefix="bloomdupe-")
@@ -67,9 +68,17 @@ class SharedJob:
 
     @classmethod
     def open_or_begin(
-        cls, url: str, settings: Settings | None, spider: str | None, *, alone: bool
+        cls,
+        url: str,
+        settings: Settings | None,
+        spider: str | None,
+        *,
+        alone: bool,
+        key: bytes | None = None,
     ) -> Self:
         """Open the crawl that a URL names, or begin it with the project's settings.
+
+        ``key`` is the secret key of a new one.
 
         Raises :class:`SettingError` if there is none and no spider is given, and for
         settings that a shared crawl cannot have; and what
@@ -77,7 +86,7 @@ class SharedJob:
         """
         project = project_of_shared_job(url, settings, spider)
         check_not_shared(project.settings)
-        frontier = open_frontier(url, project.crawler)
+        frontier = open_frontier(url, project.crawler, key)
         return cls(project, frontier, alone=alone)
 
     def close(self) -> None:
@@ -167,9 +176,35 @@ class SharedJob:
         self._marks.append(fingerprint)
 
     def merge(self, seen: BloomFilter) -> int:
-        """Let all count as seen that a filter has; return how many URLs that is."""
-        self._frontier.imports.merge(seen)
+        """Let all count as seen that a filter has; return how many URLs that is.
+
+        What it has of partitions of a shared crawl goes into those of the same number.
+        """
+        names = [(parsed(name), layer, keys) for name, layer, keys in seen.named_layers]
+        own = [(layer, keys) for name, layer, keys in names if name is None]
+        self._frontier.imports.merge(
+            ((number, *layer) for number, layer in enumerate(own)), seen.parameters
+        )
+        for name, layer, keys in names:
+            if name is not None:
+                self._check_partition(name, seen.parameters)
+                taker = self._frontier.seen_in(name.partition)
+                taker.unite([(name.layer, layer, keys)])
         return len(seen)
+
+    def _check_partition(self, name: PartitionLayer, parameters: Parameters) -> None:
+        """Refuse what was seen in a crawl that was cut otherwise."""
+        ours = self._frontier
+        if (name.partitions, parameters) != (ours.partitions, ours.parameters):
+            raise StoreMismatchError(
+                f"{ours.shown}: what comes was seen in a crawl of {name.partitions}"
+                f" partitions for {parameters.capacity:,} URLs, with a secret key of"
+                f" its own, and this is one of {ours.partitions} for"
+                f" {ours.parameters.capacity:,}, or with another key. Set"
+                " BLOOMDUPE_REDIS_PARTITIONS, BLOOMDUPE_EXPECTED_URLS and BLOOMDUPE_FPP"
+                " as they were there, and import into a crawl of a new name; or"
+                f" {WITHOUT_MARKS}"
+            )
 
     def commit(self) -> None:
         """Say it to Redis, and then how far it is."""
@@ -180,8 +215,7 @@ class SharedJob:
         self._seen += self._frontier.offer(self._offers).count(False)
         self._offers.clear()
         if self._marks:
-            settings = self._settings
-            imports.mark(self._marks, settings.capacity, settings.fpp)
+            imports.mark(self._marks, self._frontier.parameters)
             self._marks.clear()
         if self._alone:
             imports.keep(note, end=note["done"])

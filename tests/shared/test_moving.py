@@ -17,7 +17,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from crew import DEADLINE, Crew, graph
+from crew import DEADLINE, Crew, Worker, graph
 from page_server import page_server
 from redis_server import RedisServer
 from scrapy import Request, Spider
@@ -295,3 +295,47 @@ def test_settings_that_workers_will_not_have_are_told_apart(
         "import", move.crawl, lines, "--spider", "other", code=2
     )
     assert "SOURCE is missing" in move.call("import", move.crawl, code=2)
+
+
+# Jobs of one process, and back
+
+
+def half_of(crew: Crew, worker: Worker, enough: int) -> Counter[str]:
+    """Stop a worker in good order when so much was asked for; return what was."""
+    crew.wait(lambda: len(crew.requested) > enough)
+    worker.process.send_signal(signal.SIGINT)
+    assert worker.process.wait(DEADLINE) == 0
+    return crew.take()
+
+
+def test_a_job_goes_on_shared(crew: Crew, move: Move, tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    addon = 'ADDONS={"bloomdupe.Addon": 500}'
+    expected = "BLOOMDUPE_EXPECTED_URLS=10000"
+    alone = crew.hire("All", addon, expected, f"JOBDIR={job}", shared=False)
+    first = half_of(crew, alone, SIZE // 3)
+    file = tmp_path / "export"
+    move.call("export", job, file)
+    move.call("import", move.crawl, file)
+    together = [crew.hire("All") for _ in range(2)]
+    for worker in together:
+        worker.end()
+    rest = crew.take()
+    assert first
+    assert rest
+    assert first + rest == paths(set(range(SIZE)))
+    assert pages_of(crew.items()) == rest
+
+
+def test_a_shared_crawl_goes_on_alone(crew: Crew, move: Move, tmp_path: Path) -> None:
+    first = half_of(crew, crew.hire("All", "DOWNLOAD_DELAY=0.05"), SIZE // 3)
+    file, job = tmp_path / "export", tmp_path / "job"
+    move.call("export", move.crawl, file)
+    move.call("import", job, file)
+    expected = "BLOOMDUPE_EXPECTED_URLS=10000"
+    addon = 'ADDONS={"bloomdupe.Addon": 500}'
+    crew.hire("All", addon, expected, f"JOBDIR={job}", shared=False).end()
+    rest = crew.take()
+    assert first
+    assert rest
+    assert first + rest == paths(set(range(SIZE)))
