@@ -192,24 +192,21 @@ def _into_shared(options: argparse.Namespace) -> Imported:
 
     if options.source is None:
         raise SettingError("SOURCE is missing: what is to be imported?")
-    with _source(options) as source:
-        spider, header, key = options.spider, source.header, None
-        if header is not None:
-            spider = spider or header["identity"].get("spider")
-            key = Parameters.from_header(header, options.source).key
-        with SharedJob.open_or_begin(
+    with (
+        _source(options) as source,
+        SharedJob.open_or_begin(
             options.store,
             options.project_settings,
-            spider,
+            options.spider,
+            source,
             alone=not isinstance(source, LinesSource),
-            key=key,
-        ) as job:
-            job.project.trust_pickles = options.trust_pickles
-            if header is not None:
-                job.check_source(header, marks=not options.without_marks)
-            imported = import_into(job, source)
-            job.correct(imported)
-            return imported
+            marks=not options.without_marks,
+        ) as job,
+    ):
+        job.project.trust_pickles = options.trust_pickles
+        imported = import_into(job, source)
+        job.correct(imported)
+        return imported
 
 
 def _job(options: argparse.Namespace, source: Source) -> StoppedJob:

@@ -12,6 +12,7 @@ from bloomdupe.filter.parameters import Parameters, check_same
 from bloomdupe.redis.imports import WITHOUT_MARKS
 from bloomdupe.redis.partition import Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
+from bloomdupe.settings import JobSettings
 from bloomdupe.shared.joining import check_not_shared, open_frontier
 from bloomdupe.shared.names import REQUEST, name_of, payload_of
 from bloomdupe.upkeep.partition_layer import parsed
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.failure import Failure
     from bloomdupe.filter.bloom import BloomFilter
-    from bloomdupe.upkeep.imports import Imported
-    from bloomdupe.upkeep.partition_layer import PartitionLayer
+    from bloomdupe.upkeep.imports import Imported, Source
     from bloomdupe.upkeep.written import Wanted
 
 __all__ = ["SharedJob", "project_of_shared_job"]
@@ -72,22 +72,58 @@ class SharedJob:
         url: str,
         settings: Settings | None,
         spider: str | None,
+        source: Source,
         *,
         alone: bool,
-        key: bytes | None = None,
+        marks: bool,
     ) -> Self:
         """Open the crawl that a URL names, or begin it with the project's settings.
 
-        ``key`` is the secret key of a new one.
+        It must be able to take over what the ``source`` has, with ``marks`` or without.
 
         Raises :class:`SettingError` if there is none and no spider is given, and for
         settings that a shared crawl cannot have; and what
         :meth:`SharedFrontier.open` raises, for one that was made with others.
         """
+        header, key = source.header, None
+        if header is not None:
+            spider = spider or header["identity"].get("spider")
         project = project_of_shared_job(url, settings, spider)
         check_not_shared(project.settings)
-        frontier = open_frontier(url, project.crawler, key)
-        return cls(project, frontier, alone=alone)
+        if header is not None:
+            theirs = Parameters.from_header(header, "what comes")
+            key = theirs.key
+            if marks:
+                _check_cut(header, theirs, JobSettings.read(project.settings))
+        job = cls(project, open_frontier(url, project.crawler, key), alone=alone)
+        try:
+            if header is not None:
+                job._check_source(header, marks=marks)
+        except BaseException:
+            job.close()
+            raise
+        return job
+
+    def _check_source(self, header: dict[str, Any], *, marks: bool) -> None:
+        """Refuse the job whose store has this ``header``, if it is none of this crawl.
+
+        With ``marks``, its filter must be one that can be taken over.
+        """
+        shown = self._frontier.shown
+        theirs = header["identity"]
+        same = ("spider", "fingerprinter")
+        wanted = {name: theirs[name] for name in same if name in theirs}
+        check_same(shown, self._frontier.identity, wanted)
+        if not marks:
+            return
+        parameters = Parameters.from_header(header, shown)
+        self._frontier.imports.check_merge(parameters)
+        if header.get("taken_over") and parameters != self._frontier.parameters:
+            raise StoreMismatchError(
+                f"{shown}: what comes was seen in a shared crawl with another secret"
+                " key, as every new one has. Import into a crawl of a new name; or"
+                f" {WITHOUT_MARKS}"
+            )
 
     def close(self) -> None:
         """Let the connection go, with what is not committed."""
@@ -104,19 +140,6 @@ class SharedJob:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-    def check_source(self, header: dict[str, Any], *, marks: bool) -> None:
-        """Refuse the job whose store has this ``header``, if it is none of this crawl.
-
-        With ``marks``, its filter must be one that can be taken over.
-        """
-        shown = self._frontier.shown
-        theirs = header["identity"]
-        same = ("spider", "fingerprinter")
-        wanted = {name: theirs[name] for name in same if name in theirs}
-        check_same(shown, self._frontier.identity, wanted)
-        if marks:
-            self._frontier.imports.check_merge(Parameters.from_header(header, shown))
 
     # What an import asks for
 
@@ -187,24 +210,9 @@ class SharedJob:
         )
         for name, layer, keys in names:
             if name is not None:
-                self._check_partition(name, seen.parameters)
                 taker = self._frontier.seen_in(name.partition)
                 taker.unite([(name.layer, layer, keys)])
         return len(seen)
-
-    def _check_partition(self, name: PartitionLayer, parameters: Parameters) -> None:
-        """Refuse what was seen in a crawl that was cut otherwise."""
-        ours = self._frontier
-        if (name.partitions, parameters) != (ours.partitions, ours.parameters):
-            raise StoreMismatchError(
-                f"{ours.shown}: what comes was seen in a crawl of {name.partitions}"
-                f" partitions for {parameters.capacity:,} URLs, with a secret key of"
-                f" its own, and this is one of {ours.partitions} for"
-                f" {ours.parameters.capacity:,}, or with another key. Set"
-                " BLOOMDUPE_REDIS_PARTITIONS, BLOOMDUPE_EXPECTED_URLS and BLOOMDUPE_FPP"
-                " as they were there, and import into a crawl of a new name; or"
-                f" {WITHOUT_MARKS}"
-            )
 
     def commit(self) -> None:
         """Say it to Redis, and then how far it is."""
@@ -233,6 +241,23 @@ class SharedJob:
             imported.remarks.append(
                 f"{self._failures:,} requests had failed, and a shared crawl has no"
                 " ledger of failures: they count as seen, and are not fetched"
+            )
+
+
+def _check_cut(
+    header: dict[str, Any], theirs: Parameters, settings: JobSettings
+) -> None:
+    """Refuse what was seen in a shared crawl that was cut otherwise."""
+    ours = settings.redis_partitions, settings.capacity, settings.fpp
+    for name in header.get("taken_over", ()):
+        layer = parsed(name)
+        cut = layer and (layer.partitions, theirs.capacity, theirs.fpp)
+        if cut and cut != ours:
+            raise StoreMismatchError(
+                "what comes was seen in a crawl with BLOOMDUPE_REDIS_PARTITIONS ="
+                f" {cut[0]}, BLOOMDUPE_EXPECTED_URLS = {cut[1]} and BLOOMDUPE_FPP ="
+                f" {cut[2]:g}, and here it is {ours[0]}, {ours[1]} and {ours[2]:g}: set"
+                f" them as they were there; or {WITHOUT_MARKS}"
             )
 
 

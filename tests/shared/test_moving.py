@@ -339,3 +339,79 @@ def test_a_shared_crawl_goes_on_alone(crew: Crew, move: Move, tmp_path: Path) ->
     assert first
     assert rest
     assert first + rest == paths(set(range(SIZE)))
+
+
+def test_there_and_back_again(
+    crew: Crew, redis: RedisServer, move: Move, tmp_path: Path
+) -> None:
+    """From one Redis to another, alone for a while, and to a third."""
+    slow = "DOWNLOAD_DELAY=0.05"
+    done = half_of(crew, crew.hire("All", slow), SIZE // 5)
+    job = tmp_path / "job"
+    move.call("export", move.crawl, tmp_path / "first")
+    second = redis.url("second")
+    move.call("import", second, tmp_path / "first")
+    worker = crew.hire("All", slow, f"BLOOMDUPE_REDIS_URL={second}")
+    done += half_of(crew, worker, SIZE // 5)
+    move.call("export", second, tmp_path / "second")
+    move.call("import", job, tmp_path / "second")
+    settings = 'ADDONS={"bloomdupe.Addon": 500}', f"JOBDIR={job}"
+    expected = "BLOOMDUPE_EXPECTED_URLS=10000"
+    alone = crew.hire("All", slow, expected, *settings, shared=False)
+    done += half_of(crew, alone, SIZE // 5)
+    # Of another shape than a filter on Redis has: what was taken over goes along.
+    move.call("export", job, tmp_path / "third")
+    third = redis.url("third")
+    move.call("import", third, tmp_path / "third")
+    # Once more to another one, which has filters of all kinds now.
+    move.call("export", third, tmp_path / "fourth")
+    fourth = f"BLOOMDUPE_REDIS_URL={redis.url('fourth')}"
+    move.call("import", redis.url("fourth"), tmp_path / "fourth")
+    for worker in [crew.hire("All", fourth) for _ in range(2)]:
+        worker.end()
+    assert done + crew.take() == paths(set(range(SIZE)))
+
+
+def test_nobody_works_while_it_is_exported(
+    crew: Crew, redis: RedisServer, move: Move, tmp_path: Path
+) -> None:
+    file = tmp_path / "export"
+    worker = crew.hire("All", "DOWNLOAD_DELAY=600", "BLOOMDUPE_REDIS_LEASE=20")
+    crew.wait(lambda: bool(crew.requested))
+    assert "workers are there (1 at least)" in move.call(
+        "export", move.crawl, file, code=1
+    )
+    worker.kill()
+    assert "BLOOMDUPE_REDIS_LEASE has run out" in move.call(
+        "export", move.crawl, file, code=1
+    )
+    assert not file.exists()
+    with redis.client() as client:  # as if it had
+        client.delete("bloomdupe:{crawl}:workers")
+        for number in range(8):
+            client.hset(f"bloomdupe:{{crawl:{number}}}:state", "until", 0)
+        assert any(client.hlen(f"bloomdupe:{{crawl:{n}}}:leased") for n in range(8))
+    move.call("export", move.crawl, file)
+    # What it had in hand is in the file, too.
+    found = [json.loads(line).get("url") for line in file.read_text().splitlines()]
+    with SharedFrontier.open(move.crawl) as frontier:
+        owed = sum(counts.pushed - counts.done for counts in frontier.counts())
+    assert sum(url is not None for url in found) == owed
+    assert not list(tmp_path.glob("bloomdupe-*"))
+
+
+def test_another_cut_cannot_take_over_what_is_seen(
+    crew: Crew, redis: RedisServer, move: Move, tmp_path: Path
+) -> None:
+    crew.hire("All").end()
+    file = tmp_path / "export"
+    move.call("export", move.crawl, file)
+    move.settings("BLOOMDUPE_REDIS_PARTITIONS = 4\n")
+    other = redis.url("other")
+    assert "seen in a crawl with BLOOMDUPE_REDIS_PARTITIONS = 8, " in move.call(
+        "import", other, file, code=1
+    )
+    with redis.client() as client:
+        assert not client.exists("bloomdupe:{other}")
+    out = move.call("import", other, file, "--without-marks")
+    assert out == "0 requests wait now\n"
