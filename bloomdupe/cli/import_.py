@@ -204,9 +204,7 @@ def _into_shared(options: argparse.Namespace) -> Imported:
         ) as job,
     ):
         job.project.trust_pickles = options.trust_pickles
-        imported = import_into(job, source)
-        job.correct(imported)
-        return imported
+        return import_into(job, source)
 
 
 def _job(options: argparse.Namespace, source: Source) -> StoppedJob:

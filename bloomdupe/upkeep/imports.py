@@ -109,6 +109,9 @@ class Receiver(Protocol):
     def commit(self) -> None:
         """Make it durable."""
 
+    def complete(self, imported: Imported) -> None:
+        """Correct what was said at first, and say what there is to know, at the end."""
+
 
 class Source(Protocol):
     """Where requests and marks come from."""
@@ -156,6 +159,7 @@ def import_into(job: Receiver, source: Source) -> Imported:
     job.commit()
     if note.get("marked"):
         imported.owed = note["owed"]
+    job.complete(imported)
     return imported
 
 

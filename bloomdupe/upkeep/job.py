@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.failure import Failure
     from bloomdupe.store.store import Change
+    from bloomdupe.upkeep.imports import Imported
     from bloomdupe.upkeep.written import Wanted
 
 __all__ = ["StoppedJob", "project_of_job"]
@@ -199,6 +200,18 @@ class StoppedJob:
         """
         self.seen |= seen
         return len(seen)
+
+    def complete(self, imported: Imported) -> None:
+        """Say what a filter costs that has taken over those of a shared crawl."""
+        rate, promised = self.seen.current_fpp(), self.seen.fpp
+        if rate > promised and any(name for name, _, _ in self.seen.named_layers):
+            imported.remarks.append(
+                "Each partition of the shared crawl had a filter of its own, and here"
+                " all of them are asked for every URL. So a new page is taken for seen"
+                f" with a probability of {rate:.2g} instead of {promised:g}, and is"
+                " never fetched then. --without-marks, into a JOBDIR in which no job is"
+                " yet, fetches pages again that are done, and misses none"
+            )
 
     def commit(self, *others: Change) -> None:
         """Make everything durable in one transaction, ``others`` with it."""

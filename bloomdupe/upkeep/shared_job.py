@@ -228,7 +228,7 @@ class SharedJob:
         if self._alone:
             imports.keep(note, end=note["done"])
 
-    def correct(self, imported: Imported) -> None:
+    def complete(self, imported: Imported) -> None:
         """Say what came out differently from what was said at first."""
         imported.taken_in -= self._seen
         imported.seen += self._seen
