@@ -153,7 +153,7 @@ def _source(options: argparse.Namespace) -> Iterator[Source]:
             head = lines.first()
             lines.take()
             yield ExportSource(head, lines, read, marks=marks)
-    elif options.source is not None and Store.exists(store_directory(name)):
+    elif options.source is not None and _is_store(directory):
         with closing(
             StoreSource(store_directory(name), counted, marks=marks)
         ) as source:
@@ -163,6 +163,16 @@ def _source(options: argparse.Namespace) -> Iterator[Source]:
         yield ScrapySource(scrapys, counted)
     else:
         raise StoreError(f"{name} is a directory in which no job is")
+
+
+def _is_store(directory: Path) -> bool:
+    """Whether the job in a directory is one of ours, and not Scrapy's own."""
+    from bloomdupe.upkeep.scrapy_job import ScrapyJob
+
+    place = store_directory(str(directory))
+    if place == directory and ScrapyJob.is_there(directory):
+        return False
+    return Store.exists(place)
 
 
 def _on_redis(url: str, options: argparse.Namespace) -> RedisJob:

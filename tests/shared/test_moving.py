@@ -327,6 +327,35 @@ def test_a_job_goes_on_shared(crew: Crew, move: Move, tmp_path: Path) -> None:
     assert pages_of(crew.items()) == rest
 
 
+def test_a_job_that_scrapy_has_stopped_goes_on_shared(
+    crew: Crew, move: Move, tmp_path: Path
+) -> None:
+    job = tmp_path / "job"
+    alone = crew.hire("All", f"JOBDIR={job}", "DOWNLOAD_DELAY=0.05", shared=False)
+    first = half_of(crew, alone, SIZE // 3)
+    move.call("import", move.crawl, job, "--spider", "all")
+    for worker in [crew.hire("All") for _ in range(2)]:
+        worker.end()
+    # Scrapy does not mark the start page.
+    assert first + crew.take() == paths(set(range(SIZE))) + paths({0})
+
+
+def test_a_job_goes_on_shared_without_a_file(
+    crew: Crew, move: Move, tmp_path: Path
+) -> None:
+    job = tmp_path / "job"
+    addon = 'ADDONS={"bloomdupe.Addon": 500}'
+    alone = crew.hire("All", addon, f"JOBDIR={job}", shared=False)
+    first = half_of(crew, alone, SIZE // 3)
+    # Another capacity than the workers': the filter comes over as it is.
+    move.call("import", move.crawl, job)
+    crew.hire("All").end()
+    assert first + crew.take() == paths(set(range(SIZE)))
+    file = tmp_path / "export"
+    assert "no store can hold both" in move.call("export", move.crawl, file, code=1)
+    move.call("export", move.crawl, file, "--without-marks")
+
+
 def test_a_shared_crawl_goes_on_alone(crew: Crew, move: Move, tmp_path: Path) -> None:
     first = half_of(crew, crew.hire("All", "DOWNLOAD_DELAY=0.05"), SIZE // 3)
     file, job = tmp_path / "export", tmp_path / "job"
@@ -415,3 +444,26 @@ def test_another_cut_cannot_take_over_what_is_seen(
         assert not client.exists("bloomdupe:{other}")
     out = move.call("import", other, file, "--without-marks")
     assert out == "0 requests wait now\n"
+
+
+def test_workers_of_scrapy_redis_are_followed_by_ours(crew: Crew, move: Move) -> None:
+    pytest.importorskip("scrapy_redis")
+    theirs = (
+        "SCHEDULER=scrapy_redis.scheduler.Scheduler",
+        "DUPEFILTER_CLASS=scrapy_redis.dupefilter.RFPDupeFilter",
+        f"REDIS_URL={move.keys}",
+        "SCHEDULER_PERSIST=1",
+        f"CLOSESPIDER_PAGECOUNT={SIZE // 5}",
+    )
+    for worker in [crew.hire("All", *theirs, shared=False) for _ in range(2)]:
+        assert worker.process.wait(DEADLINE) == 0, worker.log
+    first = crew.take()
+    assert 0 < len(first) < SIZE
+    move.settings(f"REQUEST_FINGERPRINTER_CLASS = {THEIRS!r}\n")
+    move.call("import", move.crawl, move.keys, "--spider", "all")
+    ours = f"REQUEST_FINGERPRINTER_CLASS={THEIRS}"
+    for worker in [crew.hire("All", ours) for _ in range(2)]:
+        worker.end()
+    everything = first + crew.take()
+    del everything["/0"]  # a start page is not marked there
+    assert everything == paths(set(range(1, SIZE)))
