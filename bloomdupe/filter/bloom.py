@@ -552,8 +552,7 @@ class BloomFilter:
         bounded by p any more. A layer is known by its name: what is in it is added to
         what was there.
         """
-        ordered = sorted(layers, key=lambda each: each[1].geometry.hashes)
-        algebra.merge_layers(self._contents, [*ordered])
+        algebra.merge_layers(self._contents, [*layers])
         self._contents.fold()
         self._point_at_newest()
 

@@ -170,11 +170,10 @@ class Contents:
         """
         found: list[Layer] = []
         own = 0
-        # With the fewest positions first: k never falls from a layer to the next.
         for name, layer, _ in others:
             if name is None:
                 ours = self.own_layers
-                taker = ours[own] if own < len(ours) else self.add_layer()
+                taker = ours[own] if own < len(ours) else self._append(layer.geometry)
                 own += 1
             elif name in self.taken_over:
                 taker = self.layers[self.taken_over[name]]
@@ -188,7 +187,10 @@ class Contents:
                     f" for {layer.geometry.capacity:,}"
                 )
             found.append(taker)
-        if self.newest.number in self.taken_over.values():
+        # What is new goes into one of its own, with all the positions of the others.
+        most = max(layer.geometry.hashes for layer in self.layers)
+        taken_over = self.newest.number in self.taken_over.values()
+        if taken_over or self.newest.geometry.hashes < most:
             self.add_layer()
         return found
 

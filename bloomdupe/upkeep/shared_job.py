@@ -93,6 +93,7 @@ class SharedJob:
         if header is not None:
             theirs = Parameters.from_header(header, "what comes")
             key = theirs.key
+            _check_identity(header, project)
             if marks:
                 _check_cut(header, theirs, JobSettings.read(project.settings))
         job = cls(project, open_frontier(url, project.crawler, key), alone=alone)
@@ -105,17 +106,10 @@ class SharedJob:
         return job
 
     def _check_source(self, header: dict[str, Any], *, marks: bool) -> None:
-        """Refuse the job whose store has this ``header``, if it is none of this crawl.
-
-        With ``marks``, its filter must be one that can be taken over.
-        """
-        shown = self._frontier.shown
-        theirs = header["identity"]
-        same = ("spider", "fingerprinter")
-        wanted = {name: theirs[name] for name in same if name in theirs}
-        check_same(shown, self._frontier.identity, wanted)
+        """Refuse a filter that cannot be taken over, if its ``marks`` are wanted."""
         if not marks:
             return
+        shown = self._frontier.shown
         parameters = Parameters.from_header(header, shown)
         self._frontier.imports.check_merge(parameters)
         if header.get("taken_over") and parameters != self._frontier.parameters:
@@ -205,9 +199,12 @@ class SharedJob:
         """
         names = [(parsed(name), layer, keys) for name, layer, keys in seen.named_layers]
         own = [(layer, keys) for name, layer, keys in names if name is None]
-        self._frontier.imports.merge(
-            ((number, *layer) for number, layer in enumerate(own)), seen.parameters
-        )
+        while own and not own[-1][1]:
+            own.pop()
+        if own:
+            self._frontier.imports.merge(
+                ((number, *each) for number, each in enumerate(own)), seen.parameters
+            )
         for name, layer, keys in names:
             if name is not None:
                 taker = self._frontier.seen_in(name.partition)
@@ -242,6 +239,13 @@ class SharedJob:
                 f"{self._failures:,} requests had failed, and a shared crawl has no"
                 " ledger of failures: they count as seen, and are not fetched"
             )
+
+
+def _check_identity(header: dict[str, Any], project: Project) -> None:
+    """Refuse the job of another spider, or with other fingerprints."""
+    ours = {"spider": project.spider, "fingerprinter": project.fingerprinter}
+    theirs = header["identity"]
+    check_same("what comes", theirs, ours)
 
 
 def _check_cut(
