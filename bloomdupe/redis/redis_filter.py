@@ -397,6 +397,10 @@ class RedisFilter(BloomFilter):
     def _durable(self, verb: str) -> NoReturn:
         self._refuse(verb)
 
+    def take_over(self, layers: Iterable[tuple[str, Layer, int]]) -> NoReturn:  # noqa: ARG002
+        """Refuse: all layers are its own; see :meth:`unite`."""
+        self._refuse("take_over")
+
     def share_store(self) -> NoReturn:
         """Refuse: a crawl's checkpoint is a transaction of LMDB."""
         self._refuse("share_store")
