@@ -15,15 +15,23 @@ __all__ = ["add_store", "place_of_store", "store_directory"]
 
 
 def add_store(
-    parser: argparse.ArgumentParser, jobdir: str | None, *, needed: bool = False
+    parser: argparse.ArgumentParser,
+    jobdir: str | None,
+    *,
+    needed: bool = False,
+    shared: bool = False,
 ) -> None:
-    """Add the argument; it may be left out if there is a ``jobdir``, unless needed."""
+    """Add the argument; it may be left out if there is a ``jobdir``, unless needed.
+
+    It may be the URL of a ``shared`` crawl.
+    """
     default = None if needed else jobdir
     parser.add_argument(
         "store",
         nargs="?" if default else None,
         default=default,
         help="a JOBDIR, or the directory of a store"
+        + (", or the URL of a crawl that workers share" if shared else "")
         + (f" (default: {default})" if default else ""),
     )
 

@@ -16,6 +16,7 @@ from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
 from bloomdupe.filter.parameters import Parameters, check_same
 from bloomdupe.redis.address import Address
 from bloomdupe.redis.cookie_store import CookieStore
+from bloomdupe.redis.imports import Imports
 from bloomdupe.redis.kept_offers import KeptOffers
 from bloomdupe.redis.partition import Offer, Partition
 from bloomdupe.redis.redis_filter import RedisFilter
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from bloomdupe.redis.partition import Counts, Entry, Lease, Output
+    from bloomdupe.redis.partition import Counts, Entry, Lease, Output, Pending
 
 __all__ = ["SharedFrontier"]
 
@@ -82,7 +83,9 @@ class SharedFrontier:
         self._milliseconds = int(lease_seconds * 1000)
         self._fifo = fifo
         self._replicas = replicas
-        self._by_slot = header["partition_by"] == "slot"
+        self.partition_by: str = header["partition_by"]
+        """What decides in which partition a request is: ``slot`` or ``url``."""
+        self._by_slot = self.partition_by == "slot"
         self._partitions: dict[int, Partition] = {}
         self._owned: dict[int, Partition] = {}
         # Given back as soon as nothing of them is under way.
@@ -97,6 +100,8 @@ class SharedFrontier:
         self._present = False
         self._busy = 0
         """The partition that had something when :attr:`finished` was asked last."""
+        self.imports = Imports(server)
+        """What came from elsewhere."""
 
     @classmethod
     def open(
@@ -112,6 +117,7 @@ class SharedFrontier:
         replicas: int = 0,
         partition_by: str | None = None,
         identity: dict[str, Any] | None = None,
+        key: bytes | None = None,
     ) -> Self:
         """Open the frontier that a URL names, or create it there.
 
@@ -124,7 +130,7 @@ class SharedFrontier:
         up if it is not given. ``fifo`` lets the oldest request of a slot have its turn
         first, among those of the same priority. So many ``replicas`` must have what is
         offered before it counts. ``identity`` says of whom the frontier is, in JSON:
-        another one is refused from then on.
+        another one is refused from then on. ``key`` is the secret key of a new one.
 
         Raises :class:`~bloomdupe.errors.SettingError`,
         :class:`~bloomdupe.errors.StoreMismatchError` if it was made with other
@@ -138,12 +144,16 @@ class SharedFrontier:
         address = Address.of(url)
         server = Server(address)
         try:
-            header = _header(server, capacity, fpp, partitions, partition_by, identity)
+            header = _header(
+                server, capacity, fpp, partitions, partition_by, identity, key
+            )
+            name = worker or f"{socket.gethostname()}-{secrets.token_hex(6)}"
+            return cls(
+                server, header, name, lease_seconds, fifo=fifo, replicas=replicas
+            )
         except BaseException:
             server.close()
             raise
-        name = worker or f"{socket.gethostname()}-{secrets.token_hex(6)}"
-        return cls(server, header, name, lease_seconds, fifo=fifo, replicas=replicas)
 
     @classmethod
     def check(
@@ -162,6 +172,20 @@ class SharedFrontier:
         try:
             if server.fields():
                 _header(server, capacity, fpp, partitions, partition_by, identity)
+                Imports(server).check_ended()
+        finally:
+            server.close()
+
+    @classmethod
+    def identity_at(cls, url: str) -> dict[str, Any] | None:
+        """Return of whom the frontier at a URL is; None: there is none."""
+        server = Server(Address.of(url))
+        try:
+            if not server.fields():
+                return None
+            header = _header(server, None, None, None, None, None)
+            identity: dict[str, Any] = header["identity"]
+            return identity
         finally:
             server.close()
 
@@ -173,7 +197,7 @@ class SharedFrontier:
                 partition.renew(0)
             if self._present:
                 self._present = False
-                self._server.run("present", self.worker, 0)
+                self._server.run("present", self.worker, 0, 0)
         finally:
             self._server.close()
 
@@ -221,7 +245,11 @@ class SharedFrontier:
         """
         self._make_up()
         self._present = True
-        workers = self._server.run("present", self.worker, self._milliseconds)
+        workers = self._server.run(
+            "present", self.worker, self._milliseconds, self.imports.number
+        )
+        if workers < 0:
+            raise self.imports.changed()
         share = -(-self._size // workers)
         for number, partition in list(self._owned.items()):
             if not partition.renew(self._milliseconds):
@@ -278,8 +306,10 @@ class SharedFrontier:
 
     def _offer(self, offers: list[Offer]) -> list[bool]:
         by_partition: dict[int, list[int]] = {}
+        elsewhere = self.imports.knows([offer.known_as for offer in offers])
         for index, offer in enumerate(offers):
-            by_partition.setdefault(self._partition_of(offer), []).append(index)
+            if not elsewhere[index]:
+                by_partition.setdefault(self._partition_of(offer), []).append(index)
         new = [False] * len(offers)
         for number, indices in by_partition.items():
             answers = self._partition(number).offer([offers[i] for i in indices])
@@ -403,6 +433,49 @@ class SharedFrontier:
                 return False
         return True
 
+    # As a whole, while nobody works on it
+
+    def hold(self) -> None:
+        """Become the owner of all partitions; what was handed out waits again.
+
+        Raises :class:`~bloomdupe.errors.StoreError` while workers are there, or the
+        lease of one that was killed has not run out. :meth:`close` gives them back.
+        """
+        there = self._server.run("present", self.worker, 0, 0)
+        for number in range(self._size):
+            if there or not self._partition(number).take(self._milliseconds):
+                raise StoreError(
+                    f"{self.shown}: workers are there ({there or 1} at least). Stop"
+                    " them (Ctrl-C once each); one that was killed is gone when"
+                    " BLOOMDUPE_REDIS_LEASE has run out"
+                )
+            self._owned[number] = self._partition(number)
+
+    def keep_holding(self) -> None:
+        """Stay the owner; call it within ``lease_seconds``, as often as need be.
+
+        Raises :class:`~bloomdupe.errors.StoreError` if another worker has come.
+        """
+        for partition in self._owned.values():
+            if not partition.renew(self._milliseconds):
+                raise StoreError(
+                    f"{self.shown}: a worker has begun meanwhile; stop it, and try"
+                    " again"
+                )
+
+    def pending_in(self, partition: int) -> Iterator[Pending]:
+        """Yield what waits in a partition that this one holds."""
+        return self._partition(partition).pending()
+
+    def seen_in(self, partition: int) -> RedisFilter:
+        """Return the filter of what counts as seen in a partition."""
+        return self._partition(partition).seen
+
+    @property
+    def parameters(self) -> Parameters:
+        """Those of the crawl: a partition's filter has its share of the capacity."""
+        return self._parameters
+
     # What was put out
 
     def outputs(self) -> Iterator[Output]:
@@ -483,6 +556,7 @@ def _header(
     partitions: int | None,
     partition_by: str | None,
     identity: dict[str, Any] | None,
+    key: bytes | None = None,
 ) -> dict[str, Any]:
     """Return what a frontier was made with; make it if there is none.
 
@@ -501,7 +575,7 @@ def _header(
                 f"{shown}: there is no frontier of this name; the first worker makes"
                 " it, which must give a capacity"
             )
-        new = Parameters.checked(capacity, fpp).header(identity or {})
+        new = Parameters.checked(capacity, fpp, key=key).header(identity or {})
         new["partitions"] = partitions or DEFAULT_PARTITIONS
         new["partition_by"] = partition_by or PARTITION_BY[0]
         answer = server.run("create", "frontier", FORMAT, "header", json.dumps(new))
