@@ -25,6 +25,7 @@ __all__ = [
     "SharedOverview",
     "WorkerShare",
     "filter_or_crawl",
+    "open_crawl",
     "shared_overview",
 ]
 
@@ -187,6 +188,11 @@ def filter_or_crawl(url: str) -> BloomFilter | FrontierReader:
             " name"
         )
     return BloomFilter.open(url, readonly=True)
+
+
+def open_crawl(url: str) -> FrontierReader:
+    """Open the crawl that a URL names, for :func:`shared_overview`."""
+    return FrontierReader.open(url)
 
 
 def shared_overview(reader: FrontierReader) -> SharedOverview:
