@@ -51,6 +51,11 @@ class PartitionState(NamedTuple):
         """Requests that wait."""
         return self.pushed - self.leased - self.done
 
+    @property
+    def keys(self) -> int:
+        """Keys in the filter."""
+        return sum(keys for _, keys in self.layers)
+
 
 class OnRedis(NamedTuple):
     """A request as it lies in a partition."""

@@ -100,7 +100,7 @@ class SharedOverview:
     @property
     def keys(self) -> int:
         """Requests that were new when offered, as the filters have counted them."""
-        return sum(_keys(one) for one in self.partitions)
+        return sum(one.keys for one in self.partitions)
 
     @property
     def unowned(self) -> int:
@@ -138,7 +138,7 @@ class SharedOverview:
             for one in self.partitions
         ]
         weighted = sum(
-            rate * _keys(one) for rate, one in zip(rates, self.partitions, strict=True)
+            rate * one.keys for rate, one in zip(rates, self.partitions, strict=True)
         )
         return FilterFigures(
             weighted / self.keys if self.keys else 0.0,
@@ -238,7 +238,3 @@ def _slots(reader: FrontierReader, states: list[PartitionState]) -> dict[str, in
 
 def _of(states: list[PartitionState]) -> list[tuple[int, int, int]]:
     return [(one.pushed, one.slots, one.leased) for one in states]
-
-
-def _keys(state: PartitionState) -> int:
-    return sum(keys for _, keys in state.layers)

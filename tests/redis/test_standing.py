@@ -173,7 +173,7 @@ def test_nothing_is_changed_and_nothing_but_reading_is_needed(
 # What is refused
 
 
-@pytest.mark.parametrize("verb", ["info", "list", "top"])
+@pytest.mark.parametrize("verb", ["info", "list", "top", "report"])
 def test_what_cannot_be_read_is_refused(
     server: RedisServer,
     url: str,
