@@ -12,7 +12,7 @@ from bloomdupe.redis.server import Server
 from bloomdupe.redis.shared_frontier import header_in, mark_of, part_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from typing_extensions import Self
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["FrontierReader", "OnRedis", "PartitionState", "kind_at"]
 
 SLOTS_AT_ONCE = 1_000
-REQUESTS_AT_ONCE = 1_000
+REQUESTS_AT_ONCE = 500
 BYTES_AT_ONCE = 1 << 20
 """What one script looks at, while Redis serves nobody else: for some milliseconds."""
 
@@ -196,16 +196,22 @@ class FrontierReader:
             if not int(cursor):
                 return found
 
-    def waiting(self, partition: int, slot: str) -> Iterator[OnRedis]:
-        """Yield what waits in a slot, the next one first."""
+    def waiting(self, partition: int, slots: Sequence[str]) -> Iterator[OnRedis]:
+        """Yield what waits in slots, one slot after another, the next one first."""
         part = self._parts[partition]
-        score: bytes | str = ""
-        number: bytes | str = ""
-        while some := part.run(
-            "waiting", slot, score, number, REQUESTS_AT_ONCE, BYTES_AT_ONCE
-        ):
-            for number, score, payload in zip(*[iter(some)] * 3, strict=True):  # noqa: B007
-                yield OnRedis(slot, -int(float(score)), payload, None)
+        nowhere: tuple[bytes | str, bytes | str] = ("", "")
+        after, begin = nowhere, 0
+        while begin < len(slots):
+            asked = slots[begin : begin + SLOTS_AT_ONCE]
+            read, *some = part.run(
+                "waiting", *after, REQUESTS_AT_ONCE, BYTES_AT_ONCE, *asked
+            )
+            after = nowhere
+            for place, number, score, payload in zip(*[iter(some)] * 4, strict=True):
+                if place == read:  # the slot goes on behind this one
+                    after = score, number
+                yield OnRedis(asked[place], -int(float(score)), payload, None)
+            begin += read
 
     def handed_out(self, partition: int) -> Iterator[OnRedis]:
         """Yield what the owner of a partition was handed out, in no order."""

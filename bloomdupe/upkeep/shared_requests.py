@@ -66,8 +66,7 @@ class SharedRequests:
     def _of(self, partition: int) -> Iterator[OnRedis]:
         reader = self._reader
         slots = [self._slot] if self._slot is not None else reader.slots(partition)
-        for slot in sorted(slots):
-            yield from reader.waiting(partition, slot)
+        yield from reader.waiting(partition, sorted(slots))
         for one in reader.handed_out(partition):
             if self._slot in (None, one.slot):
                 yield one

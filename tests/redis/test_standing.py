@@ -1,4 +1,4 @@
-"""``info`` of a crawl on Redis, held against what was done to it."""
+"""``info`` of a crawl on Redis, held against what was done to it; and refusals."""
 
 from __future__ import annotations
 
@@ -156,7 +156,10 @@ def test_output_is_counted_until_it_is_collected_and_deleted(
 
 
 def test_nothing_is_changed_and_nothing_but_reading_is_needed(
-    server: RedisServer, url: str, info: Callable[[str], dict[str, Any]]
+    server: RedisServer,
+    url: str,
+    info: Callable[[str], dict[str, Any]],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     crawl = StandingCrawl(url)
     crawl.fill(20, 30)
@@ -164,8 +167,11 @@ def test_nothing_is_changed_and_nothing_but_reading_is_needed(
     with server.client() as client:
         client.execute_command("ACL SETUSER", "looker", "on", ">pw", *LOOKERS_RIGHTS)
         before = client.info("persistence")["rdb_changes_since_last_save"]
-        found = info(url.replace("unix://", "unix://looker:pw@"))
+        looked_at = url.replace("unix://", "unix://looker:pw@")
+        found = info(looked_at)
         assert found["job"]["pending"] == 590
+        for verb, *options in (("list",), ("top", "--interval=0.1")):
+            assert run(capsys, verb, looked_at, *options).code == 0
         after = client.info("persistence")["rdb_changes_since_last_save"]
         assert (before, "pw" in json.dumps(found)) == (after, False)
 
