@@ -204,7 +204,7 @@ class FrontierReader:
         while begin < len(slots):
             asked = slots[begin : begin + SLOTS_AT_ONCE]
             read, *some = part.run(
-                "waiting", *after, REQUESTS_AT_ONCE, BYTES_AT_ONCE, *asked
+                "owed", *after, REQUESTS_AT_ONCE, BYTES_AT_ONCE, *asked
             )
             after = nowhere
             for place, number, score, payload in zip(*[iter(some)] * 4, strict=True):

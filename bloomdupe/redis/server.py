@@ -35,7 +35,7 @@ SCRIPTS = {
     "workers": ("workers",),
     "standing": ("queue", "standing"),
     "hosts": ("queue", "hosts"),
-    "waiting": ("queue", "waiting"),
+    "owed": ("queue", "owed"),
     "handed_out": ("queue", "handed_out"),
 }
 """The files that each script consists of."""
