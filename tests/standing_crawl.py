@@ -48,6 +48,7 @@ class StandingCrawl:
         *,
         workers: Iterable[str] = ("one", "two"),
         lease_seconds: float = LONG,
+        partition_by: str | None = None,
     ) -> None:
         self.url = url
         self.workers = {
@@ -57,6 +58,7 @@ class StandingCrawl:
                 partitions=PARTITIONS,
                 worker=name,
                 lease_seconds=lease_seconds,
+                partition_by=partition_by,
                 identity=IDENTITY,
             )
             for name in workers

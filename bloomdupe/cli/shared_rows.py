@@ -20,11 +20,10 @@ def rows_of_shared(crawl: SharedOverview) -> Iterator[tuple[str, str]]:
     yield "crawl", crawl.url
     for name, value in crawl.identity.items():
         yield f"made for {name}", str(value)
-    grown = f", {figures.grown_partitions:,} have grown"
-    yield (
-        "partitions",
-        f"{len(crawl.partitions):,}{grown if figures.grown_partitions else ''}",
-    )
+    by = ", by URL" if crawl.partition_by == "url" else ""
+    grown = figures.grown_partitions
+    more = f", {grown:,} have grown" if grown else ""
+    yield "partitions", f"{len(crawl.partitions):,}{by}{more}"
     yield "expected URLs (n), given", f"{crawl.capacity:,}"
     yield "URLs seen, counted", f"{crawl.keys:,}"
     yield "false-positive probability (p), given", f"{crawl.fpp:.3g}"

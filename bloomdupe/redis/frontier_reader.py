@@ -104,6 +104,8 @@ class FrontierReader:
         self.identity: dict[str, Any] = header["identity"]
         self.partitions: int = header["partitions"]
         """How many there are, numbered from 0."""
+        self.partition_by: str = header["partition_by"]
+        """What decides in which of them a request is: its ``slot``, or its ``url``."""
         self._mark = mark_of(header)
         self._parts = [part_of(server, number) for number in range(self.partitions)]
 

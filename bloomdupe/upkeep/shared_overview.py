@@ -67,6 +67,8 @@ class SharedOverview:
     """Given: false-positive probability (p)."""
     state: str
     """``not begun``, ``running``, ``stopped`` (no worker is alive) or ``finished``."""
+    partition_by: str
+    """What decides in which partition a request is: its ``slot``, or its ``url``."""
     partitions: list[PartitionState]
     slots: dict[str, int]
     """Those with requests that wait, and how many these are."""
@@ -153,6 +155,7 @@ class SharedOverview:
             "identity": self.identity,
             "capacity": self.capacity,
             "fpp": self.fpp,
+            "partition_by": self.partition_by,
             "keys": self.keys,
             **self.filter()._asdict(),
             "job": self.job(),
@@ -219,6 +222,7 @@ def shared_overview(reader: FrontierReader) -> SharedOverview:
         capacity=reader.parameters.capacity,
         fpp=reader.parameters.fpp,
         state=state,
+        partition_by=reader.partition_by,
         partitions=states,
         slots=_slots(reader, states),
         alive=alive,

@@ -70,7 +70,9 @@ def test_what_has_not_begun_and_what_has_finished(
     assert "It has finished." in page.texts
     assert page.charts["Hosts"] == 0
     assert "None." in page.texts
+    crawl = StandingCrawl(url)
     crawl.fill(3, 4)
+    crawl.close()
     assert any("no worker is alive" in text for text in report().texts)
 
 

@@ -72,6 +72,22 @@ def test_all_figures_are_those_of_what_was_done(
     assert job["unowned_partitions"] == 0
 
 
+def test_a_host_that_is_in_all_partitions_is_one(
+    url: str, info: Callable[[str], dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl = StandingCrawl(url, partition_by="url")
+    crawl.fill(2, 50)
+    crawl.lease("one", 10)
+    assert sum(bool(one.pushed) for one in crawl.workers["one"].counts()) > 1
+    found = info(url)
+    assert found["partition_by"] == "url"
+    assert found["job"]["largest"] == dict(crawl.waiting)
+    assert found["job"]["slots"] == 2
+    assert re.search("^partitions +5, by URL$", run(capsys, "info", url).out, re.M)
+    listed = run(capsys, "list", url, "--slot", "host1.example").out
+    assert listed.count("\n") == 50
+
+
 def test_the_text_says_the_same(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     crawl = StandingCrawl(url)
     crawl.fill(3, 10)
@@ -105,7 +121,7 @@ def test_a_crawl_begins_stops_and_finishes(
     job = info(url)["job"]
     assert (job["state"], job["workers"]) == ("stopped", [])
     assert job["unowned_partitions"] == PARTITIONS
-    crawl.work_off()
+    StandingCrawl(url).work_off()
     job = info(url)["job"]
     assert (job["state"], job["pending"], job["done"]) == ("finished", 0, 21)
     assert (job["slots"], job["largest"]) == (0, {})
@@ -130,10 +146,10 @@ def test_a_filter_that_has_grown_is_named(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     crawl = StandingCrawl(url)
-    crawl.fill(1, 2_500)  # of 2,000 in a partition
+    crawl.fill(1, 4_000)  # twice a partition's share, and it has some room
     found = info(url)
-    assert (found["grown_partitions"], found["keys"]) == (1, 2_500)
-    assert found["expected_loss"] < 2_500e-6
+    assert (found["grown_partitions"], found["keys"]) == (1, 4_000)
+    assert found["expected_loss"] < 4_000e-6
     assert "5, 1 have grown" in run(capsys, "info", url).out
 
 
