@@ -41,7 +41,6 @@ from bloomdupe.shared.names import (
     name_of,
     payload_of,
 )
-from bloomdupe.shared.offered import Offered
 from bloomdupe.shared.starting import StartOutputs
 from bloomdupe.shared.worker import Worker
 
@@ -121,7 +120,7 @@ class SharedScheduler(BaseScheduler):
         order = Order.of(crawler.settings, durable=True)
         self._starts_apart = order.starts_apart
         # What this worker has offered, and what Redis has handed out to it.
-        self._seen = self.df.open_shared(Offered.of(settings.capacity, settings.fpp))
+        self._seen = self.df.open_shared(self._job.recent())
         self._at_hand = Frontier(
             self._seen,
             fifo=order.fifo,
