@@ -56,7 +56,7 @@ class Export(Verb[Written]):
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
         """Add the store and the file."""
-        add_store(parser, jobdir, needed=True, shared=True)
+        add_store(parser, jobdir, needed=True, url="a crawl")
         parser.add_argument("file", metavar="FILE", help="- is standard output")
         parser.add_argument(
             "--without-marks",

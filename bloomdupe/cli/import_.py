@@ -50,7 +50,7 @@ class Import(Verb["Imported"]):
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
         """Add the store, and where to take it from."""
-        add_store(parser, jobdir, needed=True, shared=True)
+        add_store(parser, jobdir, needed=True, url="a crawl")
         parser.add_argument(
             "source",
             nargs="?",

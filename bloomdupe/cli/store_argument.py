@@ -19,11 +19,11 @@ def add_store(
     jobdir: str | None,
     *,
     needed: bool = False,
-    shared: bool = False,
+    url: str = "",
 ) -> None:
     """Add the argument; it may be left out if there is a ``jobdir``, unless needed.
 
-    It may be the URL of a ``shared`` crawl.
+    ``url`` says what it may name by a URL, too.
     """
     default = None if needed else jobdir
     parser.add_argument(
@@ -31,7 +31,7 @@ def add_store(
         nargs="?" if default else None,
         default=default,
         help="a JOBDIR, or the directory of a store"
-        + (", or the URL of a crawl that workers share" if shared else "")
+        + (f"; or the URL of {url} on Redis" if url else "")
         + (f" (default: {default})" if default else ""),
     )
 
@@ -58,6 +58,7 @@ def _directory(place: str) -> Path:
     if is_url(place):  # which may hold a password, so it is not repeated
         raise SettingError(
             "a URL stands where a JOBDIR is expected: of a filter on Redis, `bloomdupe"
-            " info` is the only verb"
+            " info` is the only verb; of a crawl there, also list,"
+            " top, report, import, export and collect"
         )
     return Path(place)

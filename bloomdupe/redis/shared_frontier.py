@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from mmh3 import mmh3_32_uintdigest
 
-from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
+from bloomdupe.errors import (
+    SettingError,
+    StoreDamagedError,
+    StoreError,
+    StoreMismatchError,
+)
 from bloomdupe.filter.parameters import Parameters, check_same
 from bloomdupe.redis.address import Address
 from bloomdupe.redis.cookie_store import CookieStore
@@ -23,13 +28,13 @@ from bloomdupe.redis.redis_filter import RedisFilter
 from bloomdupe.redis.server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from typing_extensions import Self
 
     from bloomdupe.redis.partition import Counts, Entry, Lease, Output, Pending
 
-__all__ = ["SharedFrontier"]
+__all__ = ["SharedFrontier", "header_in", "mark_of", "part_of"]
 
 FORMAT = 2
 DEFAULT_PARTITIONS = 64
@@ -76,7 +81,7 @@ class SharedFrontier:
         self.identity: dict[str, Any] = header["identity"]
         """Of whom it is, as whoever made it has said."""
         self._parameters = Parameters.from_header(header, server.address.shown)
-        self.mark = _mark(header)
+        self.mark = mark_of(header)
         """What tells it from others, one made later under its name included."""
         self._size: int = header["partitions"]
         self.worker = worker
@@ -217,7 +222,7 @@ class SharedFrontier:
     def _partition(self, number: int) -> Partition:
         found = self._partitions.get(number)
         if found is None:
-            server = _part(self._server, number)
+            server = part_of(self._server, number)
             seen = RedisFilter.on(server, dict.fromkeys(vars(self._parameters)))
             found = Partition(number, server, seen, self.worker, fifo=self._fifo)
             self._partitions[number] = found
@@ -518,13 +523,13 @@ class SharedFrontier:
                 f"{shown} is gone. Somebody has deleted it, or Redis was started"
                 " without its data; restore them"
             )
-        if _mark(json.loads(fields[b"header"])) != self.mark:
+        if mark_of(json.loads(fields[b"header"])) != self.mark:
             raise StoreMismatchError(
                 f"{shown}: another frontier has been made under this name meanwhile"
             )
 
 
-def _mark(header: dict[str, Any]) -> str:
+def mark_of(header: dict[str, Any]) -> str:
     """Return what tells a frontier from others, and does not give its key away."""
     return hashlib.sha256(b"frontier " + header["key"].encode()).hexdigest()[:32]
 
@@ -540,13 +545,36 @@ def _check_partitions(partitions: int | None, partition_by: str | None) -> None:
         )
 
 
-def _part(server: Server, number: int) -> Server:
+def part_of(server: Server, number: int) -> Server:
     """Return the server of a frontier with the name of a partition on it."""
     name, shown = server.address.name, server.address.shown
     address = server.address._replace(
         name=f"{name}:{number}", shown=f"{shown}:{number}"
     )
     return server.at(address)
+
+
+def header_in(fields: Mapping[bytes, bytes], address: Address) -> dict[str, Any]:
+    """Return the header in the fields of a head; refuse what is no such head."""
+    shown = address.shown
+    if b"frontier" not in fields:
+        raise StoreMismatchError(
+            f"{shown}: the key {address.head} holds something else than a"
+            " frontier of bloomdupe; take another name"
+        )
+    if fields[b"frontier"] != b"%d" % FORMAT:
+        raise StoreMismatchError(
+            f"{shown} has format {fields[b'frontier'].decode()}, this version of"
+            f" bloomdupe knows {FORMAT}; use the version that wrote it"
+        )
+    try:
+        header: dict[str, Any] = json.loads(fields[b"header"])
+    except (KeyError, ValueError) as error:
+        raise StoreDamagedError(
+            f"{shown}: the key {address.head} is not as it was written ({error!r});"
+            " restore the data of Redis from a backup"
+        ) from error
+    return header
 
 
 def _header(
@@ -580,17 +608,7 @@ def _header(
         new["partition_by"] = partition_by or PARTITION_BY[0]
         answer = server.run("create", "frontier", FORMAT, "header", json.dumps(new))
         fields = dict(zip(answer[::2], answer[1::2], strict=True))
-    if b"frontier" not in fields:
-        raise StoreMismatchError(
-            f"{shown}: the key {server.address.head} holds something else than a"
-            " frontier of bloomdupe; take another name"
-        )
-    if fields[b"frontier"] != b"%d" % FORMAT:
-        raise StoreMismatchError(
-            f"{shown} has format {fields[b'frontier'].decode()}, this version of"
-            f" bloomdupe knows {FORMAT}; use the version that wrote it"
-        )
-    header: dict[str, Any] = json.loads(fields[b"header"])
+    header = header_in(fields, server.address)
     wanted: dict[str, Any] = {
         "capacity": capacity, "fpp": fpp, "partitions": partitions,
         "partition_by": partition_by,
@@ -603,6 +621,6 @@ def _header(
         share = math.ceil(ROOM * parameters["capacity"] / size)
         given = {**parameters, "capacity": share}
         for number in range(size):
-            RedisFilter.on(_part(server, number), given)
+            RedisFilter.on(part_of(server, number), given)
         server.set_field("whole", "1")
     return header
