@@ -87,6 +87,12 @@ class RedisServer:
         self._process.wait()
         self.socket.unlink(missing_ok=True)
 
+    def stall(self, seconds: float) -> None:
+        """Let it answer nobody for some time."""
+        self._process.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self._process.send_signal(signal.SIGCONT)
+
     def client(self, **options: Any) -> redis.Redis:
         """Return a client that knows nothing of bloomdupe: the judge."""
         once = Retry(NoBackoff(), 0)

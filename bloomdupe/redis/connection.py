@@ -117,7 +117,9 @@ class Connection:
         if "WRONGTYPE" in text:
             return self._wrong_type()
         forbidden = isinstance(error, redis.exceptions.NoPermissionError)
-        if forbidden or "user executing the script" in text:
+        # Redis and Valkey, of a command in a script.
+        forbidden |= "user executing the script" in text or "ACL failure" in text
+        if forbidden:
             return self._access(error)
         if isinstance(error, redis.ReadOnlyError):
             return StoreAccessError(

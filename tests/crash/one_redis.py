@@ -1,0 +1,94 @@
+"""OneRedis: a server that loses nothing of what it has answered, whatever happens."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from redis_server import RedisServer, free_port
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from typing_extensions import Self
+
+DEADLINE = 60.0
+"""Seconds; only what hangs gets there."""
+PAUSE = 60_000
+"""Milliseconds; the server is killed before."""
+LOG = ("--appendonly", "yes", "--appendfsync", "always")
+
+
+class OneRedis:
+    """A server, or the replica that has taken its place, behind one socket."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._count = 0
+        self._socket = folder / "socket"
+        self.server = self._new()
+
+    def _new(self, *options: str) -> RedisServer:
+        self._count += 1
+        folder = self._folder / f"redis{self._count}"
+        at_once = ("--repl-diskless-sync-delay", "0")
+        return RedisServer(folder, *LOG, *at_once, *options, port=free_port())
+
+    def __enter__(self) -> Self:
+        self.server.start()
+        self._socket.symlink_to(self.server.socket)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.kill()
+
+    def url(self, name: str) -> str:
+        return f"unix://{self._socket}#{name}"
+
+    def disturb(self, what: str, seconds: float) -> None:
+        if what == "promote":
+            self._promote(seconds)
+        elif what == "cut off":
+            with self.server.client() as client:
+                client.execute_command("CLIENT", "KILL", "TYPE", "normal")
+        elif what == "stall":
+            self.server.stall(seconds)
+        else:
+            self.server.kill()
+            time.sleep(seconds)
+            self.server.start()
+
+    def _promote(self, seconds: float) -> None:
+        """Let a replica follow for some time, and take the place of a dead master.
+
+        It has all that the master has answered: what came last was held back until the
+        replica had it. (One that lacks some of it goes back, and that is another fault.)
+        """
+        follow = "--replicaof", "127.0.0.1", str(self.server.port)
+        replica = self._new(*follow)
+        replica.start()
+        with replica.client() as client, self.server.client() as master:
+            _wait(lambda: _replication(client)["master_link_status"] == "up")
+            time.sleep(seconds)
+            master.execute_command("CLIENT", "PAUSE", PAUSE, "WRITE")
+            end = _replication(master)["master_repl_offset"]
+            _wait(lambda: _replication(client)["slave_repl_offset"] >= end)
+            self.server.kill()
+            client.replicaof("no", "one")
+        replica.forget(*follow)  # or it would follow the dead one when it is restarted
+        self.server = replica
+        self._socket.unlink()
+        self._socket.symlink_to(replica.socket)
+
+
+def _replication(client: Any) -> dict[str, Any]:
+    facts: dict[str, Any] = client.info("replication")
+    return facts
+
+
+def _wait(holds: Any) -> None:
+    end = time.monotonic() + DEADLINE
+    while not holds():
+        if time.monotonic() > end:
+            raise TimeoutError("the replica does not follow")
+        time.sleep(0.005)
