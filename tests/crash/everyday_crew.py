@@ -36,7 +36,8 @@ class Hand:
 
     @property
     def log(self) -> str:
-        return (self.folder / "log").read_text(errors="replace")
+        log = self.folder / "log"
+        return log.read_text(errors="replace") if log.exists() else ""
 
     @property
     def reason(self) -> str:

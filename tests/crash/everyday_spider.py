@@ -151,12 +151,14 @@ class Everyday(Spider):
                 )
         if number % 9 == 2:
             yield Request(f"{SITE}/missing/{number}", errback=self.failed, **named)
-        if number % 11 == 3:
-            yield Request(f"{SITE}/moved/{number}", **named)
         if number % 12 == 8:
             yield self.round(number, 3)
         if number % 13 == 3:
             yield Request(f"{SITE}/broken/{number}", errback=self.failed, **named)
+        if number % 11 == 3:
+            # To the slot of the page to which it leads, which others lead to, too.
+            named["meta"] = self.on(number % 5)
+            yield Request(f"{SITE}/moved/{number}", **named)
 
     def parse_more(self, response: Response, part: str = "") -> Iterator[Any]:
         yield self.page(response, part)

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from gated_site import Visit
     from typing_extensions import Self
 
-SIZE = 150
+SIZE = 180
 """Pages with a number; some lead to others, without one."""
 WORKERS = 4
 LEASE = 0.6
 """Seconds."""
-STEP = 40
+STEP = 16
 """Requests from one fault to the next, in the mean."""
 PAUSE = 0.3
 """Seconds, in which a crawl that waits for a lease gets no further."""
@@ -67,7 +67,7 @@ class SharedCrawls(Fault):
     number = "F22"
     name = "real workers on Redis killed, stopped, interrupted; Redis killed"
     trials = 20
-    faults: ClassVar[int] = 12
+    faults: ClassVar[int] = 15
     """Of a case; some do not take place."""
     kinds: ClassVar[tuple[str, ...]] = (
         *("kill", "kill", "stop", "stop", "interrupt", "interrupt twice"),
