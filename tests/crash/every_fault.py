@@ -21,7 +21,7 @@ from owners import Owners
 from power_cuts import CreationCuts, PowerCuts
 from real_power_cuts import RealPowerCuts
 from refusals import Refusals
-from shared_crawls import SharedCrawls
+from shared_crawls import ClusterCrawls, SharedCrawls
 from shared_kills import SharedKills
 from stop_points import RaisingPoints, StopPoints
 from syscalls import SystemCalls
@@ -53,4 +53,5 @@ EVERY_FAULT: tuple[Fault, ...] = (
     Ends(),
     SharedKills(),
     SharedCrawls(),
+    ClusterCrawls(),
 )

@@ -1,10 +1,11 @@
-"""OneRedis: a server that loses nothing of what it has answered, whatever happens."""
+"""Where a crawl lies that is disturbed: nothing that was answered is ever lost there."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Any
 
+from redis_cluster import RedisCluster
 from redis_server import RedisServer, free_port
 
 if TYPE_CHECKING:
@@ -45,18 +46,14 @@ class OneRedis:
     def url(self, name: str) -> str:
         return f"unix://{self._socket}#{name}"
 
+    def wait_until_ready(self) -> None:
+        """Whoever comes is answered at once."""
+
     def disturb(self, what: str, seconds: float) -> None:
         if what == "promote":
             self._promote(seconds)
-        elif what == "cut off":
-            with self.server.client() as client:
-                client.execute_command("CLIENT", "KILL", "TYPE", "normal")
-        elif what == "stall":
-            self.server.stall(seconds)
         else:
-            self.server.kill()
-            time.sleep(seconds)
-            self.server.start()
+            happen(what, self.server, seconds)
 
     def _promote(self, seconds: float) -> None:
         """Let a replica follow for some time, and take the place of a dead master.
@@ -79,6 +76,46 @@ class OneRedis:
         self.server = replica
         self._socket.unlink()
         self._socket.symlink_to(replica.socket)
+
+
+class OneCluster:
+    """A Cluster of three, whose nodes have their turns with what happens."""
+
+    def __init__(self, folder: Path) -> None:
+        self._cluster = RedisCluster(folder, *LOG)
+        self._turn = 0
+
+    def __enter__(self) -> Self:
+        self._cluster.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._cluster.__exit__(*error)
+
+    def url(self, name: str) -> str:
+        return self._cluster.url(name)
+
+    def wait_until_ready(self) -> None:
+        """Wait until all nodes work: one that was killed joins them by and by."""
+        self._cluster.wait_until_whole()
+
+    def disturb(self, what: str, seconds: float) -> None:
+        self._turn += 1
+        node = self._cluster.nodes[self._turn % len(self._cluster.nodes)]
+        happen(what, node, seconds)
+
+
+def happen(what: str, server: RedisServer, seconds: float) -> None:
+    """Let something happen to a server, which takes so many seconds."""
+    if what == "cut off":
+        with server.client() as client:
+            client.execute_command("CLIENT", "KILL", "TYPE", "normal")
+    elif what == "stall":
+        server.stall(seconds)
+    else:
+        server.kill()
+        time.sleep(seconds)
+        server.start()
 
 
 def _replication(client: Any) -> dict[str, Any]:

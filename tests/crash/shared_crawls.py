@@ -20,7 +20,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # beside pytest, too
 from everyday_crew import EverydayCrew, Hand
 from gated_site import GatedSite, Site
 from nursery import Nursery
-from one_redis import OneRedis
+from one_redis import OneCluster, OneRedis
 from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
 
 from bloomdupe.redis.shared_frontier import SharedFrontier
@@ -56,6 +56,9 @@ class Place(Protocol):
 
     def url(self, name: str) -> str:
         """Return the URL of a crawl."""
+
+    def wait_until_ready(self) -> None:
+        """Wait until who comes now is answered."""
 
     def disturb(self, what: str, seconds: float) -> None:
         """Let something happen to it, which takes so many seconds or more."""
@@ -126,6 +129,22 @@ class SharedCrawls(Fault):
         return [OK] * (happened - 1) + [outcome]
 
 
+class ClusterCrawls(SharedCrawls):
+    """The same on a Redis Cluster of three, of which one is killed at a time."""
+
+    name = "real workers on a Redis Cluster killed, stopped; a node killed"
+    trials = 7
+    faults = 8
+    kinds = ("kill", "stop", "collect", "restart", "restart", "cut off", "stall")
+
+    def place(self, folder: Path) -> Place:
+        return OneCluster(folder)
+
+    def control(self, folder: Path, seed: int) -> list[Outcome]:
+        """Without fencing; what :class:`SharedCrawls` shows needs no Cluster."""
+        return self._crawl(folder, seed, 8, ("stop",), "fence")
+
+
 class Disturbed:
     """A crawl, what happens to it, and what comes of it."""
 
@@ -188,6 +207,7 @@ class Disturbed:
         if any(hand.status == 0 and hand.reason == "finished" for hand in hands):
             return bool(self._crew.at_work)
         for _ in range(count - len(self._crew.at_work)):
+            self._place.wait_until_ready()
             self._crew.hire(self._url, LEASE, self._without)
         return True
 
@@ -268,6 +288,7 @@ class Disturbed:
             crew.kill(last)
             self._ended.append((last, "collect"))
         options += ["--follow"] if again else []
+        self._place.wait_until_ready()
         crew.collect(self._url, self._folder / "collected", *options)
 
     def _count_ends(self) -> None:

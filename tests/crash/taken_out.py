@@ -8,7 +8,7 @@ from typing import Any
 from bloomdupe.redis import server as scripts
 from bloomdupe.shared.worker import Worker
 
-LATE = 0.1
+LATE = 0.5
 """Seconds."""
 
 
