@@ -84,7 +84,7 @@ class EverydayCrew:
         assert hand.reason == "finished", hand.log
         return hand.folder
 
-    def hire(self, url: str, lease: float, without: str = "") -> Hand:
+    def hire(self, name: str, url: str, lease: float, without: str = "") -> Hand:
         """Start a worker of the crawl that ``url`` names."""
         shared = {
             "ADDONS": {"bloomdupe.Addon": 500},
@@ -93,7 +93,7 @@ class EverydayCrew:
             "BLOOMDUPE_REDIS_PARTITIONS": PARTITIONS,
             "BLOOMDUPE_REDIS_URL": url,
         }
-        hand = self._crawl(f"worker{len(self.hands)}", shared, without)
+        hand = self._crawl(name, shared, without)
         self.hands.append(hand)
         return hand
 

@@ -43,8 +43,25 @@ class OneRedis:
     def __exit__(self, *_: object) -> None:
         self.server.kill()
 
-    def url(self, name: str) -> str:
-        return f"unix://{self._socket}#{name}"
+    def url(self, name: str, worker: str = "") -> str:
+        if not worker:
+            return f"unix://{self._socket}#{name}"
+        # A way of its own, which can be cut.
+        self._way(worker).symlink_to(self._socket)
+        return f"unix://{self._way(worker)}?client_name={worker}#{name}"
+
+    def _way(self, worker: str) -> Path:
+        return self._folder / f"{worker}.s"
+
+    def part(self, worker: str, seconds: float) -> None:
+        """Let one worker not reach it for some time; others do."""
+        self._way(worker).unlink()
+        with self.server.client() as client:
+            for one in client.client_list():
+                if one["name"] == worker:
+                    client.execute_command("CLIENT", "KILL", "ID", one["id"])
+        time.sleep(seconds)
+        self._way(worker).symlink_to(self._socket)
 
     def wait_until_ready(self) -> None:
         """Whoever comes is answered at once."""
@@ -92,8 +109,11 @@ class OneCluster:
     def __exit__(self, *error: object) -> None:
         self._cluster.__exit__(*error)
 
-    def url(self, name: str) -> str:
+    def url(self, name: str, worker: str = "") -> str:  # noqa: ARG002 - for all the same
         return self._cluster.url(name)
+
+    def part(self, worker: str, seconds: float) -> None:
+        raise NotImplementedError
 
     def wait_until_ready(self) -> None:
         """Wait until all nodes work: one that was killed joins them by and by."""
@@ -112,6 +132,11 @@ def happen(what: str, server: RedisServer, seconds: float) -> None:
             client.execute_command("CLIENT", "KILL", "TYPE", "normal")
     elif what == "stall":
         server.stall(seconds)
+    elif what == "full":
+        with server.client() as client:
+            client.config_set("maxmemory", 1)
+            time.sleep(seconds)
+            client.config_set("maxmemory", 0)
     else:
         server.kill()
         time.sleep(seconds)

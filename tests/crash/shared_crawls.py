@@ -44,6 +44,12 @@ CLOCK = 0.01
 """Seconds: what is called at once by two clocks."""
 UNDER_WAY = 40
 """Requests that a worker has at hand, which it may ask for after its lease."""
+MANY = {
+    **dict.fromkeys(("kill", "interrupt", "interrupt twice", "collect"), 0),
+    "part": 1,
+    "stop": 2,
+}
+"""Workers that a fault deprives of their leases, and that go on; else all of them."""
 FEEDS = ("items.jsonl", "failed.jsonl")
 
 
@@ -54,8 +60,11 @@ class Place(Protocol):
 
     def __exit__(self, *_: object) -> None: ...
 
-    def url(self, name: str) -> str:
-        """Return the URL of a crawl."""
+    def url(self, name: str, worker: str = "") -> str:
+        """Return the URL of a crawl, for a worker."""
+
+    def part(self, worker: str, seconds: float) -> None:
+        """Let a worker not reach it for so long."""
 
     def wait_until_ready(self) -> None:
         """Wait until who comes now is answered."""
@@ -69,12 +78,12 @@ class SharedCrawls(Fault):
 
     number = "F22"
     name = "real workers on Redis killed, stopped, interrupted; Redis killed"
-    trials = 20
+    trials = 12
     faults: ClassVar[int] = 15
     """Of a case; some do not take place."""
     kinds: ClassVar[tuple[str, ...]] = (
         *("kill", "kill", "stop", "stop", "interrupt", "interrupt twice"),
-        *("collect", "restart", "promote", "stall", "cut off"),
+        *("part", "collect", "restart", "promote", "stall", "full", "cut off"),
     )
 
     def place(self, folder: Path) -> Place:
@@ -92,10 +101,10 @@ class SharedCrawls(Fault):
     def control(self, folder: Path, seed: int) -> list[Outcome]:
         """Without fencing; and settled before the links are offered."""
         found = []
-        for without, kinds in (("fence", ("stop",)), ("order", ("kill",))):
+        for without, kinds in (("fence", ("stop", "part")), ("order", ("kill",))):
             place = folder / without
             place.mkdir()
-            outcomes = self._crawl(place, seed, 12, kinds, without)
+            outcomes = self._crawl(place, seed, 6, kinds, without)
             if set(outcomes) <= {OK}:
                 return [OK]
             found += outcomes
@@ -133,7 +142,7 @@ class ClusterCrawls(SharedCrawls):
     """The same on a Redis Cluster of three, of which one is killed at a time."""
 
     name = "real workers on a Redis Cluster killed, stopped; a node killed"
-    trials = 7
+    trials = 6
     faults = 8
     kinds = ("kill", "stop", "collect", "restart", "restart", "cut off", "stall")
 
@@ -142,7 +151,7 @@ class ClusterCrawls(SharedCrawls):
 
     def control(self, folder: Path, seed: int) -> list[Outcome]:
         """Without fencing; what :class:`SharedCrawls` shows needs no Cluster."""
-        return self._crawl(folder, seed, 8, ("stop",), "fence")
+        return self._crawl(folder, seed, 4, ("stop",), "fence")
 
 
 class Disturbed:
@@ -208,7 +217,9 @@ class Disturbed:
             return bool(self._crew.at_work)
         for _ in range(count - len(self._crew.at_work)):
             self._place.wait_until_ready()
-            self._crew.hire(self._url, LEASE, self._without)
+            name = f"worker{len(self._crew.hands)}"
+            url = self._place.url("crawl", name)
+            self._crew.hire(name, url, LEASE, self._without)
         return True
 
     def _go_on(self) -> None:
@@ -255,6 +266,10 @@ class Disturbed:
             self._collect(again=True)
         elif what == "stop":
             self._stop(victim)
+        elif what == "part":
+            self._joined([victim])
+            self._place.part(victim.folder.name, rng.uniform(1.1, 2.5) * LEASE)
+            self.happened[what] += victim in crew.at_work
         else:
             self._joined(crew.at_work)
             self._place.disturb(what, rng.uniform(0, 2 * LEASE))
@@ -354,14 +369,12 @@ class Disturbed:
             if expected[line] == 1 and self._asked[what]:
                 times[what] = max(moment, times.get(what, 0))
         again = [v for v in visits if v.time > times.get(v.what, v.time) + CLOCK]
-        cut_off = sum(
-            n * (1 if what == "stop" else WORKERS)
-            for what, n in self.happened.items()
-            if what in {"stop", "restart", "promote", "stall", "cut off", "node"}
-        )
+        cut_off = sum(n * MANY.get(what, WORKERS) for what, n in self.happened.items())
         if len(again) > cut_off * UNDER_WAY:
             return silently_wrong(f"done again: {again[:5]}")
-        (self._folder / "again").write_text(f"{len(again)} {cut_off}\n")
+        (self._folder / "again").write_text(
+            f"{len(again)} of {len(times)}, {len(visits) - self._asked.total()} more visits, {cut_off}\n"
+        )
         return OK
 
 
