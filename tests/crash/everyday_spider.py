@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapy import FormRequest, Request, Spider
 from scrapy.exceptions import DropItem
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from scrapy.http import Response
     from twisted.python.failure import Failure
@@ -100,14 +101,19 @@ class Everyday(Spider):
         yield self.page(response)
         for href in response.css("a::attr(href)").getall():
             other = int(href[1:])
-            # Some pages are read by callbacks of another kind.
-            callback = self.parse_inline if other % 10 == 6 else self.parse
-            if other % 14 == 9:
-                callback = self.parse_badly
             yield response.follow(
-                href, callback, priority=other % 3, meta=self.on(other)
+                href,
+                self.parser_of(other),
+                priority=other % 3,
+                meta=self.on(other),
             )
         yield from self.more(number)
+
+    def parser_of(self, number: int) -> Callable[..., Any]:
+        """Return the callback of a page: some are of another kind."""
+        if number % 14 == 9:
+            return self.parse_badly
+        return self.parse_inline if number % 10 == 6 else self.parse
 
     async def parse_inline(self, response: Response) -> AsyncIterator[Any]:
         """Download another page, and wait for it."""
@@ -125,40 +131,39 @@ class Everyday(Spider):
 
     def more(self, number: int) -> Iterator[Request]:
         """Yield what a page leads to besides others with a number."""
-        named = {"meta": self.on(number), "callback": self.parse_more}
         if number % 5 == 0:
             # The same URL twice, told apart by the arguments.
             for part in "ab":
-                yield Request(
-                    f"{SITE}/again/{number}",
-                    dont_filter=True,
-                    cb_kwargs={"part": part},
-                    **named,
-                )
+                yield self.asked("again", number, part, dont_filter=True)
+        if number % 6 == 1:
+            yield self.asked("flaky", number)
         if number % 7 == 0:
             # Such a callback cannot be stored.
-            yield Request(
-                f"{SITE}/memory/{number}", lambda response: self.page(response)
-            )
-        if number % 6 == 1:
-            yield Request(f"{SITE}/flaky/{number}", **named)
+            yield Request(f"{SITE}/memory/{number}", partial(self.page, part=""))
         if number % 8 == 4:
-            for what in ("name", "place"):
-                form = {what: str(number)}
-                kwargs = {"part": what}
-                yield FormRequest(
-                    f"{SITE}/form/{number}", formdata=form, cb_kwargs=kwargs, **named
-                )
-        if number % 9 == 2:
-            yield Request(f"{SITE}/missing/{number}", errback=self.failed, **named)
+            for part in ("name", "place"):
+                yield self.asked("form", number, part, formdata={part: str(number)})
         if number % 12 == 8:
             yield self.round(number, 3)
-        if number % 13 == 3:
-            yield Request(f"{SITE}/broken/{number}", errback=self.failed, **named)
+        yield from self.failing(number)
         if number % 11 == 3:
-            # To the slot of the page to which it leads, which others lead to, too.
-            named["meta"] = self.on(number % 5)
-            yield Request(f"{SITE}/moved/{number}", **named)
+            # In the slot of where it leads, as all others that lead there.
+            yield self.asked("moved", number, meta=self.on(number % 5))
+
+    def failing(self, number: int) -> Iterator[Request]:
+        """Yield what comes to nothing."""
+        if number % 9 == 2:
+            yield self.asked("missing", number, errback=self.failed)
+        if number % 13 == 3:
+            yield self.asked("broken", number, errback=self.failed)
+
+    def asked(self, name: str, number: int, part: str = "", **more: Any) -> Request:
+        return FormRequest(
+            f"{SITE}/{name}/{number}",
+            callback=self.parse_more,
+            cb_kwargs={"part": part},
+            **{"meta": self.on(number), **more},
+        )
 
     def parse_more(self, response: Response, part: str = "") -> Iterator[Any]:
         yield self.page(response, part)

@@ -1,7 +1,7 @@
 """A site for crawls that are disturbed: in a process of its own, with a gate.
 
-The gate lets a crawl go so far and no further: answers past it wait. So faults are spread
-over the whole of it, however fast the machine is. The log is the server's.
+The gate lets a crawl go so far and no further: answers past it wait. So faults are
+spread over the whole of it, however fast the machine is. The log is the server's.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class Site:
     first time, ``/broken/N`` always, ``/moved/N`` leads to one of a few others.
     """
 
-    def __init__(self, seed: int, size: int) -> None:
+    def __init__(self, seed: int, size: int, far: int = FAR) -> None:
         self.size = size
         rng = Random(seed)
-        self._far = [[rng.randrange(1, size) for _ in range(FAR)] for _ in range(size)]
+        self._far = [[rng.randrange(1, size) for _ in range(far)] for _ in range(size)]
         self._asked = Counter[str]()
 
     def links(self, number: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""Nursery: starts crawls, several at a time, without the time that Scrapy's import takes.
+"""Nursery: starts crawls, several at a time, without what Scrapy's import takes.
 
 A process that has imported Scrapy forks for each command that it is told, as that of
 ``fork_server.py`` does. The other side, :class:`Nursery`, says whom to kill; who has
@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 PATH = [str(HERE), str(HERE.parent), str(HERE.parent / "idioms")]
 sys.path += [path for path in PATH if path not in sys.path]
 
-from fork_server import child, end, preload
+from fork_server import child, end, preload  # noqa: E402 - found by the path
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -95,7 +95,7 @@ def _started(task: dict[str, Any]) -> int:
 
 
 def _ended() -> dict[int, int]:
-    ended = {}
+    ended: dict[int, int] = {}
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)

@@ -8,7 +8,7 @@ from typing import Any
 from bloomdupe.redis import server as scripts
 from bloomdupe.shared.worker import Worker
 
-LATE = 0.5
+LATE = 0.3
 """Seconds."""
 
 
@@ -31,9 +31,13 @@ def order() -> None:
     say = Worker._say
 
     def settle_first(worker: Worker, offers: list[Any], done: list[Any]) -> None:
+        if offers:
+            time.sleep(LATE)  # by then the pages that have yielded them are done
+            with worker._changed:
+                done, worker._done = done + worker._done, []
         say(worker, [], done)
         if offers:
             time.sleep(LATE)
             say(worker, offers, [])
 
-    Worker._say = settle_first  # type: ignore[method-assign]
+    Worker._say = settle_first  # type: ignore[assignment,method-assign]

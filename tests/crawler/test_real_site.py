@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
+
 def test_a_real_site_interrupted_in_the_middle(
     project: Project, capfd: pytest.CaptureFixture[str]
 ) -> None:

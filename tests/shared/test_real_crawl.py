@@ -73,8 +73,9 @@ def test_every_page_of_a_real_site_once(
         finally:
             crew.dismiss()
         capfd.readouterr()
-        judge = [sys.executable, SITES / "compare.py", SITES / "fpdocs.oracle.txt.xz"]
-        assert subprocess.run([*judge, log], check=False).returncode == 0
+        oracle = SITES / "fpdocs.oracle.txt.xz"
+        judge: list[str | Path] = [sys.executable, SITES / "compare.py", oracle, log]
+        assert subprocess.run(judge, check=False).returncode == 0
         verdict = capfd.readouterr().out
         pages = [worker.pages for worker in crew.workers]
         items = crew.items()

@@ -1,9 +1,9 @@
-"""Where a crawl lies that is disturbed: nothing that was answered is ever lost there."""
+"""Where a disturbed crawl lies: nothing that was answered is ever lost there."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from redis_cluster import RedisCluster
 from redis_server import RedisServer, free_port
@@ -18,6 +18,26 @@ DEADLINE = 60.0
 PAUSE = 60_000
 """Milliseconds; the server is killed before."""
 LOG = ("--appendonly", "yes", "--appendfsync", "always")
+
+
+class Place(Protocol):
+    """Where the crawl lies: a Redis, or a Cluster of them; used with ``with``."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def url(self, name: str, worker: str = "") -> str:
+        """Return the URL of a crawl, for a worker."""
+
+    def part(self, worker: str, seconds: float) -> None:
+        """Let a worker not reach it for so long."""
+
+    def wait_until_ready(self) -> None:
+        """Wait until who comes now is answered."""
+
+    def disturb(self, what: str, seconds: float) -> None:
+        """Let something happen to it, which takes so many seconds or more."""
 
 
 class OneRedis:
@@ -76,7 +96,7 @@ class OneRedis:
         """Let a replica follow for some time, and take the place of a dead master.
 
         It has all that the master has answered: what came last was held back until the
-        replica had it. (One that lacks some of it goes back, and that is another fault.)
+        replica had it. (One that lacks some goes back, and that is another fault.)
         """
         follow = "--replicaof", "127.0.0.1", str(self.server.port)
         replica = self._new(*follow)
@@ -109,7 +129,7 @@ class OneCluster:
     def __exit__(self, *error: object) -> None:
         self._cluster.__exit__(*error)
 
-    def url(self, name: str, worker: str = "") -> str:  # noqa: ARG002 - for all the same
+    def url(self, name: str, worker: str = "") -> str:  # noqa: ARG002 - one way for all
         return self._cluster.url(name)
 
     def part(self, worker: str, seconds: float) -> None:
