@@ -8,8 +8,8 @@ from typing import Any
 from bloomdupe.redis import server as scripts
 from bloomdupe.shared.worker import Worker
 
-LATE = 0.3
-"""Seconds."""
+LATE = 0.1
+"""Seconds, twice, which must not cost a lease."""
 
 
 def fence() -> None:
