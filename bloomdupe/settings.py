@@ -50,7 +50,9 @@ DEFAULTS: dict[str, Any] = {
     "BLOOMDUPE_REVISIT_ITEMS": "changed",
     "BLOOMDUPE_REDIS_URL": None,
     "BLOOMDUPE_REDIS_PARTITIONS": 64,
+    "BLOOMDUPE_REDIS_PARTITION_BY": "slot",
     "BLOOMDUPE_REDIS_LEASE": 30,
+    "BLOOMDUPE_REDIS_REPLICAS": 0,
 }
 
 SERIALIZERS = ("msgpack", "pickle")
@@ -58,6 +60,7 @@ START_POLICIES = ("resume", "again", "always")
 PORTS = 1 << 16
 FEED_POLICIES = ("refuse", "accept")
 ITEM_POLICIES = ("changed", "always")
+PARTITION_BY = ("slot", "url")
 ADAPTIVE = "adaptive"
 FAILURE_REASONS = (
     "status",
@@ -136,8 +139,12 @@ class JobSettings:
     """Where a crawl lies that several workers share; None: it is one process."""
     redis_partitions: int
     """Parts that are shared out among the workers."""
+    redis_partition_by: str
+    """What decides in which of them a request is: its ``slot``, or its ``url``."""
     redis_lease: float
     """Seconds after which others take over from a worker that does not answer."""
+    redis_replicas: int
+    """Replicas that must have what is offered before it counts."""
     debug: bool
     """Log every duplicate (Scrapy's ``DUPEFILTER_DEBUG``)."""
 
@@ -183,7 +190,11 @@ class JobSettings:
             revisit_items=_choice(*given("BLOOMDUPE_REVISIT_ITEMS"), ITEM_POLICIES),
             redis_url=given("BLOOMDUPE_REDIS_URL")[0] or None,
             redis_partitions=_count(*given("BLOOMDUPE_REDIS_PARTITIONS")),
+            redis_partition_by=_choice(
+                *given("BLOOMDUPE_REDIS_PARTITION_BY"), PARTITION_BY
+            ),
             redis_lease=_seconds(*given("BLOOMDUPE_REDIS_LEASE")),
+            redis_replicas=_number(*given("BLOOMDUPE_REDIS_REPLICAS")),
             debug=settings.getbool("DUPEFILTER_DEBUG"),
         )
 

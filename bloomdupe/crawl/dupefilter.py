@@ -102,18 +102,18 @@ class BloomDupeFilter(BaseDupeFilter):
         if self._crawler is not None and type(self) is BloomDupeFilter:
             attach_link_filter(self._crawler, self._would_drop, self)
 
-    def open_shared(self) -> BloomFilter:
+    def open_shared(self, filter_: BloomFilter | None = None) -> BloomFilter:
         """Open the filter for a scheduler that makes the checkpoints itself.
 
         Such a scheduler also marks what needs no asking, and knows which start
-        requests to skip.
+        requests to skip. It may bring a ``filter_`` of its own.
         """
         self._shared = True
         if self._crawler is not None:
             self._crawler.signals.disconnect(
                 self.mark_scheduled, signals.request_scheduled
             )
-        self._filter = self._job.open_filter()
+        self._filter = self._job.open_filter() if filter_ is None else filter_
         self._log_opened(self._filter)
         return self._filter
 

@@ -125,6 +125,10 @@ class LinkFilter:
         self._would_drop = would_drop
         self._dupefilter = dupefilter
 
+    def forget(self) -> None:
+        """Ask about every URL again: what was seen may not be any more."""
+        self._known.clear()
+
     # Between spider and engine
 
     def process_spider_output(
@@ -350,14 +354,15 @@ def _is_harmless(receiver: Any) -> bool:  # noqa: ANN401
 
 def attach_link_filter(
     crawler: Crawler, would_drop: Callable[[Request], Drop], dupefilter: DupeFilter
-) -> None:
-    """Let the link filter of a crawl, if it has one, begin to work."""
+) -> LinkFilter | None:
+    """Let the link filter of a crawl, if it has one, begin to work, and return it."""
     try:
         link_filter = crawler.get_spider_middleware(LinkFilter)
     except RuntimeError:  # no engine: the dupefilter was opened by hand
-        return
+        return None
     if link_filter is not None:
         link_filter.attach(would_drop, dupefilter)
+    return link_filter
 
 
 def new_links(spider: Spider, links: Iterable[AnyLink]) -> list[AnyLink]:

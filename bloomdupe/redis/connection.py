@@ -24,6 +24,8 @@ except ImportError as error:
         " pip install 'bloomdupe[redis]'"
     ) from error
 
+from bloomdupe.redis.interruptions import Interruptions
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -37,6 +39,16 @@ CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 30.0
 """How long an answer may take, unless the URL has ``socket_timeout``."""
 
+NOT_LET_IN = (redis.AuthenticationError, redis.exceptions.AuthorizationError)
+TRANSLATED = (
+    redis.ConnectionError,
+    redis.TimeoutError,
+    redis.InvalidResponse,
+    redis.ResponseError,
+    redis.exceptions.ClusterError,
+    redis.exceptions.RedisClusterException,
+)
+
 
 class Connection:
     """A connection to a Redis server, or to a Redis Cluster.
@@ -47,7 +59,13 @@ class Connection:
 
     def __init__(self, address: Address) -> None:
         self.address = address
+        self.interruptions = Interruptions()
+        self._watched = False
         self._client = self._connected()
+
+    def watch(self) -> None:
+        """Let nobody use another connection than before without an error first."""
+        self._watched = True
 
     def _connected(self) -> redis.Redis:
         options: dict[str, Any] = {
@@ -56,7 +74,9 @@ class Connection:
             "socket_timeout": ANSWER_SECONDS,
         }
         try:
-            client = redis.Redis.from_url(self.address.server, **options)
+            client = redis.Redis.from_url(
+                self.address.server, redis_connect_func=self._on_connect, **options
+            )
         except ValueError as error:
             raise SettingError(f"{self.address.shown}: {error}") from error
         with self._in_our_words():
@@ -67,9 +87,27 @@ class Connection:
                 # It offers the same methods, but is no subclass.
                 client = cast(
                     "redis.Redis",
-                    redis.RedisCluster.from_url(self.address.server, **options),
+                    redis.RedisCluster.from_url(
+                        self.address.server, redis_connect_func=self._greet, **options
+                    ),
                 )
         return client
+
+    def _on_connect(self, connection: Any) -> None:  # noqa: ANN401 - of several classes
+        connection.on_connect()
+        self._greet(connection)
+
+    def _greet(self, connection: Any) -> None:  # noqa: ANN401 - likewise
+        if self.interruptions.surprises(connection) and self._watched:
+            raise redis.ConnectionError("the connection was lost")
+
+    def reach(self) -> None:
+        """Wait for an answer of each server."""
+        every: dict[str, Any] = {}
+        if self.facts.get("cluster_enabled"):
+            every["target_nodes"] = redis.RedisCluster.PRIMARIES
+        with self._in_our_words():
+            self._client.ping(**every)
 
     def close(self) -> None:
         """Close the connection."""
@@ -80,25 +118,21 @@ class Connection:
         """Turn redis-py's errors into ours, which say where, and what helps."""
         try:
             yield
-        except (
-            redis.AuthenticationError,
-            redis.exceptions.AuthorizationError,
-        ) as error:
-            raise self._access(error) from error
-        except (
-            redis.ConnectionError,
-            redis.TimeoutError,
-            redis.InvalidResponse,
-            redis.exceptions.ClusterError,
-            redis.exceptions.RedisClusterException,
-        ) as error:
-            raise StoreUnreachableError(
-                f"{self.address.shown}: no Redis answers there ({error}); what was sent"
-                " last has happened wholly or not at all. Look whether the server runs"
-                " and the URL is right, and try again"
-            ) from error
-        except redis.ResponseError as error:
-            raise self._refusal(error) from error
+        except TRANSLATED as error:
+            self.interruptions.happened()
+            raise self._translated(error) from error
+
+    def _translated(self, error: Exception) -> StoreError:
+        """Return our error for one of redis-py's."""
+        if isinstance(error, NOT_LET_IN):
+            return self._access(error)
+        if isinstance(error, redis.ResponseError):
+            return self._refusal(error)
+        return StoreUnreachableError(
+            f"{self.address.shown}: no Redis answers there ({error}); what was sent"
+            " last has happened wholly or not at all. Look whether the server runs and"
+            " the URL is right, and try again"
+        )
 
     def _refusal(self, error: redis.ResponseError) -> StoreError:
         """Return our error for one that the server has sent."""

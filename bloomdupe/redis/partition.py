@@ -37,6 +37,8 @@ class Offer(NamedTuple):
     """The highest has its turn first, within a slot."""
     start: bool = False
     """Whether it has its turn after others of the same priority."""
+    of: Lease | None = None
+    """The request that has led to it, which this worker is to settle."""
 
 
 class Lease(NamedTuple):
@@ -111,7 +113,7 @@ class Partition:
         self, number: int, server: Server, seen: RedisFilter, worker: str, *, fifo: bool
     ) -> None:
         self.number = number
-        self._server = server
+        self.server = server
         self._seen = seen
         self._worker = worker
         self._kinds = ("b", "d") if fifo else ("a", "d")
@@ -148,7 +150,7 @@ class Partition:
         """Become the owner; False if another worker is."""
         self.lose()
         fence = secrets.token_hex(8)
-        taken = self._server.run("take", self._worker, milliseconds, fence)
+        taken = self.server.run("take", self._worker, milliseconds, fence)
         if taken:
             self.fence = fence
             self._step = 0
@@ -156,7 +158,7 @@ class Partition:
 
     def renew(self, milliseconds: int) -> bool:
         """Stay the owner; False if another worker is by now. 0 gives it back."""
-        kept = self._server.run("renew", self._worker, self.fence, milliseconds)
+        kept = self.server.run("renew", self._worker, self.fence, milliseconds)
         if not (kept and milliseconds):
             self.lose()
         return bool(kept)
@@ -215,7 +217,7 @@ class Partition:
         step = self._unanswered
         if step is None:
             return
-        state, *answer = self._server.run(
+        state, *answer = self.server.run(
             step.script, self._worker, self.fence, self._step + 1, *step.arguments
         )
         if state == b"lost":
@@ -224,7 +226,7 @@ class Partition:
         self._unanswered = None
         if state != b"done":
             raise StoreError(
-                f"{self._server.address.shown}: a request is settled that is not handed"
+                f"{self.server.address.shown}: a request is settled that is not handed"
                 " out; nothing has happened"
             )
         self._step += 1
@@ -240,7 +242,7 @@ class Partition:
 
     def counts(self) -> Counts:
         """Count what is in it."""
-        pushed, slots, leased, done, worker = self._server.run("counts")
+        pushed, slots, leased, done, worker = self.server.run("counts")
         return Counts(pushed, slots, leased, done, worker.decode())
 
     def outputs(self) -> Iterator[Output]:
@@ -258,17 +260,17 @@ class Partition:
         Raises :class:`StoreError` if some of these were deleted, or if Redis has lost
         the one after which to begin.
         """
-        deleted, there, found = self._server.run("output", after, count)
+        deleted, there, found = self.server.run("output", after, count)
         if deleted and _place(after) < _place(deleted):
             raise StoreError(
-                f"{self._server.address.shown}: lines of output are not there any more:"
+                f"{self.server.address.shown}: lines of output are not there any more:"
                 f" they were collected, and deleted before entry {deleted.decode()}."
                 " They are where they were collected; go on there, or collect the rest"
                 " into a new directory (--rest)"
             )
         if after != NO_ENTRY and not there:
             raise StoreError(
-                f"{self._server.address.shown}: entry {after.decode()} of the output,"
+                f"{self.server.address.shown}: entry {after.decode()} of the output,"
                 " which was collected, is not there any more: Redis has gone back to"
                 " older data, or somebody has deleted it. What Redis has lost is done"
                 " again, and its lines would be collected twice. If nothing was deleted"
@@ -281,20 +283,20 @@ class Partition:
     def _entry(self, number: bytes, fields: list[bytes]) -> Entry:
         if fields[0] != b"worker":
             raise StoreDamagedError(
-                f"{self._server.address.shown}: entry {number.decode()} of the output"
+                f"{self.server.address.shown}: entry {number.decode()} of the output"
                 " is not as a worker writes it; somebody else writes to this key"
             )
         return Entry(number, fields[1].decode(errors="replace"), fields[3::2])
 
     def forgotten(self) -> bytes:
         """Return the entry before which all were deleted, or ``NO_ENTRY``."""
-        deleted, *_ = self._server.run("output", NO_ENTRY, 1)
+        deleted, *_ = self.server.run("output", NO_ENTRY, 1)
         return deleted or NO_ENTRY
 
     def forget(self, before: bytes) -> int:
         """Delete the entries of the output before one; return how many there were."""
         gone = 0
-        while some := self._server.run("forget", before, FORGOTTEN_AT_ONCE):
+        while some := self.server.run("forget", before, FORGOTTEN_AT_ONCE):
             gone += some
         return gone
 

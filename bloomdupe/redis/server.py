@@ -6,7 +6,7 @@ from copy import copy
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, cast
 
-from bloomdupe.errors import StoreMismatchError
+from bloomdupe.errors import StoreMismatchError, StoreUnreachableError
 from bloomdupe.redis.connection import Connection
 
 if TYPE_CHECKING:
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from bloomdupe.redis.address import Address
 
 __all__ = ["Server"]
+
+REPLICATION_MILLISECONDS = 1_000
+"""How long replicas may take until they have what was sent."""
 
 SCRIPTS = {
     "create": ("create",),
@@ -95,6 +98,35 @@ class Server(Connection):
         other = copy(self)
         other.address = address
         return other
+
+    @property
+    def node(self) -> str:
+        """Which node of a Cluster keeps the filter; '' for a server by itself."""
+        if not self.facts.get("cluster_enabled"):
+            return ""
+        client: Any = self._client
+        return str(client.get_node_from_key(self.address.head).name)
+
+    def replicate(self, replicas: int) -> None:
+        """Wait until so many replicas of the node have what was sent to it.
+
+        Raises :class:`~bloomdupe.errors.StoreUnreachableError` if they do not in time.
+        """
+        client: Any = self._client
+        where = {}
+        if self.facts.get("cluster_enabled"):
+            where["target_nodes"] = client.get_node_from_key(self.address.head)
+        with self._in_our_words():
+            # WAIT is for what was sent by the same connection, which may be a new one.
+            client.hset(f"{self.address.head}:state", "replicated", replicas)
+            have = client.execute_command(
+                "WAIT", replicas, REPLICATION_MILLISECONDS, **where
+            )
+        if have < replicas:
+            raise StoreUnreachableError(
+                f"{self.address.shown}: {have} of {replicas} replicas have what was"
+                " sent last (BLOOMDUPE_REDIS_REPLICAS); look whether they run"
+            )
 
     def set_field(self, name: str, value: str) -> None:
         """Set a field of the head."""

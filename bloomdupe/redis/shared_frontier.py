@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import secrets
 import socket
 from random import Random
@@ -14,7 +15,8 @@ from mmh3 import mmh3_32_uintdigest
 from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
 from bloomdupe.filter.parameters import Parameters, check_same
 from bloomdupe.redis.address import Address
-from bloomdupe.redis.partition import Partition
+from bloomdupe.redis.kept_offers import KeptOffers
+from bloomdupe.redis.partition import Offer, Partition
 from bloomdupe.redis.redis_filter import RedisFilter
 from bloomdupe.redis.server import Server
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from bloomdupe.redis.partition import Counts, Entry, Lease, Offer, Output
+    from bloomdupe.redis.partition import Counts, Entry, Lease, Output
 
 __all__ = ["SharedFrontier"]
 
@@ -31,7 +33,11 @@ FORMAT = 2
 DEFAULT_PARTITIONS = 64
 MAX_PARTITIONS = 4_096
 MIN_LEASE = 0.05
+PARTITION_BY = ("slot", "url")
 """Seconds."""
+ROOM = 1.25
+"""What the filter of a partition is sized for, over its share of the capacity. Hosts
+are not shared out evenly, and one that grows takes three times the memory at once."""
 
 
 class SharedFrontier:
@@ -62,6 +68,7 @@ class SharedFrontier:
         lease_seconds: float,
         *,
         fifo: bool,
+        replicas: int,
     ) -> None:
         self._server = server
         self.identity: dict[str, Any] = header["identity"]
@@ -73,13 +80,21 @@ class SharedFrontier:
         self.worker = worker
         self._milliseconds = int(lease_seconds * 1000)
         self._fifo = fifo
+        self._replicas = replicas
+        self._by_slot = header["partition_by"] == "slot"
         self._partitions: dict[int, Partition] = {}
         self._owned: dict[int, Partition] = {}
         # Given back as soon as nothing of them is under way.
         self._leaving: set[int] = set()
         self._handed_out: list[Lease] = []
+        # What is offered again when Redis has gone back, and until which time it is.
+        self._kept = KeptOffers()
+        self._made_up = server.interruptions.count
+        server.watch()
         self._chance = Random(worker)  # noqa: S311 - for no two workers the same
         self._present = False
+        self._busy = 0
+        """The partition that had something when :attr:`finished` was asked last."""
 
     @classmethod
     def open(
@@ -92,23 +107,28 @@ class SharedFrontier:
         worker: str | None = None,
         lease_seconds: float = 30.0,
         fifo: bool = False,
+        replicas: int = 0,
+        partition_by: str | None = None,
         identity: dict[str, Any] | None = None,
     ) -> Self:
         """Open the frontier that a URL names, or create it there.
 
         See :class:`~bloomdupe.redis.address.Address` for the URL. ``capacity`` is how
         many requests are expected in all, ``fpp`` the probability that a new one is
-        taken for seen; ``partitions`` bounds the number of workers. All three hold for
-        ever. The ``worker``'s name must be nobody else's; one is made up if it is not
-        given. ``fifo`` lets the oldest request of a slot have its turn first, among
-        those of the same priority. ``identity`` says of whom the frontier is, in JSON:
+        taken for seen; ``partitions`` bounds the number of workers; ``partition_by``
+        says what decides in which of them a request is: its ``"slot"`` (the default),
+        so that one worker has all of a slot, or its ``"url"``, that is its fingerprint.
+        All four hold for ever. The ``worker``'s name must be nobody else's; one is made
+        up if it is not given. ``fifo`` lets the oldest request of a slot have its turn
+        first, among those of the same priority. So many ``replicas`` must have what is
+        offered before it counts. ``identity`` says of whom the frontier is, in JSON:
         another one is refused from then on.
 
         Raises :class:`~bloomdupe.errors.SettingError`,
         :class:`~bloomdupe.errors.StoreMismatchError` if it was made with other
         parameters, and what a server in trouble raises.
         """
-        _check_partitions(partitions)
+        _check_partitions(partitions, partition_by)
         if not lease_seconds >= MIN_LEASE:
             raise SettingError(
                 f"lease_seconds = {lease_seconds!r}: expected {MIN_LEASE} at least"
@@ -116,12 +136,12 @@ class SharedFrontier:
         address = Address.of(url)
         server = Server(address)
         try:
-            header = _header(server, capacity, fpp, partitions, identity)
+            header = _header(server, capacity, fpp, partitions, partition_by, identity)
         except BaseException:
             server.close()
             raise
         name = worker or f"{socket.gethostname()}-{secrets.token_hex(6)}"
-        return cls(server, header, name, lease_seconds, fifo=fifo)
+        return cls(server, header, name, lease_seconds, fifo=fifo, replicas=replicas)
 
     @classmethod
     def check(
@@ -131,14 +151,15 @@ class SharedFrontier:
         fpp: float | None = None,
         *,
         partitions: int,
+        partition_by: str,
         identity: dict[str, Any],
     ) -> None:
         """Refuse what :meth:`open` would; create nothing."""
-        _check_partitions(partitions)
+        _check_partitions(partitions, partition_by)
         server = Server(Address.of(url))
         try:
             if server.fields():
-                _header(server, capacity, fpp, partitions, identity)
+                _header(server, capacity, fpp, partitions, partition_by, identity)
         finally:
             server.close()
 
@@ -149,6 +170,7 @@ class SharedFrontier:
                 _, partition = self._owned.popitem()
                 partition.renew(0)
             if self._present:
+                self._present = False
                 self._server.run("present", self.worker, 0)
         finally:
             self._server.close()
@@ -161,9 +183,10 @@ class SharedFrontier:
 
     # Partitions
 
-    def _partition_of(self, slot: str) -> int:
+    def _partition_of(self, offer: Offer) -> int:
         # Frozen: another one would look for what is seen in the wrong place.
-        return mmh3_32_uintdigest(slot.encode()) % self._size
+        by = offer.slot.encode() if self._by_slot else offer.fingerprint
+        return mmh3_32_uintdigest(by) % self._size
 
     def _partition(self, number: int) -> Partition:
         found = self._partitions.get(number)
@@ -180,6 +203,11 @@ class SharedFrontier:
         return self._server.address.shown
 
     @property
+    def interruptions(self) -> int:
+        """How often Redis was away, and may have gone back by a moment then."""
+        return self._made_up
+
+    @property
     def owned(self) -> list[int]:
         """Numbers of the partitions that this worker owns, as far as it knows."""
         return sorted(self._owned)
@@ -189,6 +217,7 @@ class SharedFrontier:
 
         Each worker that is alive owns as many partitions as any other one, or one more.
         """
+        self._make_up()
         self._present = True
         workers = self._server.run("present", self.worker, self._milliseconds)
         share = -(-self._size // workers)
@@ -228,16 +257,44 @@ class SharedFrontier:
 
         A request that is offered again, by whomever, is not new.
         """
+        self._make_up()
         offers = list(offers)
+        new = self._offer(offers)
+        self._kept.keep(offers)
+        return new
+
+    def _make_up(self) -> None:
+        """Offer again what Redis may have lost, if it may be another one by now."""
+        interruptions = self._server.interruptions
+        count = interruptions.count
+        if count != self._made_up:
+            self._server.reach()
+            self._offer(list(self._kept))
+            self._kept.offered_again()
+            interruptions.made_up_for()
+            self._made_up = count
+
+    def _offer(self, offers: list[Offer]) -> list[bool]:
         by_partition: dict[int, list[int]] = {}
         for index, offer in enumerate(offers):
-            by_partition.setdefault(self._partition_of(offer.slot), []).append(index)
+            by_partition.setdefault(self._partition_of(offer), []).append(index)
         new = [False] * len(offers)
         for number, indices in by_partition.items():
             answers = self._partition(number).offer([offers[i] for i in indices])
             for index, answer in zip(indices, answers, strict=True):
                 new[index] = answer
+        if self._replicas:
+            self._replicate(by_partition)
         return new
+
+    def _replicate(self, numbers: Iterable[int]) -> None:
+        """Wait until the replicas have what was offered to these partitions."""
+        nodes = {}
+        for number in numbers:
+            server = self._partition(number).server
+            nodes[server.node] = server
+        for server in nodes.values():
+            server.replicate(self._replicas)
 
     def lease(self, count: int, of_each: int = 16) -> list[Lease]:
         """Hand out up to ``count`` requests, each to be settled.
@@ -245,6 +302,7 @@ class SharedFrontier:
         The slots have their turns. Of a slot, up to ``of_each`` are handed out at once;
         then it has its next turn after :meth:`ask_again`.
         """
+        self._make_up()
         leases = self._handed_out  # not lost if a later partition does not answer
         numbers = [number for number in self._owned if number not in self._leaving]
         self._chance.shuffle(numbers)
@@ -268,8 +326,12 @@ class SharedFrontier:
 
     def ask_again(self, slot: str) -> None:
         """Take note that a slot may have its next turn."""
-        partition = self._owned.get(self._partition_of(slot))
-        if partition is not None:
+        if self._by_slot:
+            number = self._partition_of(Offer(slot, b"", b""))
+            asked = [self._owned[number]] if number in self._owned else []
+        else:
+            asked = list(self._owned.values())
+        for partition in asked:
             partition.ask_again(slot)
 
     def settle(self, done: Iterable[tuple[Lease, Iterable[bytes]]]) -> list[Lease]:
@@ -279,6 +341,8 @@ class SharedFrontier:
         now: they were handed out once more, and their lines are not kept. All that a
         request leads to must have been offered.
         """
+        self._make_up()
+        done = list(done)
         by_owner: dict[tuple[int, str], list[tuple[Lease, Sequence[bytes]]]] = {}
         for lease, lines in done:
             owner = lease.partition, lease.fence
@@ -293,6 +357,8 @@ class SharedFrontier:
                 refused += [lease for lease, _ in some]
             elif number in self._leaving:
                 self._give_back(number)
+        for lease, _ in done:
+            self._kept.settled(lease)
         return refused
 
     # What is in it
@@ -313,15 +379,27 @@ class SharedFrontier:
         Asked twice, for the partitions are looked at one after another: those that were
         empty, and have taken in nothing until they are looked at again, were empty all
         at once in between.
+
+        The first partition that has something ends the look, and it is the first one to
+        be looked at the next time. So asking again and again costs Redis one script
+        each time, and not one for each partition.
         """
-        first = self.counts()
-        if any(counts.slots for counts in first):
-            return False
-        if sum(counts.leased for counts in first) > held:
-            return False
-        return [(c.pushed, c.slots, c.leased) for c in first] == [
-            (c.pushed, c.slots, c.leased) for c in self.counts()
-        ]
+        self._make_up()
+        first: dict[int, tuple[int, int, int]] = {}
+        leased = 0
+        for place in range(self._size):
+            number = (self._busy + place) % self._size
+            counts = self._partition(number).counts()
+            first[number] = counts.pushed, counts.slots, counts.leased
+            leased += counts.leased
+            if counts.slots or leased > held:
+                self._busy = number
+                return False
+        for number, found in first.items():
+            counts = self._partition(number).counts()
+            if found != (counts.pushed, counts.slots, counts.leased):
+                return False
+        return True
 
     # What was put out
 
@@ -376,10 +454,14 @@ def _mark(header: dict[str, Any]) -> str:
     return hashlib.sha256(b"frontier " + header["key"].encode()).hexdigest()[:32]
 
 
-def _check_partitions(partitions: int | None) -> None:
+def _check_partitions(partitions: int | None, partition_by: str | None) -> None:
     if partitions is not None and not 1 <= partitions <= MAX_PARTITIONS:
         raise SettingError(
             f"partitions = {partitions!r}: expected 1 to {MAX_PARTITIONS:,}"
+        )
+    if partition_by not in (None, *PARTITION_BY):
+        raise SettingError(
+            f"partition_by = {partition_by!r}: expected {' or '.join(PARTITION_BY)}"
         )
 
 
@@ -397,6 +479,7 @@ def _header(
     capacity: int | None,
     fpp: float | None,
     partitions: int | None,
+    partition_by: str | None,
     identity: dict[str, Any] | None,
 ) -> dict[str, Any]:
     """Return what a frontier was made with; make it if there is none.
@@ -404,7 +487,8 @@ def _header(
     The head of the frontier is a hash of Redis at ``bloomdupe:{NAME}``:
 
     ``frontier``  2, the format; another one is refused
-    ``header``    parameters, secret key, identity and number of partitions, as JSON
+    ``header``    parameters, secret key, identity, number of partitions and what
+                  decides in which a request is, as JSON
     ``whole``     1, when all partitions are made. If one is missing then, it is lost
     """
     shown = server.address.shown
@@ -417,6 +501,7 @@ def _header(
             )
         new = Parameters.checked(capacity, fpp).header(identity or {})
         new["partitions"] = partitions or DEFAULT_PARTITIONS
+        new["partition_by"] = partition_by or PARTITION_BY[0]
         answer = server.run("create", "frontier", FORMAT, "header", json.dumps(new))
         fields = dict(zip(answer[::2], answer[1::2], strict=True))
     if b"frontier" not in fields:
@@ -431,14 +516,16 @@ def _header(
         )
     header: dict[str, Any] = json.loads(fields[b"header"])
     wanted: dict[str, Any] = {
-        "capacity": capacity, "fpp": fpp, "partitions": partitions
+        "capacity": capacity, "fpp": fpp, "partitions": partitions,
+        "partition_by": partition_by,
     }  # fmt: skip
     check_same(shown, header, {n: v for n, v in wanted.items() if v is not None})
     check_same(shown, header["identity"], identity or {})
     if b"whole" not in fields:
         parameters = vars(Parameters.from_header(header, shown))
         size = header["partitions"]
-        given = {**parameters, "capacity": -(-parameters["capacity"] // size)}
+        share = math.ceil(ROOM * parameters["capacity"] / size)
+        given = {**parameters, "capacity": share}
         for number in range(size):
             RedisFilter.on(_part(server, number), given)
         server.set_field("whole", "1")

@@ -24,6 +24,7 @@ SETTING_OF = {
     "capacity": "BLOOMDUPE_EXPECTED_URLS",
     "fpp": "BLOOMDUPE_FPP",
     "partitions": "BLOOMDUPE_REDIS_PARTITIONS",
+    "partition_by": "BLOOMDUPE_REDIS_PARTITION_BY",
     "spider": "BLOOMDUPE_REDIS_URL",
     "fingerprinter": "REQUEST_FINGERPRINTER_CLASS",
     "feeds": "FEEDS",
@@ -61,6 +62,7 @@ def check_shared(crawler: Crawler) -> None:
             settings.capacity,
             settings.fpp,
             partitions=settings.redis_partitions,
+            partition_by=settings.redis_partition_by,
             identity={"spider": job.spider, "fingerprinter": job.fingerprinter},
         )
 

@@ -38,6 +38,7 @@ from bloomdupe.shared.names import (
     name_of,
     payload_of,
 )
+from bloomdupe.shared.offered import Offered
 from bloomdupe.shared.starting import StartOutputs
 from bloomdupe.shared.worker import Worker
 
@@ -117,7 +118,7 @@ class SharedScheduler(BaseScheduler):
         order = Order.of(crawler.settings, durable=True)
         self._starts_apart = order.starts_apart
         # What this worker has offered, and what Redis has handed out to it.
-        self._seen = self.df.open_shared()
+        self._seen = self.df.open_shared(Offered.of(settings.capacity, settings.fpp))
         self._at_hand = Frontier(
             self._seen,
             fifo=order.fifo,
@@ -136,8 +137,9 @@ class SharedScheduler(BaseScheduler):
         connect = crawler.signals.connect
         connect(self._left_downloader, signals.request_left_downloader)
         connect(self._reached_downloader, signals.request_reached_downloader)
+        self._link_filter = None
         if type(self.df) is BloomDupeFilter:
-            attach_link_filter(crawler, self._would_drop, self.df)
+            self._link_filter = attach_link_filter(crawler, self._would_drop, self.df)
         concurrent = crawler.settings.getint("CONCURRENT_REQUESTS")
         self._enough = AT_HAND * max(1, concurrent)
         worker = self._worker = Worker(self._frontier, settings.redis_lease, self)
@@ -148,6 +150,12 @@ class SharedScheduler(BaseScheduler):
             {"worker": self._frontier.worker, "shown": self._frontier.shown},
             extra={"spider": spider},
         )
+        if settings.redis_partition_by == "url":
+            logger.info(
+                "BLOOMDUPE_REDIS_PARTITION_BY is url: delays and concurrency of a host"
+                " hold for each worker by itself",
+                extra={"spider": spider},
+            )
 
     def _open_frontier(self, feeds: list[str], *, fifo: bool) -> SharedFrontier:
         settings = self._job.settings
@@ -158,8 +166,10 @@ class SharedScheduler(BaseScheduler):
                 settings.capacity,
                 settings.fpp,
                 partitions=settings.redis_partitions,
+                partition_by=settings.redis_partition_by,
                 lease_seconds=settings.redis_lease,
                 fifo=fifo,
+                replicas=settings.redis_replicas,
                 identity={
                     "spider": self._job.spider,
                     "fingerprinter": self._job.fingerprinter,
@@ -234,6 +244,7 @@ class SharedScheduler(BaseScheduler):
                 payload_of(REQUEST, name, body),
                 request.priority,
                 self._starts_apart and bool(request.meta.get("is_start_request")),
+                None if parent is None else parent.root.waiting.lease,
             )
         )
         return True
@@ -427,6 +438,18 @@ class SharedScheduler(BaseScheduler):
             return
         self._finished = True
         self._engine.wake()
+
+    def interrupted(self) -> None:
+        """Ask Redis again about everything: it may have gone back by a moment.
+
+        What this worker is to settle is offered again by itself. But a page that was
+        settled in that moment is done again, and its links must not be dropped then.
+        """
+        if self._worker is None:
+            return
+        self._seen.clear()
+        if self._link_filter is not None:
+            self._link_filter.forget()
 
     def failed(self, error: BaseException) -> None:
         """Stop the crawl: nothing reaches Redis any more."""

@@ -47,6 +47,9 @@ class Crawl(Protocol):
     def finished(self, offered: int) -> None:
         """Take note that nothing was owed anywhere after so many offers."""
 
+    def interrupted(self) -> None:
+        """Take note that Redis may have forgotten some of what it was offered."""
+
     def failed(self, error: BaseException) -> None:
         """Take note that nothing goes on."""
 
@@ -74,6 +77,7 @@ class Worker(Thread):
         self._again: set[str] = set()
         self._wanted = 0
         self._closing: float | None = None
+        self._interruptions = frontier.interruptions
         self.offered = 0
         """How many requests were ever offered."""
         self.held = 0
@@ -206,6 +210,10 @@ class Worker(Thread):
             else:
                 if said:
                     logger.info("Redis answers again; the crawl goes on")
+                if self._interruptions != self._frontier.interruptions:
+                    self._interruptions = self._frontier.interruptions
+                    # Before what it has answered: that may be a page to do again.
+                    self._tell(self._crawl.interrupted)
                 return result
             time.sleep(wait)
             wait = min(2 * wait, LONGEST)

@@ -3,7 +3,8 @@
     python tests/benchmarks/from_memory.py PAGES LINKS HOSTS SETTINGS
 
 crawls it once, and prints what that has cost, as JSON; with ``--every N``, after every
-N pages, too. ``crawl.py --from-memory`` calls it.
+N pages, too. With ``--latency S``, each answer takes S seconds. ``crawl.py
+--from-memory`` and ``shared_crawl.py`` call it.
 
 Page n lies on host ``n % HOSTS``. It links to its two children and to others anywhere,
 until it has LINKS, as the pages of ``graph_server.py`` do.
@@ -12,11 +13,13 @@ until it has LINKS, as the pages of ``graph_server.py`` do.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import resource
 import sys
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING, Any, cast
 
 from scrapy import Spider, signals
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
@@ -31,11 +34,14 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
 PAGES = LINKS = HOSTS = EVERY = 0
+LATENCY = 0.0
 FILLER = "<p>" + "some text " * 200 + "</p>"
 
 
 class Memory(BaseDownloadHandler):
     async def download_request(self, request: Request) -> Response:
+        if LATENCY:
+            await asyncio.sleep(LATENCY)
         number = int(request.url.rpartition("/")[2] or 0)
         links = [2 * number + 1, 2 * number + 2, number // 2, number // 3]
         links += [number * 7919 + other * 104_729 for other in range(LINKS - 4)]
@@ -57,15 +63,25 @@ class Follow(Spider):
 
     name = "follow"
     pages = 0
+    opened = 0.0
+    """User CPU of the process when the spider was opened."""
+    first = last = 0.0
+    """Unix time of the first and of the last page."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **more: Any) -> Follow:
         spider = super().from_crawler(crawler, *args, **more)
+        crawler.signals.connect(spider.begin, signals.spider_opened)
         crawler.signals.connect(spider.count, signals.response_received)
         return spider
 
+    def begin(self) -> None:
+        self.opened = cost()["user"]
+
     def count(self) -> None:
         self.pages += 1
+        self.last = time.time()
+        self.first = self.first or self.last
         if EVERY and not self.pages % EVERY:
             print(json.dumps({"pages": self.pages, **cost()}), flush=True)
 
@@ -97,9 +113,10 @@ if __name__ == "__main__":
     parser.add_argument("hosts", type=int)
     parser.add_argument("settings", type=json.loads)
     parser.add_argument("--every", type=int, default=0)
+    parser.add_argument("--latency", type=float, default=0.0)
     given = parser.parse_args()
     PAGES, LINKS, HOSTS = given.pages, given.links, given.hosts
-    EVERY = given.every
+    EVERY, LATENCY = given.every, given.latency
     process = CrawlerProcess(
         {
             "LOG_LEVEL": "ERROR",
@@ -113,7 +130,7 @@ if __name__ == "__main__":
     crawler = process.create_crawler(Follow)
     process.crawl(crawler, start_urls=[url(0)])
     process.start()
-    stats: Any = crawler.stats
+    stats, spider = cast("Any", crawler.stats), cast("Follow", crawler.spider)
     print(
         json.dumps(
             {
@@ -122,6 +139,9 @@ if __name__ == "__main__":
                 "filtered": stats.get_value("dupefilter/filtered", 0),
                 "longest": stats.get_value("bloomdupe/checkpoint_seconds_max"),
                 "reason": stats.get_value("finish_reason"),
+                "opened": spider.opened,
+                "first": spider.first,
+                "last": spider.last,
             }
         )
     )

@@ -1,4 +1,4 @@
-"""F21: workers on one frontier in Redis: killed, stopped for too long; Redis killed."""
+"""F21: workers on one frontier in Redis: killed, stopped for too long; Redis, too."""
 
 from __future__ import annotations
 
@@ -20,10 +20,14 @@ from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
 from world import World
 
 from bloomdupe.redis import server as scripts
+from bloomdupe.redis import shared_frontier
+from bloomdupe.redis.kept_offers import KeptOffers
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+
+    from bloomdupe.redis.partition import Offer
 
 SIZE = 8_000
 WORKERS = 4
@@ -33,13 +37,17 @@ LONGEST = 0.2
 """Seconds until the next fault, at most."""
 DEADLINE = 300
 """Seconds; only what hangs gets there."""
+KINDS = ("kill", "kill", "stop", "stop", "restart", "promote", "back")
 
 
 class SharedKills(Fault):
     """A crawl of several workers, disturbed again and again, that runs to its end."""
 
     number = "F21"
-    name = "workers on Redis killed, or stopped longer than their leases; Redis killed"
+    name = (
+        "workers on Redis killed, or stopped longer than their leases; Redis killed, or"
+        " back at older data"
+    )
     trials = 20
 
     def missing(self) -> str | None:
@@ -52,17 +60,27 @@ class SharedKills(Fault):
         return _crawl(folder, seed, faults=15)
 
     def control(self, folder: Path, seed: int) -> list[Outcome]:
-        """Settled before its links are offered; without fencing."""
+        """Settled before its links are offered; nothing offered again; no fencing."""
         (folder / "first").mkdir()
         first = _crawl(
             folder / "first", seed, faults=15, kinds=("kill",), settles_first=True
         )
+        shared_frontier.KeptOffers = Forgetful  # type: ignore[attr-defined]
+        (folder / "once").mkdir()
+        once = _crawl(folder / "once", seed, faults=20, kinds=("back",))
         _take_out_the_fence()
         (folder / "unfenced").mkdir()
         late = _crawl(folder / "unfenced", seed, faults=15, kinds=("stop",))
-        if any(set(outcomes) <= {OK} for outcomes in (first, late)):
+        if any(set(outcomes) <= {OK} for outcomes in (first, once, late)):
             return [OK]
-        return first + late
+        return first + once + late
+
+
+class Forgetful(KeptOffers):
+    """Knows nothing of what a Redis that goes back has lost."""
+
+    def keep(self, offers: Iterable[Offer]) -> None:
+        """Forget them."""
 
 
 def _take_out_the_fence() -> None:
@@ -169,7 +187,7 @@ def _crawl(
     faults: int,
     *,
     size: int = SIZE,
-    kinds: tuple[str, ...] = ("kill", "kill", "stop", "stop", "restart", "promote"),
+    kinds: tuple[str, ...] = KINDS,
     settles_first: bool = False,
 ) -> list[Outcome]:
     rng = random.Random(seed)
@@ -213,6 +231,14 @@ def _disturb(crew: Crew, redis: Redis, rng: random.Random, what: str) -> None:
         os.kill(victim, signal.SIGSTOP)
         time.sleep(rng.uniform(0, 2 * LEASE))
         os.kill(victim, signal.SIGCONT)
+    elif what == "back":
+        before = redis.server.written
+        time.sleep(rng.uniform(0, LEASE))
+        redis.server.kill()
+        name, size = redis.server.written
+        if name == before[0]:  # it has not begun another one
+            redis.server.cut_back(name, rng.randint(before[1], size))
+        redis.server.start()
     elif what == "restart":
         redis.server.kill()
         time.sleep(rng.uniform(0, LEASE))

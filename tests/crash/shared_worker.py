@@ -86,15 +86,16 @@ class SharedWorker:
         for lease in leases:
             number = self.number_of(lease)
             self.report(f"s {number}")
-            self.offer_links(number)
+            self.offer_links(lease)
         if not self.settles_first:
             self.settle(leases)
         for lease in leases:
             self.frontier.ask_again(lease.slot)
         return bool(leases)
 
-    def offer_links(self, number: int) -> None:
-        offers = [self.offer(link) for link in self.world.links(number)]
+    def offer_links(self, lease: Lease) -> None:
+        links = self.world.links(self.number_of(lease))
+        offers = [self.offer(link, lease) for link in links]
         self.patiently(lambda: self.frontier.offer(offers))
 
     def settle(self, leases: list[Lease]) -> None:
@@ -110,13 +111,14 @@ class SharedWorker:
         assert lease.priority == self.world.priority(number)
         return number
 
-    def offer(self, number: int) -> Offer:
+    def offer(self, number: int, of: Lease | None = None) -> Offer:
         world = self.world
         return Offer(
             world.slot(number),
             world.fingerprint(number),
             world.payload(number),
             world.priority(number),
+            of=of,
         )
 
     def lines(self, number: int) -> list[bytes]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+import time
 from collections import Counter
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from cutting import Cutting
-from redis_server import RedisServer
+from redis_server import DEADLINE, RedisServer, free_port
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import (
@@ -22,7 +23,7 @@ from bloomdupe.redis.partition import Lease, Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 PARTITIONS = 5
@@ -103,6 +104,20 @@ def test_slots_have_their_turns(url: str) -> None:
         assert Counter(lease.slot for lease in one.lease(100)) == {"host3": 8}
 
 
+def test_one_slot_in_many_partitions(url: str) -> None:
+    """By URL, a crawl of one host is shared, too."""
+    one_host = [Offer("host", b"%d" % n, b"request %d" % n) for n in range(60)]
+    with worker(url, partition_by="url") as one, worker(url) as two:
+        one.tend()
+        two.tend()
+        one.offer(one_host)
+        assert two.offer(one_host) == [False] * 60
+        done = [drained(one), drained(two)]
+        assert sorted(done[0] + done[1]) == list(range(60))
+        assert all(done)
+        assert one.finished
+
+
 def test_what_was_under_way_waits_for_others(url: str) -> None:
     with worker(url) as one:
         one.offer(offers(*range(30)))
@@ -110,8 +125,9 @@ def test_what_was_under_way_waits_for_others(url: str) -> None:
         one.settle([(lease, [b"done"]) for lease in under_way[:5]])
         assert not one.finished
         counts = one.counts()
-        assert [sum(c[i] for c in counts) for i in (0, 2, 3)] == [30, 15, 5]
-        assert sum(c.pending for c in counts) == 10
+        sums = [sum(c.pushed for c in counts), sum(c.pending for c in counts)]
+        sums += [sum(c.leased for c in counts), sum(c.done for c in counts)]
+        assert sums == [30, 10, 15, 5]
     with worker(url) as two:
         assert sorted(drained(two)) == sorted(
             set(range(30)) - {number_of(lease) for lease in under_way[:5]}
@@ -302,6 +318,7 @@ def test_every_call_may_be_repeated_when_its_answer_is_lost(
         ({"partitions": 6}, "partitions = 5, but partitions = 6"),
         ({"fpp": 0.5}, "fpp = 1e-06, but fpp = 0.5"),
         ({"capacity": 7}, "capacity = 10000, but capacity = 7"),
+        ({"partition_by": "url"}, "partition_by = 'slot', but partition_by = 'url'"),
     ],
 )
 def test_other_parameters_are_refused(
@@ -315,7 +332,11 @@ def test_other_parameters_are_refused(
 
 
 def test_what_cannot_be(url: str) -> None:
-    for options in ({"partitions": 0}, {"partitions": 10**6}, {"lease_seconds": 0.0}):
+    wrong: list[dict[str, Any]] = [
+        {"partitions": 0}, {"partitions": 10**6}, {"lease_seconds": 0.0},
+        {"partition_by": "host"},
+    ]  # fmt: skip
+    for options in wrong:
         with pytest.raises(SettingError, match=next(iter(options))):
             SharedFrontier.open(url, 100, **options)
     with pytest.raises(SettingError, match="give a capacity"):
@@ -368,8 +389,7 @@ def test_a_partition_that_is_gone_is_no_empty_one(
 
 
 def test_a_server_that_comes_back(tmp_path: Path) -> None:
-    options = ("--appendonly", "yes", "--appendfsync", "always")
-    with RedisServer(tmp_path, *options) as server, worker(server.url("job")) as one:
+    with RedisServer(tmp_path, *LOGGED) as server, worker(server.url("job")) as one:
         one.offer(offers(*range(40)))
         held = one.lease(10)
         server.kill()
@@ -384,3 +404,59 @@ def test_a_server_that_comes_back(tmp_path: Path) -> None:
             one.ask_again(lease.slot)
         assert len(drained(one)) == 40 - len(held)
         assert one.finished
+
+
+LOGGED = ("--appendonly", "yes", "--appendfsync", "always")
+
+
+def test_what_a_server_that_goes_back_has_lost_is_offered_again(tmp_path: Path) -> None:
+    """Before anything else is settled; though nobody has noticed that it was away."""
+    with RedisServer(tmp_path, *LOGGED) as server, worker(server.url("job")) as one:
+        one.offer(offers(0, 1))
+        parent, other = one.lease(2)
+        back = server.written
+        one.offer(offers(2))  # of no request
+        one.offer(offer._replace(of=parent) for offer in offers(*range(10, 20)))
+        one.offer(offer._replace(of=other) for offer in offers(*range(20, 30)))
+        one.settle([(other, [b"other"])])
+        server.kill()
+        server.cut_back(*back)
+        server.start()
+        with pytest.raises(StoreUnreachableError, match="connection was lost"):
+            one.settle([(parent, [b"parent"])])
+        one.settle([(parent, [b"parent"])])
+        # Redis does not know that the other one was settled, so it is done again.
+        done = Counter[int]()
+        while not one.finished:
+            one.tend()
+            done.update(drained(one))
+        assert done == Counter([number_of(other), 2, *range(10, 20)])
+
+
+def test_replicas_that_have_what_is_offered(tmp_path: Path) -> None:
+    port = free_port()
+    follow = ("--replicaof", "127.0.0.1", str(port))
+    with (
+        RedisServer(tmp_path / "master", port=port) as master,
+        worker(master.url("job"), replicas=1) as one,
+    ):
+        with pytest.raises(StoreUnreachableError, match="0 of 1 replicas have"):
+            one.offer(offers(*range(9)))
+        with RedisServer(tmp_path / "replica", *follow) as replica:
+            patiently(lambda: one.offer(offers(*range(9))))
+            one.offer(offers(10))
+            with replica.client() as client:
+                waiting = [client.zcard(key) for key in client.scan_iter("*:queue:*")]
+            assert sum(waiting) == 10
+
+
+def patiently(call: Callable[[], object]) -> None:
+    """Call until it is done."""
+    end = time.monotonic() + DEADLINE
+    while True:
+        try:
+            call()
+        except StoreUnreachableError:
+            assert time.monotonic() < end
+        else:
+            return

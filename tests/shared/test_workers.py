@@ -39,6 +39,15 @@ class All(scrapy.Spider):
             yield response.follow(href, meta={"download_slot": str(int(href[1:]) % 7)})
 
 
+class OneHost(All):
+    # Each page by whoever gets it, in its own time.
+    name = "one_host"
+
+    def parse(self, response):
+        yield {"page": self.number(response)}
+        yield from response.follow_all(response.css("a"))
+
+
 class Everyday(All):
     # What everyday spiders do besides.
     name = "everyday"
@@ -156,10 +165,10 @@ def test_a_crawl_that_has_finished_stays_finished(crew: Crew) -> None:
     assert crew.items() == items
 
 
-KINDS = ["kill", "stop", "redis"]
+KINDS = ["kill", "stop", "redis", "back"]
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(3))
 def test_whatever_happens_every_item_stands_once(
     crew: Crew, redis: RedisServer, seed: int
 ) -> None:
@@ -183,8 +192,11 @@ def test_whatever_happens_every_item_stands_once(
         else:
             for worker in alive:
                 crew.wait(lambda: worker.works)  # noqa: B023 - at once
-            redis.kill()
+            before = redis.written
             time.sleep(rng.uniform(0, 0.5))
+            redis.kill()
+            if what == "back":
+                redis.cut_back(*before)
             redis.start()
     for worker in alive:
         worker.end()
@@ -209,11 +221,28 @@ def test_what_is_interrupted_goes_on_at_once(crew: Crew) -> None:
     assert crew.items() == expected
 
 
+def test_one_host_is_shared_by_url(crew: Crew) -> None:
+    expected, asked = crew.stock("OneHost")
+    together = [
+        crew.hire("OneHost", "BLOOMDUPE_REDIS_PARTITION_BY=url", "DOWNLOAD_DELAY=0.05")
+        for _ in range(2)
+    ]
+    for worker in together:
+        worker.end()
+        assert worker.pages
+        assert "hold for each worker by itself" in worker.log
+    assert crew.items() == expected
+    assert crew.take() == asked
+
+
 REFUSED = [
     ("All", "JOBDIR=job", "JOBDIR and BLOOMDUPE_REDIS_URL are both set"),
     ("All", "BLOOMDUPE_WAIT=5", "BLOOMDUPE_WAIT = '5' does not work with"),
     ("All", "BLOOMDUPE_FPP=0.01", "BLOOMDUPE_FPP: .* was made with fpp = 1e-06"),
     ("All", "BLOOMDUPE_REDIS_PARTITIONS=9", "was made with partitions = 8"),
+    ("All", "BLOOMDUPE_REDIS_PARTITION_BY=url", "was made with partition_by = 'slot'"),
+    ("All", "BLOOMDUPE_REDIS_PARTITION_BY=host", "expected one of slot, url"),
+    ("All", "BLOOMDUPE_REDIS_REPLICAS=-1", "expected a whole number"),
     ("Other", "LOG_ENABLED=1", "was made with spider = 'all'"),
     ("All", "BLOOMDUPE_REDIS_URL=redis://localhost:1/0#a", "no Redis answers there"),
     ("All", "BLOOMDUPE_REDIS_URL=redis://localhost:1", "must end in the name of the"),
