@@ -39,6 +39,7 @@ from bloomdupe.shared.names import (
     payload_of,
 )
 from bloomdupe.shared.offered import Offered
+from bloomdupe.shared.slots import forget_inherited_slot
 from bloomdupe.shared.starting import StartOutputs
 from bloomdupe.shared.worker import Worker
 
@@ -218,6 +219,8 @@ class SharedScheduler(BaseScheduler):
             )
             return False
         parent = self._parent()
+        if parent is not None:
+            forget_inherited_slot(request, parent.request)
         start = self._starting.takes(request)
         key, _ = self.df.key_of(request)
         filtered = not request.dont_filter
