@@ -126,7 +126,9 @@ class Connection:
         """Return our error for one of redis-py's."""
         if isinstance(error, NOT_LET_IN):
             return self._access(error)
-        if isinstance(error, redis.ResponseError):
+        # Of a Cluster that is down, each node that is not says so in an answer.
+        down = isinstance(error, redis.exceptions.ClusterError)
+        if isinstance(error, redis.ResponseError) and not down:
             return self._refusal(error)
         return StoreUnreachableError(
             f"{self.address.shown}: no Redis answers there ({error}); what was sent"
