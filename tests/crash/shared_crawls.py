@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 SIZE = 180
 """Pages with a number; some lead to others, without one."""
+ATTEMPTS = 8
+"""Of a control."""
 
 
 class SharedCrawls(Fault):
@@ -54,13 +56,23 @@ class SharedCrawls(Fault):
         """Without fencing; and settled before the links are offered."""
         found = []
         for without, kinds in (("fence", ("stop", "part")), ("order", ("kill",))):
-            place = folder / without
-            place.mkdir()
-            outcomes = self._crawl(place, seed, 6, kinds, without)
+            outcomes = self._control(folder, seed, kinds, without)
             if set(outcomes) <= {OK}:
                 return [OK]
             found += outcomes
         return found
+
+    def _control(
+        self, folder: Path, seed: int, kinds: tuple[str, ...], without: str
+    ) -> list[Outcome]:
+        """Crawl until it is seen: some are killed when they have nothing to lose."""
+        for attempt in range(ATTEMPTS):
+            place = folder / f"{without}{attempt}"
+            place.mkdir()
+            outcomes = self._crawl(place, seed + attempt, 6, kinds, without)
+            if not set(outcomes) <= {OK}:
+                break
+        return outcomes
 
     def _crawl(
         self,
@@ -102,4 +114,4 @@ class ClusterCrawls(SharedCrawls):
 
     def control(self, folder: Path, seed: int) -> list[Outcome]:
         """Without fencing; what :class:`SharedCrawls` shows needs no Cluster."""
-        return self._crawl(folder, seed, 4, ("stop",), "fence")
+        return self._control(folder, seed, ("stop",), "fence")

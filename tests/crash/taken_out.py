@@ -8,8 +8,8 @@ from typing import Any
 from bloomdupe.redis import server as scripts
 from bloomdupe.shared.worker import Worker
 
-LATE = 0.1
-"""Seconds, twice, which must not cost a lease."""
+SOON, LATE = 0.05, 0.3
+"""Seconds, which must not cost a lease."""
 
 
 def fence() -> None:
@@ -32,7 +32,7 @@ def order() -> None:
 
     def settle_first(worker: Worker, offers: list[Any], done: list[Any]) -> None:
         if offers:
-            time.sleep(LATE)  # by then the pages that have yielded them are done
+            time.sleep(SOON)  # by then the pages that have yielded them are done
             with worker._changed:
                 done, worker._done = done + worker._done, []
         say(worker, [], done)
