@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
+
+from forks import Forks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,6 +44,13 @@ if settings.getbool("EXIT_AS_SCRAPY_DOES"):
 """
 
 
+@cache
+def _forks() -> Forks:
+    forks = Forks()
+    atexit.register(forks.close)
+    return forks
+
+
 @dataclass
 class Site:
     """A site, and a folder in which crawls of it run."""
@@ -55,12 +66,11 @@ class Site:
         starts: tuple[str, ...] = ("/",),
         before: str = "",
     ) -> subprocess.Popen[str]:
-        values = ['ADDONS={"bloomdupe.Addon": 500}', "TELNETCONSOLE_ENABLED=0"]
-        values += ["REMOTE_CONTROL_ENABLED=0", "RETRY_ENABLED=0", *settings]
+        """Start a crawl in an interpreter of its own."""
         path = [str(self.folder), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-        urls = " ".join(self.base + start for start in starts)
+        arguments = self._arguments(spider, settings, starts)
         return subprocess.Popen(
-            [sys.executable, "-c", before + RUN, spider, urls, *values],
+            [sys.executable, "-c", before + RUN, *arguments],
             cwd=self.folder,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
             stderr=subprocess.PIPE,
@@ -75,14 +85,27 @@ class Site:
         before: str = "",
     ) -> dict[str, Any]:
         """Run a crawl to its end; return its stats and, as ``log``, its log."""
-        process = self.start(spider, *settings, starts=starts, before=before)
-        try:
-            _, log = process.communicate(timeout=60)
-        finally:
-            process.kill()
-        assert process.returncode == 0, log
+        script, out = self.folder / "run.py", self.folder / "run.log"
+        script.write_text(before + RUN)
+        task = {
+            "folder": str(self.folder),
+            "environment": dict(os.environ),
+            "log": str(out),
+            "command": [str(script), *self._arguments(spider, settings, starts)],
+        }
+        status, late = _forks().run(task, lambda _: None)
+        log = out.read_text()
+        assert not late, log
+        assert status == 0, log
         stats: dict[str, Any] = json.loads((self.folder / "stats.json").read_text())
         return {**stats, "log": log}
+
+    def _arguments(
+        self, spider: str, settings: tuple[str, ...], starts: tuple[str, ...]
+    ) -> list[str]:
+        values = ['ADDONS={"bloomdupe.Addon": 500}', "TELNETCONSOLE_ENABLED=0"]
+        values += ["REMOTE_CONTROL_ENABLED=0", "RETRY_ENABLED=0", *settings]
+        return [spider, " ".join(self.base + start for start in starts), *values]
 
     def take(self) -> list[str]:
         """Return what was requested since the last time, in order."""

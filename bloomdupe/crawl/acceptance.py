@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.identity import identity_of
 from bloomdupe.crawl.not_before import TIME_KEYS, time_of, without_time
+from bloomdupe.crawl.packed_cookies import without_cookie_header
 from bloomdupe.crawl.retries import is_retry
 from bloomdupe.crawl.revisits import REVISIT
 from bloomdupe.crawl.visits import Visit
@@ -304,7 +305,7 @@ class Acceptance:
     def _dump(self, request: Request) -> bytes | None:
         session = self._session
         if session.cookies is not None:
-            request = session.cookies.without_header(request)
+            request = without_cookie_header(request)
         try:
             return session.serializer.dump(request)
         except UnserializableError:

@@ -12,6 +12,7 @@ from bloomdupe.errors import SettingError, StoreMismatchError
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.parameters import Parameters, check_same
+from bloomdupe.filter.recent import RecentFilter
 from bloomdupe.settings import JobSettings
 from bloomdupe.store.store import Store
 
@@ -33,6 +34,8 @@ SETTING_OF = {
     "spider": "JOBDIR",
 }
 """What the user calls the parameters of a store."""
+MOST_RECENT = 10_000_000
+"""URLs that a worker of a shared crawl remembers; 38 MB unless p is another one."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,14 @@ class Job:
             identity=self.identity,
             allow_network_fs=settings.allow_network_fs,
         )
+
+    def recent(self) -> RecentFilter:
+        """Return a filter for what one of several workers has offered last.
+
+        Redis knows the rest, and is asked once more.
+        """
+        settings = self.settings
+        return RecentFilter(min(settings.capacity, MOST_RECENT), settings.fpp)
 
     def check_store(self, crawler: Crawler | None = None) -> None:
         """Refuse the store of another job, or one in use, before anything is written.

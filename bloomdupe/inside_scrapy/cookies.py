@@ -12,6 +12,7 @@ with Scrapy 2.13 to 2.19.
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from functools import cache
 from http.cookiejar import Cookie, CookieJar
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -105,9 +106,16 @@ class CookieJars:
         self._jars[key].jar.set_cookie(cookie)
         self._changed.pop(Place(key, cookie.domain, cookie.path, cookie.name), None)
 
-    def expire(self, key: Any, cookie: Cookie) -> None:  # noqa: ANN401
+    def remove(self, place: Place) -> None:
+        """Remove a cookie, if it is there, as something that has not changed."""
+        if place.jar in self._jars:
+            with suppress(KeyError):
+                self._jars[place.jar].jar.clear(place.domain, place.path, place.name)
+            self._changed.pop(place, None)
+
+    def expire(self, place: Place) -> None:
         """Take note that a cookie which is stored is gone."""
-        self._changed[Place(key, cookie.domain, cookie.path, cookie.name)] = None
+        self._changed[place] = None
 
     @property
     def changed(self) -> dict[Place, Cookie | None]:

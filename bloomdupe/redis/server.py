@@ -27,6 +27,8 @@ SCRIPTS = {
     "unite": ("unite",),
     "clear": ("clear",),
     "present": ("present",),
+    "keep_cookies": ("keep_cookies",),
+    "new_cookies": ("new_cookies",),
     "offer": ("layers", "mark", "queue", "offer"),
     "take": ("queue", "take"),
     "renew": ("queue", "renew"),

@@ -15,6 +15,7 @@ from mmh3 import mmh3_32_uintdigest
 from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
 from bloomdupe.filter.parameters import Parameters, check_same
 from bloomdupe.redis.address import Address
+from bloomdupe.redis.cookie_store import CookieStore
 from bloomdupe.redis.kept_offers import KeptOffers
 from bloomdupe.redis.partition import Offer, Partition
 from bloomdupe.redis.redis_filter import RedisFilter
@@ -89,6 +90,7 @@ class SharedFrontier:
         self._handed_out: list[Lease] = []
         # What is offered again when Redis has gone back, and until which time it is.
         self._kept = KeptOffers()
+        self.cookies = CookieStore(server, worker)
         self._made_up = server.interruptions.count
         server.watch()
         self._chance = Random(worker)  # noqa: S311 - for no two workers the same

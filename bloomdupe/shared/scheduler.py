@@ -15,17 +15,20 @@ from bloomdupe.crawl.dupefilter import BloomDupeFilter
 from bloomdupe.crawl.identity import identity_of
 from bloomdupe.crawl.job import Job
 from bloomdupe.crawl.order import Order
+from bloomdupe.crawl.packed_cookies import PackedCookies, without_cookie_header
 from bloomdupe.crawl.serializer import Serializer
 from bloomdupe.crawl.start_items import StartItem
 from bloomdupe.crawl.stopping import Stopping
 from bloomdupe.crawl.timer import Timer
 from bloomdupe.errors import SettingError, UnserializableError
 from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.inside_scrapy.cookies import CookieJars
 from bloomdupe.inside_scrapy.engine import EngineAccess
 from bloomdupe.inside_scrapy.processing import Processing, current_work
 from bloomdupe.links.link_filter import Drop, attach_link_filter
 from bloomdupe.redis.partition import Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
+from bloomdupe.shared.cookies import SharedCookies
 from bloomdupe.shared.feeds import SharedFeeds
 from bloomdupe.shared.joining import by_settings, check_settings
 from bloomdupe.shared.leases import SharedLease, SharedLeases, Waiting
@@ -38,7 +41,6 @@ from bloomdupe.shared.names import (
     name_of,
     payload_of,
 )
-from bloomdupe.shared.offered import Offered
 from bloomdupe.shared.slots import forget_inherited_slot
 from bloomdupe.shared.starting import StartOutputs
 from bloomdupe.shared.worker import Worker
@@ -119,7 +121,7 @@ class SharedScheduler(BaseScheduler):
         order = Order.of(crawler.settings, durable=True)
         self._starts_apart = order.starts_apart
         # What this worker has offered, and what Redis has handed out to it.
-        self._seen = self.df.open_shared(Offered.of(settings.capacity, settings.fpp))
+        self._seen = self.df.open_shared(self._job.recent())
         self._at_hand = Frontier(
             self._seen,
             fifo=order.fifo,
@@ -143,7 +145,13 @@ class SharedScheduler(BaseScheduler):
             self._link_filter = attach_link_filter(crawler, self._would_drop, self.df)
         concurrent = crawler.settings.getint("CONCURRENT_REQUESTS")
         self._enough = AT_HAND * max(1, concurrent)
-        worker = self._worker = Worker(self._frontier, settings.redis_lease, self)
+        self._cookies = self._shared_cookies() if settings.cookies else None
+        worker = self._worker = Worker(
+            self._frontier,
+            settings.redis_lease,
+            self,
+            cookies=self._cookies is not None,
+        )
         worker.start()
         worker.want(self._enough)
         logger.info(
@@ -157,6 +165,12 @@ class SharedScheduler(BaseScheduler):
                 " hold for each worker by itself",
                 extra={"spider": spider},
             )
+
+    def _shared_cookies(self) -> SharedCookies | None:
+        jars = CookieJars.of(self._crawler)
+        if jars is None:
+            return None
+        return SharedCookies(jars, PackedCookies(self._serializer, self._spider))
 
     def _open_frontier(self, feeds: list[str], *, fifo: bool) -> SharedFrontier:
         settings = self._job.settings
@@ -227,7 +241,11 @@ class SharedScheduler(BaseScheduler):
         if filtered and self._seen.contains(key):
             self.df.log(request, self._spider)
             return False
-        body = self._serializer.dump_or_none(request)
+        stored = request
+        if self._cookies is not None:
+            self._keep_cookies(worker)
+            stored = without_cookie_header(request)
+        body = self._serializer.dump_or_none(stored)
         if body is None and filtered and self._is_kept(key, parent):
             self.df.log(request, self._spider)
             return False
@@ -251,6 +269,13 @@ class SharedScheduler(BaseScheduler):
             )
         )
         return True
+
+    def _keep_cookies(self, worker: Worker) -> None:
+        """Let others have the cookies that this worker has got."""
+        if self._cookies is not None:
+            changes = self._cookies.changes()
+            if changes:
+                worker.keep_cookies(changes)
 
     def _name_of(
         self, request: Request, parent: SharedLease | None, key: bytes, *, start: bool
@@ -361,6 +386,7 @@ class SharedScheduler(BaseScheduler):
             # Perhaps because of what this very page has yielded.
             self._give_up(lease)
         elif lease.waiting.lease is not None:
+            self._keep_cookies(self._opened)
             self._opened.settle(lease.waiting.lease, lease.lines)
         elif lease.lines:  # of nobody: a request of spider_idle that cannot be stored
             self._offer_lines(os.urandom(16), lease.lines)
@@ -415,6 +441,11 @@ class SharedScheduler(BaseScheduler):
                 self._stopping.fail(error)
                 return
             self._push(Waiting(message.name, request, lease))
+
+    def cookies(self, news: Sequence[bytes]) -> None:
+        """Take cookies that others have changed."""
+        if self._worker is not None and self._cookies is not None:
+            self._cookies.take(news)
 
     def known(self, count: int) -> None:
         """Count what others have offered before."""

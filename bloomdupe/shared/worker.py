@@ -41,6 +41,9 @@ class Crawl(Protocol):
     def known(self, count: int) -> None:
         """Take note that so many of the offers were none that are new."""
 
+    def cookies(self, news: Sequence[bytes]) -> None:
+        """Take cookies that others have changed."""
+
     def refused(self, leases: Sequence[Lease]) -> None:
         """Take note that others work on these, and that nothing of them counts."""
 
@@ -62,16 +65,23 @@ class Worker(Thread):
     """
 
     def __init__(
-        self, frontier: SharedFrontier, lease_seconds: float, crawl: Crawl
+        self,
+        frontier: SharedFrontier,
+        lease_seconds: float,
+        crawl: Crawl,
+        *,
+        cookies: bool,
     ) -> None:
         super().__init__(name="bloomdupe-redis", daemon=True)
         self._frontier = frontier
         self._tend_every = lease_seconds / 4
         self._tend_at = 0.0
         self._crawl = crawl
+        self._with_cookies = cookies
         self._post = _poster()
         self._changed = Condition()
         # What the reactor has said, and this thread has not taken:
+        self._cookies: list[tuple[bytes, bytes]] = []
         self._offers: list[Offer] = []
         self._done: list[tuple[Lease, list[bytes]]] = []
         self._again: set[str] = set()
@@ -84,6 +94,11 @@ class Worker(Thread):
         """How many are handed out to this worker, and will never be settled by it."""
 
     # On the thread of the reactor
+
+    def keep_cookies(self, changes: list[tuple[bytes, bytes]]) -> None:
+        """Let others have cookies, before anything that is offered from now on."""
+        with self._changed:
+            self._cookies += changes
 
     def offer(self, offer: Offer) -> None:
         """Offer a request."""
@@ -137,6 +152,7 @@ class Worker(Thread):
             with self._changed:
                 if not (self._offers or self._done or self._closing):
                     self._changed.wait(pause)
+                cookies, self._cookies = self._cookies, []
                 offers, self._offers = self._offers, []
                 done, self._done = self._done, []
                 again, self._again = self._again, set()
@@ -144,6 +160,8 @@ class Worker(Thread):
                 wanted, closing = self._wanted, self._closing
             if time.monotonic() >= self._tend_at:
                 self._patiently(self._tend)
+            if cookies:
+                self._patiently(self._frontier.cookies.keep, cookies)
             self._say(offers, done)
             for slot in again:
                 self._frontier.ask_again(slot)
@@ -188,6 +206,11 @@ class Worker(Thread):
                 requests.append(lease)
         with self._changed:
             self._wanted = max(0, self._wanted - len(requests))
+        if requests and self._with_cookies:
+            # After the lease: whoever has offered these had given his cookies before.
+            news = self._patiently(self._frontier.cookies.news)
+            if news:
+                self._tell(self._crawl.cookies, news)
         if requests:
             self._tell(self._crawl.handed_out, requests)
         return True

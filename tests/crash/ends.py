@@ -10,7 +10,8 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from crawls import Crawl, Forks, Stop
+from crawls import Crawl, Stop
+from forks import Forks
 from judging import RUNS, SHOWN, Model, Verdict, again, judge, run_to_end, undisturbed
 from stop_points import every_idiom, outcome_of
 from table import Idiom, load

@@ -12,7 +12,8 @@ import random
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from crawls import Crawl, Forks, Stop
+from crawls import Crawl, Stop
+from forks import Forks
 from judging import (
     Verdict,
     again,

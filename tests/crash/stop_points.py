@@ -10,7 +10,8 @@ import abc
 import random
 from typing import TYPE_CHECKING
 
-from crawls import Crawl, Forks, Stop
+from crawls import Crawl, Stop
+from forks import Forks
 from judging import Verdict, stopped, undisturbed
 from table import Idiom, load
 from trial import OK, Fault, Outcome, crashed, lost, silently_wrong

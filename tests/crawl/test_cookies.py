@@ -24,6 +24,7 @@ from scrapy.http.cookies import CookieJar
 from bloomdupe import BloomFilter
 from bloomdupe.cli import main as cli
 from bloomdupe.crawl.cookies import Cookies, forget_cookies
+from bloomdupe.crawl.packed_cookies import without_cookie_header
 from bloomdupe.crawl.serializer import Serializer
 from bloomdupe.errors import EngineError
 from bloomdupe.inside_scrapy.cookies import CookieJars
@@ -442,15 +443,15 @@ def test_forgotten_cookies_are_gone(crawl: Crawl) -> None:
 
 def test_the_header_is_not_stored_where_it_is_made_anew() -> None:
     plain = Request(URL, headers={"A": "b"})
-    assert Cookies.without_header(plain) is plain
+    assert without_cookie_header(plain) is plain
     sent = FormRequest(URL, formdata={"a": "b"}, headers={"Cookie": "s=1", "A": "b"})
-    stored = Cookies.without_header(sent)
+    stored = without_cookie_header(sent)
     assert type(stored) is FormRequest
     assert sent.headers["Cookie"] == b"s=1"
     assert "Cookie" not in stored.headers
     assert (stored.body, stored.headers["A"]) == (b"a=b", b"b")
     own = sent.replace(meta={"dont_merge_cookies": True})
-    assert Cookies.without_header(own) is own
+    assert without_cookie_header(own) is own
 
 
 class Product(Request):
@@ -462,7 +463,7 @@ class Product(Request):
 
 def test_no_constructor_runs_when_the_header_is_taken_away() -> None:
     sent = Product(7)
-    stored = Cookies.without_header(sent)
+    stored = without_cookie_header(sent)
     assert (stored.url, stored.headers) == (sent.url, {})
     assert sent.headers["Cookie"] == b"s=1"
 

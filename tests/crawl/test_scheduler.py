@@ -600,7 +600,7 @@ def test_a_job_begun_with_ours_is_refused_by_scrapys(site: Site) -> None:
 
 
 def test_a_second_process_on_the_job_is_refused(site: Site) -> None:
-    first = site.start("Follow", JOB, "DOWNLOAD_DELAY=0.5")
+    first = site.start("Follow", JOB, "DOWNLOAD_DELAY=60")
     deadline = time.monotonic() + 30
     while not site.requested:
         assert time.monotonic() < deadline

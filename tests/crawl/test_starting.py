@@ -35,6 +35,7 @@ class Base(scrapy.Spider):
         # When what was taken in so far is durable.
         written = asyncio.Event()
         self.crawler.signals.connect(written.set, bloomdupe.signals.checkpoint)
+        self.state["killed"] = True  # or there might be none any more
         await written.wait()
         os.kill(os.getpid(), signal.SIGKILL)
 

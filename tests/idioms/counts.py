@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parent))
 
-from crawls import Forks
+from forks import Forks
 from judging import undisturbed
 from table import load
 

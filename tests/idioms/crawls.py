@@ -1,7 +1,7 @@
 """Crawls of an idiom: a folder with a Scrapy project, a site, and runs of the command.
 
-What stops a run is a :class:`Stop`; who runs it is :class:`Forks`, or the ``scrapy``
-program itself.
+What stops a run is a :class:`Stop`; who runs it is :class:`forks.Forks`, or the
+``scrapy`` program itself.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ import math
 import os
 import pickle
 import re
-import select
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -27,6 +25,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from forks import DEADLINE
 from known_site import KnownSite
 from recorder import FILE
 from stops import events
@@ -34,15 +33,15 @@ from stops import events
 from bloomdupe import BloomFilter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
+    from forks import Forks
     from table import Idiom
     from typing_extensions import Self
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-DEADLINE = 30.0
-"""Seconds that a run may take; only a broken one does."""
 MEMORY = Path("/dev/shm")  # noqa: S108 - a directory of our own is made in it
 UNDER_WAY = 4
 """Requests that Scrapy has under way at a time."""
@@ -194,82 +193,7 @@ class Outputs:
     pipeline: set[str] = field(default_factory=set)
 
 
-class Forks:
-    """The other side of ``fork_server.py``: two of them, which take turns.
-
-    Each hashes texts in its own way, as every process does that is begun anew. So the
-    next run of a crawl goes through its sets in another order. One alone, where that
-    does not matter, is there sooner.
-    """
-
-    def __init__(self, seeds: tuple[str, ...] = ("1", "2")) -> None:
-        self._servers = [ForkServer(seed) for seed in seeds]
-
-    def run(self, task: dict[str, Any], site: KnownSite) -> tuple[int, bool]:
-        """Run a task; return its exit status and whether it was too late."""
-        self._servers.reverse()
-        return self._servers[0].run(task, site)
-
-    def close(self) -> None:
-        for server in self._servers:
-            server.close()
-
-
-class ForkServer:
-    """A ``fork_server.py`` with a seed for the hashes of texts."""
-
-    def __init__(self, seed: str) -> None:
-        path = [str(HERE), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-        self._process = subprocess.Popen(
-            [sys.executable, str(HERE / "fork_server.py")],
-            env={
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join(filter(None, path)),
-                "PYTHONHASHSEED": seed,
-            },
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        assert self._line(DEADLINE) == "ready"
-
-    def _line(self, seconds: float) -> str | None:
-        """Read a line; None if there is none in time."""
-        out = self._process.stdout
-        assert out is not None
-        if not select.select([out], [], [], seconds)[0]:
-            return None
-        # Not more than the line, or select() would not see the next one.
-        line = b""
-        while not line.endswith(b"\n"):
-            piece = os.read(out.fileno(), 1)
-            assert piece, "the fork server has died"
-            line += piece
-        return line.decode().strip()
-
-    def run(self, task: dict[str, Any], site: KnownSite) -> tuple[int, bool]:
-        """Run a task; return its exit status and whether it was too late."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(task).encode() + b"\n")
-        self._process.stdin.flush()
-        pid = int(self._line(DEADLINE) or 0)
-        site.set_victim(pid)
-        status = self._line(DEADLINE)
-        late = status is None
-        if late:
-            os.kill(pid, signal.SIGKILL)
-            status = self._line(DEADLINE)
-        assert status is not None
-        return int(status), late
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
-
-
-def run_program(task: dict[str, Any], site: KnownSite) -> tuple[int, bool]:
+def run_program(task: dict[str, Any], began: Callable[[int], None]) -> tuple[int, bool]:
     """Do the same with the ``scrapy`` program, from scratch."""
     path = [str(HERE), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     command = [sys.executable, *(["-m"] if task["command"][0] == "scrapy" else [])]
@@ -286,7 +210,7 @@ def run_program(task: dict[str, Any], site: KnownSite) -> tuple[int, bool]:
             stdout=log,
             stderr=log,
         )
-        site.set_victim(process.pid)
+        began(process.pid)
         try:
             return process.wait(DEADLINE), False
         except subprocess.TimeoutExpired:
@@ -369,7 +293,7 @@ class Crawl:
             "log": str(log),
         }
         self.site.begin_run(number, None if stop is None else stop.request)
-        status, late = self._run(task, self.site)
+        status, late = self._run(task, self.site.set_victim)
         self.site.wait_until_quiet()
         happened = events(told)
         ends = [" ".join(event[2:]) for event in happened if event[0] == "stopped"]

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from crawls import Forks, Outputs, Run
+    from crawls import Outputs, Run
+    from forks import Forks
     from table import Idiom
 
 RERUN_FINISHED = True

@@ -6,7 +6,8 @@ import resource
 from typing import TYPE_CHECKING
 
 import pytest
-from crawls import Forks, Stop
+from crawls import Stop
+from forks import Forks
 from judging import stopped, undisturbed
 from table import load
 

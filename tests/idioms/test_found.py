@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from crawls import Forks, Stop
+from crawls import Stop
+from forks import Forks
 from judging import stopped, undisturbed
 from table import load
 

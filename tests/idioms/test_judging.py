@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from crawls import Crawl, Forks, Stop
+from crawls import Crawl, Stop
+from forks import Forks
 from judging import Model, again, judge, run_to_end, stopped, undisturbed
 from recorder import FILE
 from table import load

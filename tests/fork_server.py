@@ -3,7 +3,7 @@
 A process that has imported Scrapy and bloomdupe, and nothing of a spider or reactor,
 waits for tasks, a line of JSON each, and forks for every one. The child is in all that
 matters the process that ``scrapy crawl`` would be: it reads the project's settings,
-imports its spiders, and may be killed. See :class:`crawls.Forks` for the other side.
+imports its spiders, and may be killed. See :class:`forks.Forks` for the other side.
 """
 
 from __future__ import annotations

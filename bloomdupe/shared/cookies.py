@@ -1,0 +1,74 @@
+"""SharedCookies: who is logged in on one worker is logged in on all of them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from bloomdupe.crawl.packed_cookies import digest_of
+from bloomdupe.errors import UnserializableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from bloomdupe.crawl.packed_cookies import PackedCookies
+    from bloomdupe.inside_scrapy.cookies import CookieJars
+
+__all__ = ["SharedCookies"]
+
+logger = logging.getLogger(__name__)
+
+
+class SharedCookies:
+    """Cookies that this worker gets go to Redis, and those of others come from there.
+
+    As on one machine, the last one who sets a cookie is right.
+    """
+
+    def __init__(self, jars: CookieJars, packed: PackedCookies) -> None:
+        self._jars = jars
+        self._packed = packed
+        self._warned = False
+
+    def changes(self) -> list[tuple[bytes, bytes]]:
+        """Return what has changed here since the last time: digests, packed cookies."""
+        noted = dict(self._jars.changed)
+        changes = []
+        now = int(time.time())
+        for place, cookie in noted.items():
+            key = self._packed.key_of(place.jar)
+            if key is None:
+                continue
+            packed = None
+            if cookie is not None and not cookie.is_expired(now):
+                packed = self._packed.pack(key, cookie)
+            if packed is None:
+                packed = self._packed.pack_gone(key, place)
+            changes.append((digest_of(key, place), packed))
+        self._jars.written(noted)
+        return changes
+
+    def take(self, news: Iterable[bytes]) -> None:
+        """Do to the jars what others have done to theirs."""
+        for packed in news:
+            try:
+                place, cookie = self._packed.unpack(packed)
+            except UnserializableError:
+                self._warn()
+                continue
+            if place in self._jars.changed:
+                continue  # this worker has changed it since
+            if cookie is None:
+                self._jars.remove(place)
+            else:
+                self._jars.restore(place.jar, cookie)
+
+    def _warn(self) -> None:
+        if not self._warned:
+            self._warned = True
+            logger.warning(
+                "Some cookies of other workers cannot be taken over with these"
+                " settings, because of the key of their jar (meta['cookiejar']); have"
+                " all workers the same BLOOMDUPE_SERIALIZER? No more is said of them"
+            )
