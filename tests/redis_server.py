@@ -88,6 +88,12 @@ class RedisServer:
         self._process.wait()
         self.socket.unlink(missing_ok=True)
 
+    def stall(self, seconds: float) -> None:
+        """Let it answer nobody for some time."""
+        self._process.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self._process.send_signal(signal.SIGCONT)
+
     @property
     def written(self) -> tuple[str, int]:
         """The last file of its log of changes, and the bytes in it."""

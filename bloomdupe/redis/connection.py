@@ -126,7 +126,9 @@ class Connection:
         """Return our error for one of redis-py's."""
         if isinstance(error, NOT_LET_IN):
             return self._access(error)
-        if isinstance(error, redis.ResponseError):
+        # Of a Cluster that is down, each node that is not says so in an answer.
+        down = isinstance(error, redis.exceptions.ClusterError)
+        if isinstance(error, redis.ResponseError) and not down:
             return self._refusal(error)
         return StoreUnreachableError(
             f"{self.address.shown}: no Redis answers there ({error}); what was sent"
@@ -151,7 +153,9 @@ class Connection:
         if "WRONGTYPE" in text:
             return self._wrong_type()
         forbidden = isinstance(error, redis.exceptions.NoPermissionError)
-        if forbidden or "user executing the script" in text:
+        # Redis and Valkey, of a command in a script.
+        forbidden |= "user executing the script" in text or "ACL failure" in text
+        if forbidden:
             return self._access(error)
         if isinstance(error, redis.ReadOnlyError):
             return StoreAccessError(

@@ -41,6 +41,7 @@ from bloomdupe.shared.names import (
     name_of,
     payload_of,
 )
+from bloomdupe.shared.slots import forget_inherited_slot
 from bloomdupe.shared.starting import StartOutputs
 from bloomdupe.shared.worker import Worker
 
@@ -232,6 +233,8 @@ class SharedScheduler(BaseScheduler):
             )
             return False
         parent = self._parent()
+        if parent is not None:
+            forget_inherited_slot(request, parent.request)
         start = self._starting.takes(request)
         key, _ = self.df.key_of(request)
         filtered = not request.dont_filter

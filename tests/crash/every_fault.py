@@ -21,6 +21,7 @@ from owners import Owners
 from power_cuts import CreationCuts, PowerCuts
 from real_power_cuts import RealPowerCuts
 from refusals import Refusals
+from shared_crawls import ClusterCrawls, SharedCrawls
 from shared_idioms import SharedIdioms
 from shared_kills import SharedKills
 from stop_points import RaisingPoints, StopPoints
@@ -52,5 +53,7 @@ EVERY_FAULT: tuple[Fault, ...] = (
     OtherParts(),
     Ends(),
     SharedKills(),
+    SharedCrawls(),
+    ClusterCrawls(),
     SharedIdioms(),
 )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
-from contextlib import ExitStack, closing
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 import redis
-from redis_server import DEADLINE, RedisServer, free_port
+from redis_cluster import RedisCluster
 from standing_crawl import StandingCrawl
 
 from bloomdupe import BloomFilter
@@ -20,43 +19,16 @@ from bloomdupe.redis.keys import Keys
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from redis_server import RedisServer
+
 KEYS = [f"https://www.example/{number}" for number in range(3_000)]
-NODES = 3
-SLOTS = 16_384
 
 
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RedisServer]]:
     """Yield a cluster without replicas."""
-    with ExitStack() as stack:
-        started = []
-        buses = []
-        for _ in range(NODES):
-            buses.append(str(free_port()))
-            options = ("--cluster-enabled", "yes", "--cluster-port", buses[-1])
-            folder = tmp_path_factory.mktemp("node")
-            node = RedisServer(folder, *options, port=free_port())
-            started.append(stack.enter_context(node))
-        share = SLOTS // NODES + 1
-        for number, node in enumerate(started):
-            first, last = number * share, min(SLOTS, (number + 1) * share) - 1
-            with node.client() as client:
-                client.execute_command("CLUSTER ADDSLOTSRANGE", first, last)
-                known = ("127.0.0.1", started[0].port, buses[0])
-                client.execute_command("CLUSTER MEET", *known)
-        end = time.monotonic() + DEADLINE
-        while not all(map(is_whole, started)):
-            assert time.monotonic() < end
-            time.sleep(0.05)
-        yield started
-
-
-def is_whole(node: RedisServer) -> bool:
-    """Whether a node knows who has which slots."""
-    with node.client() as client:
-        state = client.execute_command("CLUSTER INFO")
-    found = (state["cluster_state"], state["cluster_known_nodes"])
-    return bool(found == ("ok", str(NODES)))
+    with RedisCluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster.nodes
 
 
 def test_filters_on_a_cluster(nodes: list[RedisServer]) -> None:

@@ -1,0 +1,188 @@
+"""What everyday spiders do, in one: for crawls that several workers share.
+
+Each thing that it puts out is told from all others by what stands in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from scrapy import FormRequest, Request, Spider
+from scrapy.exceptions import DropItem
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+    from scrapy.http import Response
+    from twisted.python.failure import Failure
+
+SITE = os.environ.get("SITE", "")
+HOSTS = 12
+"""On which the pages seem to be: slots of the downloader."""
+
+
+@dataclass
+class Page:
+    page: str
+    part: str = ""
+
+
+@dataclass
+class Failed:
+    """Has a feed of its own."""
+
+    page: str
+
+
+def settings(worker: str) -> dict[str, Any]:
+    """Return what stock Scrapy and the workers have in common."""
+    return {
+        "CONCURRENT_REQUESTS": 8,
+        "CONCURRENT_REQUESTS_PER_DOMAIN": 3,
+        "DOWNLOAD_DELAY": 0,
+        "FEEDS": {
+            "items.jsonl": {
+                "format": "jsonlines",
+                "item_classes": ["everyday_spider.Page"],
+            },
+            "failed.jsonl": {
+                "format": "jsonlines",
+                "item_classes": ["everyday_spider.Failed"],
+            },
+        },
+        "ITEM_PIPELINES": {"everyday_spider.Choosy": 300},
+        "LOG_LEVEL": "INFO",
+        "REMOTE_CONTROL_ENABLED": False,
+        "RETRY_PRIORITY_ADJUST": -1,
+        "RETRY_TIMES": 2,
+        "SPIDER_MODULES": ["everyday_spider"],
+        "TELNETCONSOLE_ENABLED": False,
+        "USER_AGENT": worker,
+    }
+
+
+class Choosy:
+    """A pipeline that takes its time for some items, and drops others."""
+
+    async def process_item(self, item: Page | Failed) -> Page | Failed:
+        number = item.page.rpartition("/")[2].partition("?")[0]
+        if number.isdigit():
+            if int(number) % 6 == 1:
+                await asyncio.sleep(0.003)
+            if int(number) % 17 == 16:
+                raise DropItem(item.page)
+        return item
+
+
+class Everyday(Spider):
+    """Follows all links of the pages with a number, and does something on each."""
+
+    name = "everyday"
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Page("start")
+        yield Page("start")
+        yield Request(f"{SITE}/0", dont_filter=True)
+        yield Request(f"{SITE}/1", meta=self.on(1))
+        yield Page("started")
+
+    def on(self, number: int) -> dict[str, Any]:
+        return {"download_slot": f"host{number % HOSTS}"}
+
+    def page(self, response: Response, part: str = "") -> Page:
+        return Page(response.url.removeprefix(SITE), part)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        number = int(response.url.rpartition("/")[2])
+        yield self.page(response)
+        for href in response.css("a::attr(href)").getall():
+            other = int(href[1:])
+            yield response.follow(
+                href,
+                self.parser_of(other),
+                priority=other % 3,
+                meta=self.on(other),
+            )
+        yield from self.more(number)
+
+    def parser_of(self, number: int) -> Callable[..., Any]:
+        """Return the callback of a page: some are of another kind."""
+        if number % 14 == 9:
+            return self.parse_badly
+        return self.parse_inline if number % 10 == 6 else self.parse
+
+    async def parse_inline(self, response: Response) -> AsyncIterator[Any]:
+        """Download another page, and wait for it."""
+        for output in self.parse(response):
+            yield output
+        path = response.url.removeprefix(SITE)
+        request = Request(f"{SITE}/inline{path}")
+        found = await self.crawler.engine.download_async(request)
+        yield self.page(found, found.text)
+
+    def parse_badly(self, response: Response) -> Iterator[Any]:
+        """Fail at the end: what was put out before counts."""
+        yield from self.parse(response)
+        raise ValueError("as everyday spiders do")
+
+    def more(self, number: int) -> Iterator[Request]:
+        """Yield what a page leads to besides others with a number."""
+        if number % 5 == 0:
+            # The same URL twice, told apart by the arguments.
+            for part in "ab":
+                yield self.asked("again", number, part, dont_filter=True)
+        if number % 6 == 1:
+            yield self.asked("flaky", number)
+        if number % 7 == 0:
+            # Such a callback cannot be stored.
+            yield Request(f"{SITE}/memory/{number}", partial(self.page, part=""))
+        if number % 8 == 4:
+            for part in ("name", "place"):
+                yield self.asked("form", number, part, formdata={part: str(number)})
+        if number % 12 == 8:
+            yield self.round(number, 3)
+        yield from self.failing(number)
+        if number % 11 == 3:
+            # In the slot of where it leads, as all others that lead there.
+            yield self.asked("moved", number, meta=self.on(number % 5))
+
+    def failing(self, number: int) -> Iterator[Request]:
+        """Yield what comes to nothing."""
+        if number % 9 == 2:
+            yield self.asked("missing", number, errback=self.failed)
+        if number % 13 == 3:
+            yield self.asked("broken", number, errback=self.failed)
+
+    def asked(self, name: str, number: int, part: str = "", **more: Any) -> Request:
+        return FormRequest(
+            f"{SITE}/{name}/{number}",
+            callback=self.parse_more,
+            cb_kwargs={"part": part},
+            **{"meta": self.on(number), **more},
+        )
+
+    def parse_more(self, response: Response, part: str = "") -> Iterator[Any]:
+        yield self.page(response, part)
+
+    def failed(self, failure: Failure) -> Iterator[Any]:
+        response = failure.value.response  # type: ignore[union-attr]
+        yield Failed(response.url.removeprefix(SITE))
+
+    def round(self, number: int, left: int) -> Request:
+        """Ask for the same page again and again."""
+        return Request(
+            f"{SITE}/round/{number}",
+            self.parse_round,
+            dont_filter=True,
+            cb_kwargs={"number": number, "left": left},
+            meta=self.on(number),
+        )
+
+    def parse_round(self, response: Response, number: int, left: int) -> Iterator[Any]:
+        yield self.page(response, str(left))
+        if left:
+            yield self.round(number, left - 1)

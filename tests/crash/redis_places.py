@@ -1,0 +1,176 @@
+"""Where a disturbed crawl lies: nothing that was answered is ever lost there."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Protocol
+
+from redis_cluster import RedisCluster
+from redis_server import RedisServer, free_port
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from typing_extensions import Self
+
+DEADLINE = 60.0
+"""Seconds; only what hangs gets there."""
+PAUSE = 60_000
+"""Milliseconds; the server is killed before."""
+LOG = ("--appendonly", "yes", "--appendfsync", "always")
+
+
+class Place(Protocol):
+    """Where the crawl lies: a Redis, or a Cluster of them; used with ``with``."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def url(self, name: str, worker: str = "") -> str:
+        """Return the URL of a crawl, for a worker."""
+
+    def part(self, worker: str, seconds: float) -> None:
+        """Let a worker not reach it for so long."""
+
+    def wait_until_ready(self) -> None:
+        """Wait until who comes now is answered."""
+
+    def disturb(self, what: str, seconds: float) -> None:
+        """Let something happen to it, which takes so many seconds or more."""
+
+
+class OneRedis:
+    """A server, or the replica that has taken its place, behind one socket."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._count = 0
+        self._socket = folder / "socket"
+        self.server = self._new()
+
+    def _new(self, *options: str) -> RedisServer:
+        self._count += 1
+        folder = self._folder / f"redis{self._count}"
+        at_once = ("--repl-diskless-sync-delay", "0")
+        return RedisServer(folder, *LOG, *at_once, *options, port=free_port())
+
+    def __enter__(self) -> Self:
+        self.server.start()
+        self._socket.symlink_to(self.server.socket)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.kill()
+
+    def url(self, name: str, worker: str = "") -> str:
+        if not worker:
+            return f"unix://{self._socket}#{name}"
+        # A way of its own, which can be cut.
+        self._way(worker).symlink_to(self._socket)
+        return f"unix://{self._way(worker)}?client_name={worker}#{name}"
+
+    def _way(self, worker: str) -> Path:
+        return self._folder / f"{worker}.s"
+
+    def part(self, worker: str, seconds: float) -> None:
+        """Let one worker not reach it for some time; others do."""
+        self._way(worker).unlink()
+        with self.server.client() as client:
+            for one in client.client_list():
+                if one["name"] == worker:
+                    client.execute_command("CLIENT", "KILL", "ID", one["id"])
+        time.sleep(seconds)
+        self._way(worker).symlink_to(self._socket)
+
+    def wait_until_ready(self) -> None:
+        """Whoever comes is answered at once."""
+
+    def disturb(self, what: str, seconds: float) -> None:
+        if what == "promote":
+            self._promote(seconds)
+        else:
+            happen(what, self.server, seconds)
+
+    def _promote(self, seconds: float) -> None:
+        """Let a replica follow for some time, and take the place of a dead master.
+
+        It has all that the master has answered: what came last was held back until the
+        replica had it. (One that lacks some goes back, and that is another fault.)
+        """
+        follow = "--replicaof", "127.0.0.1", str(self.server.port)
+        replica = self._new(*follow)
+        replica.start()
+        with replica.client() as client, self.server.client() as master:
+            _wait(lambda: _replication(client)["master_link_status"] == "up")
+            time.sleep(seconds)
+            master.execute_command("CLIENT", "PAUSE", PAUSE, "WRITE")
+            end = _replication(master)["master_repl_offset"]
+            _wait(lambda: _replication(client)["slave_repl_offset"] >= end)
+            self.server.kill()
+            client.replicaof("no", "one")
+        replica.forget(*follow)  # or it would follow the dead one when it is restarted
+        self.server = replica
+        self._socket.unlink()
+        self._socket.symlink_to(replica.socket)
+
+
+class OneCluster:
+    """A Cluster of three, whose nodes have their turns with what happens."""
+
+    def __init__(self, folder: Path) -> None:
+        self._cluster = RedisCluster(folder, *LOG)
+        self._turn = 0
+
+    def __enter__(self) -> Self:
+        self._cluster.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._cluster.__exit__(*error)
+
+    def url(self, name: str, worker: str = "") -> str:  # noqa: ARG002 - one way for all
+        return self._cluster.url(name)
+
+    def part(self, worker: str, seconds: float) -> None:
+        raise NotImplementedError
+
+    def wait_until_ready(self) -> None:
+        """Wait until all nodes work: one that was killed joins them by and by."""
+        self._cluster.wait_until_whole()
+
+    def disturb(self, what: str, seconds: float) -> None:
+        self._turn += 1
+        node = self._cluster.nodes[self._turn % len(self._cluster.nodes)]
+        happen(what, node, seconds)
+
+
+def happen(what: str, server: RedisServer, seconds: float) -> None:
+    """Let something happen to a server, which takes so many seconds."""
+    if what == "cut off":
+        with server.client() as client:
+            client.execute_command("CLIENT", "KILL", "TYPE", "normal")
+    elif what == "stall":
+        server.stall(seconds)
+    elif what == "full":
+        with server.client() as client:
+            client.config_set("maxmemory", 1)
+            time.sleep(seconds)
+            client.config_set("maxmemory", 0)
+    else:
+        server.kill()
+        time.sleep(seconds)
+        server.start()
+
+
+def _replication(client: Any) -> dict[str, Any]:
+    facts: dict[str, Any] = client.info("replication")
+    return facts
+
+
+def _wait(holds: Any) -> None:
+    end = time.monotonic() + DEADLINE
+    while not holds():
+        if time.monotonic() > end:
+            raise TimeoutError("the replica does not follow")
+        time.sleep(0.005)

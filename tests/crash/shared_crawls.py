@@ -1,0 +1,117 @@
+"""F22: real crawls that several workers share, disturbed again and again."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, ClassVar
+
+sys.path.append(str(Path(__file__).parents[1]))  # beside pytest, too
+
+from disturbed_crawl import DisturbedCrawl
+from everyday_crew import EverydayCrew
+from gated_site import GatedSite, Site
+from nursery import Nursery
+from redis_places import OneCluster, OneRedis
+from shared_judge import judge
+from trial import OK, Fault, Outcome, crashed
+
+if TYPE_CHECKING:
+    from redis_places import Place
+
+SIZE = 180
+"""Pages with a number; some lead to others, without one."""
+ATTEMPTS = 8
+"""Of a control."""
+
+
+class SharedCrawls(Fault):
+    """A crawl of real workers, disturbed again and again, that runs to its end."""
+
+    number = "F22"
+    name = "real workers on Redis killed, stopped, interrupted; Redis killed"
+    trials = 12
+    faults: ClassVar[int] = 15
+    """Of a case; some do not take place."""
+    kinds: ClassVar[tuple[str, ...]] = (
+        *("kill", "kill", "stop", "stop", "interrupt", "interrupt twice"),
+        *("part", "collect", "restart", "promote", "stall", "full", "cut off"),
+    )
+
+    def place(self, folder: Path) -> Place:
+        return OneRedis(folder)
+
+    def missing(self) -> str | None:
+        return None if shutil.which("redis-server") else "needs redis-server"
+
+    def quick(self, folder: Path, seed: int) -> list[Outcome]:
+        return self._crawl(folder, seed, faults=5)
+
+    def run(self, folder: Path, seed: int) -> list[Outcome]:
+        return self._crawl(folder, seed, faults=self.faults)
+
+    def control(self, folder: Path, seed: int) -> list[Outcome]:
+        """Without fencing; and settled before the links are offered."""
+        found = []
+        for without, kinds in (("fence", ("stop", "part")), ("order", ("kill",))):
+            outcomes = self._control(folder, seed, kinds, without)
+            if set(outcomes) <= {OK}:
+                return [OK]
+            found += outcomes
+        return found
+
+    def _control(
+        self, folder: Path, seed: int, kinds: tuple[str, ...], without: str
+    ) -> list[Outcome]:
+        """Crawl until it is seen: some are killed when they have nothing to lose."""
+        for attempt in range(ATTEMPTS):
+            place = folder / f"{without}{attempt}"
+            place.mkdir()
+            outcomes = self._crawl(place, seed + attempt, 6, kinds, without)
+            if not set(outcomes) <= {OK}:
+                break
+        return outcomes
+
+    def _crawl(
+        self,
+        folder: Path,
+        seed: int,
+        faults: int,
+        kinds: tuple[str, ...] | None = None,
+        without: str = "",
+    ) -> list[Outcome]:
+        # In a control, one link leads to each page: if it is lost, so is the page.
+        pages = Site(seed, SIZE, far=0) if without else Site(seed, SIZE)
+        with (
+            GatedSite(pages, folder / "visits") as site,
+            self.place(folder) as place,
+            Nursery() as nursery,
+        ):
+            crew = EverydayCrew(nursery, folder, site.base)
+            crawl = DisturbedCrawl(folder, site, place, crew, Random(seed), without)
+            try:
+                crawl.run(faults, kinds or self.kinds)
+                outcome = judge(crawl)
+            except TimeoutError as error:
+                outcome = crashed(f"hangs: {error}")
+        (folder / "faults").write_text(f"{dict(crawl.happened)}\n")
+        # One verdict for all, and all that went before were faults of the same crawl.
+        return [OK] * (crawl.happened.total() - 1) + [outcome]
+
+
+class ClusterCrawls(SharedCrawls):
+    """The same on a Redis Cluster of three, of which one is killed at a time."""
+
+    name = "real workers on a Redis Cluster killed, stopped; a node killed"
+    trials = 6
+    faults = 8
+    kinds = ("kill", "stop", "collect", "restart", "restart", "cut off", "stall")
+
+    def place(self, folder: Path) -> Place:
+        return OneCluster(folder)
+
+    def control(self, folder: Path, seed: int) -> list[Outcome]:
+        """Without fencing; what :class:`SharedCrawls` shows needs no Cluster."""
+        return self._control(folder, seed, ("stop",), "fence")

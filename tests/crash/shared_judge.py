@@ -1,0 +1,147 @@
+"""The judge of a crawl that several workers share.
+
+It knows what stock Scrapy has done, what the site has logged, and when Redis says that
+a page was done. It asks none of those to whom something happened.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from disturbed_crawl import WORKERS
+from trial import OK, Outcome, crashed, lost, silently_wrong
+
+from bloomdupe.redis.shared_frontier import SharedFrontier
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from disturbed_crawl import DisturbedCrawl
+    from gated_site import Visit
+
+FEEDS = ("items.jsonl", "failed.jsonl")
+CLOCK = 0.01
+"""Seconds: what two clocks call at once."""
+AT_HAND = 40
+"""Requests that a worker has at hand or works on."""
+GO_ON = {
+    **dict.fromkeys(("kill", "interrupt", "interrupt twice", "collect"), 0),
+    "part": 1,
+    "stop": 2,
+}
+"""Workers that a fault may cost their leases, and that go on; else all of them."""
+
+
+def judge(crawl: DisturbedCrawl) -> Outcome:
+    """Hold what came of a crawl against what stock Scrapy has done."""
+    stock, visits = _told_apart(crawl.site.visits)
+    for bad in (_ends(crawl), _asked(crawl, stock, visits), _items(crawl)):
+        if bad is not None:
+            return bad
+    return _done_again(crawl, stock, visits)
+
+
+def _told_apart(visits: list[Visit]) -> tuple[Counter[str], list[Visit]]:
+    """Return what stock Scrapy has asked for, and the requests of the workers."""
+    stock = Counter(visit.what for visit in visits if visit.by == "stock")
+    return stock, [visit for visit in visits if visit.by != "stock"]
+
+
+def _ends(crawl: DisturbedCrawl) -> Outcome | None:
+    """Look how the processes have ended."""
+    crew = crawl.crew
+    complaints = [hand.complaint() for hand in crew.hands]
+    last = crew.collectors[-1]
+    if last.status:
+        complaints.append(f"collect ended with {last.status}: {last.log[-200:]}")
+    if any(complaints):
+        return crashed("; ".join(filter(None, complaints)))
+    with SharedFrontier.open(crawl.url) as frontier:
+        if not frontier.finished:
+            return lost("something waits, though all workers have ended")
+    return None
+
+
+def _asked(
+    crawl: DisturbedCrawl, stock: Counter[str], visits: list[Visit]
+) -> Outcome | None:
+    """Look what the site was asked for."""
+    asked = Counter(visit.what for visit in visits)
+    if never := set(stock) - set(asked):
+        return lost(f"never asked for: {sorted(never)[:9]}")
+    if strange := set(asked) - set(stock):
+        return silently_wrong(f"asked for: {sorted(strange)[:9]}")
+    if crawl.site.count > crawl.asked:
+        return silently_wrong("a crawl that had finished has asked for something")
+    happened = crawl.happened
+    again = sum(n * max(1, GO_ON.get(what, WORKERS)) for what, n in happened.items())
+    more = asked - stock
+    if more.total() > again * AT_HAND:
+        return silently_wrong(f"asked for {more.total()} times too often: {more}")
+    return None
+
+
+def _items(crawl: DisturbedCrawl) -> Outcome | None:
+    """Look whether each item is there once, for all who may look."""
+    expected = Counter(_lines_of(crawl.stock))
+    found = {"collect": Counter(_lines_of(crawl.collected))}
+    if not crawl.deletes:
+        found["Redis"] = Counter(line for line, _ in _outputs(crawl))
+    for where, lines in found.items():
+        if gone := expected - lines:
+            return lost(f"{gone.total()} items, by {where}: {min(gone)[:70]}")
+        if surplus := lines - expected:
+            words = f"{surplus.total()} items too many, by {where}: {min(surplus)[:70]}"
+            return silently_wrong(words)
+    return None
+
+
+def _lines_of(folder: Path) -> list[str]:
+    """Return the lines of all feeds, with their numbers."""
+    return [
+        f"{number} {line}\n"
+        for number, name in enumerate(FEEDS)
+        if (folder / name).exists()
+        for line in (folder / name).read_text().splitlines()
+    ]
+
+
+def _outputs(crawl: DisturbedCrawl) -> list[tuple[str, float]]:
+    """Return the lines as they lie in Redis, and the Unix times of their settlement."""
+    with SharedFrontier.open(crawl.url) as frontier:
+        return [
+            (output.line.decode(), int(output.number.split(b"-")[0]) / 1000)
+            for output in frontier.outputs()
+        ]
+
+
+def _done_again(
+    crawl: DisturbedCrawl, stock: Counter[str], visits: list[Visit]
+) -> Outcome:
+    """Look for pages that were asked for after they were done.
+
+    Only a worker that has lost its lease, and does not know it yet, may do that.
+    """
+    if crawl.deletes:
+        return OK
+    outputs = _outputs(crawl)
+    # Of a page with one item, that names it.
+    items = Counter(_page_of(line) for line, _ in outputs)
+    done = {_page_of(line): when for line, when in outputs}
+    late = [
+        visit
+        for visit in visits
+        if stock[visit.what]
+        and items[visit.what] == 1
+        and visit.time > done[visit.what] + CLOCK
+    ]
+    happened = crawl.happened
+    allowed = sum(n * GO_ON.get(what, WORKERS) for what, n in happened.items())
+    if len(late) > allowed * AT_HAND:
+        return silently_wrong(f"done again, {len(late)} pages: {late[:5]}")
+    return OK
+
+
+def _page_of(line: str) -> str:
+    return line.split('"')[3]
