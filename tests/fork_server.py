@@ -21,6 +21,12 @@ from typing import Any, NoReturn
 
 def preload() -> None:
     """Import what every crawl imports, and no reactor."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _import_all()
+
+
+def _import_all() -> None:
     import pkgutil
     from importlib import import_module
     from importlib.metadata import entry_points
@@ -95,9 +101,7 @@ def end(status: int) -> NoReturn:
 
 
 def main() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        preload()
+    preload()
     gc.collect()
     gc.freeze()  # or each child copies all of it when it collects
     print("ready", flush=True)

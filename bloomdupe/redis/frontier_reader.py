@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from bloomdupe.errors import StoreError, StoreMismatchError
 from bloomdupe.filter.parameters import Parameters
 from bloomdupe.redis.address import Address
+from bloomdupe.redis.frontier_header import header_in, mark_of, part_of
 from bloomdupe.redis.record import Record
 from bloomdupe.redis.server import Server
-from bloomdupe.redis.shared_frontier import header_in, mark_of, part_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import math
 import secrets
 import socket
 from random import Random
@@ -14,13 +12,18 @@ from mmh3 import mmh3_32_uintdigest
 
 from bloomdupe.errors import (
     SettingError,
-    StoreDamagedError,
     StoreError,
     StoreMismatchError,
 )
-from bloomdupe.filter.parameters import Parameters, check_same
+from bloomdupe.filter.parameters import Parameters
 from bloomdupe.redis.address import Address
 from bloomdupe.redis.cookie_store import CookieStore
+from bloomdupe.redis.frontier_header import (
+    check_partitions,
+    header_of,
+    mark_of,
+    part_of,
+)
 from bloomdupe.redis.imports import Imports
 from bloomdupe.redis.kept_offers import KeptOffers
 from bloomdupe.redis.partition import Offer, Partition
@@ -28,23 +31,16 @@ from bloomdupe.redis.redis_filter import RedisFilter
 from bloomdupe.redis.server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from typing_extensions import Self
 
     from bloomdupe.redis.partition import Counts, Entry, Lease, Output, Pending
 
-__all__ = ["SharedFrontier", "header_in", "mark_of", "part_of"]
+__all__ = ["SharedFrontier"]
 
-FORMAT = 2
-DEFAULT_PARTITIONS = 64
-MAX_PARTITIONS = 4_096
 MIN_LEASE = 0.05
-PARTITION_BY = ("slot", "url")
 """Seconds."""
-ROOM = 1.25
-"""What the filter of a partition is sized for, over its share of the capacity. Hosts
-are not shared out evenly, and one that grows takes three times the memory at once."""
 
 
 class SharedFrontier:
@@ -141,7 +137,7 @@ class SharedFrontier:
         :class:`~bloomdupe.errors.StoreMismatchError` if it was made with other
         parameters, and what a server in trouble raises.
         """
-        _check_partitions(partitions, partition_by)
+        check_partitions(partitions, partition_by)
         if not lease_seconds >= MIN_LEASE:
             raise SettingError(
                 f"lease_seconds = {lease_seconds!r}: expected {MIN_LEASE} at least"
@@ -149,7 +145,7 @@ class SharedFrontier:
         address = Address.of(url)
         server = Server(address)
         try:
-            header = _header(
+            header = header_of(
                 server, capacity, fpp, partitions, partition_by, identity, key
             )
             name = worker or f"{socket.gethostname()}-{secrets.token_hex(6)}"
@@ -172,11 +168,11 @@ class SharedFrontier:
         identity: dict[str, Any],
     ) -> None:
         """Refuse what :meth:`open` would; create nothing."""
-        _check_partitions(partitions, partition_by)
+        check_partitions(partitions, partition_by)
         server = Server(Address.of(url))
         try:
             if server.fields():
-                _header(server, capacity, fpp, partitions, partition_by, identity)
+                header_of(server, capacity, fpp, partitions, partition_by, identity)
                 Imports(server).check_ended()
         finally:
             server.close()
@@ -188,7 +184,7 @@ class SharedFrontier:
         try:
             if not server.fields():
                 return None
-            header = _header(server, None, None, None, None, None)
+            header = header_of(server, None, None, None, None, None)
             identity: dict[str, Any] = header["identity"]
             return identity
         finally:
@@ -527,100 +523,3 @@ class SharedFrontier:
             raise StoreMismatchError(
                 f"{shown}: another frontier has been made under this name meanwhile"
             )
-
-
-def mark_of(header: dict[str, Any]) -> str:
-    """Return what tells a frontier from others, and does not give its key away."""
-    return hashlib.sha256(b"frontier " + header["key"].encode()).hexdigest()[:32]
-
-
-def _check_partitions(partitions: int | None, partition_by: str | None) -> None:
-    if partitions is not None and not 1 <= partitions <= MAX_PARTITIONS:
-        raise SettingError(
-            f"partitions = {partitions!r}: expected 1 to {MAX_PARTITIONS:,}"
-        )
-    if partition_by not in (None, *PARTITION_BY):
-        raise SettingError(
-            f"partition_by = {partition_by!r}: expected {' or '.join(PARTITION_BY)}"
-        )
-
-
-def part_of(server: Server, number: int) -> Server:
-    """Return the server of a frontier with the name of a partition on it."""
-    name, shown = server.address.name, server.address.shown
-    address = server.address._replace(
-        name=f"{name}:{number}", shown=f"{shown}:{number}"
-    )
-    return server.at(address)
-
-
-def header_in(fields: Mapping[bytes, bytes], address: Address) -> dict[str, Any]:
-    """Return the header in the fields of a head; refuse what is no such head."""
-    shown = address.shown
-    if b"frontier" not in fields:
-        raise StoreMismatchError(
-            f"{shown}: the key {address.head} holds something else than a"
-            " frontier of bloomdupe; take another name"
-        )
-    if fields[b"frontier"] != b"%d" % FORMAT:
-        raise StoreMismatchError(
-            f"{shown} has format {fields[b'frontier'].decode()}, this version of"
-            f" bloomdupe knows {FORMAT}; use the version that wrote it"
-        )
-    try:
-        header: dict[str, Any] = json.loads(fields[b"header"])
-    except (KeyError, ValueError) as error:
-        raise StoreDamagedError(
-            f"{shown}: the key {address.head} is not as it was written ({error!r});"
-            " restore the data of Redis from a backup"
-        ) from error
-    return header
-
-
-def _header(
-    server: Server,
-    capacity: int | None,
-    fpp: float | None,
-    partitions: int | None,
-    partition_by: str | None,
-    identity: dict[str, Any] | None,
-    key: bytes | None = None,
-) -> dict[str, Any]:
-    """Return what a frontier was made with; make it if there is none.
-
-    The head of the frontier is a hash of Redis at ``bloomdupe:{NAME}``:
-
-    ``frontier``  2, the format; another one is refused
-    ``header``    parameters, secret key, identity, number of partitions and what
-                  decides in which a request is, as JSON
-    ``whole``     1, when all partitions are made. If one is missing then, it is lost
-    """
-    shown = server.address.shown
-    fields = server.fields()
-    if not fields:
-        if capacity is None:
-            raise SettingError(
-                f"{shown}: there is no frontier of this name; the first worker makes"
-                " it, which must give a capacity"
-            )
-        new = Parameters.checked(capacity, fpp, key=key).header(identity or {})
-        new["partitions"] = partitions or DEFAULT_PARTITIONS
-        new["partition_by"] = partition_by or PARTITION_BY[0]
-        answer = server.run("create", "frontier", FORMAT, "header", json.dumps(new))
-        fields = dict(zip(answer[::2], answer[1::2], strict=True))
-    header = header_in(fields, server.address)
-    wanted: dict[str, Any] = {
-        "capacity": capacity, "fpp": fpp, "partitions": partitions,
-        "partition_by": partition_by,
-    }  # fmt: skip
-    check_same(shown, header, {n: v for n, v in wanted.items() if v is not None})
-    check_same(shown, header["identity"], identity or {})
-    if b"whole" not in fields:
-        parameters = vars(Parameters.from_header(header, shown))
-        size = header["partitions"]
-        share = math.ceil(ROOM * parameters["capacity"] / size)
-        given = {**parameters, "capacity": share}
-        for number in range(size):
-            RedisFilter.on(part_of(server, number), given)
-        server.set_field("whole", "1")
-    return header

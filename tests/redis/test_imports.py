@@ -67,7 +67,9 @@ def test_no_import_begins_while_workers_are_there(url: str) -> None:
 
 
 def test_no_worker_comes_before_an_import_has_ended(url: str) -> None:
-    asked: dict[str, Any] = {"partitions": 3, "identity": IDENTITY}
+    asked: dict[str, Any] = {
+        "partitions": 3, "partition_by": "slot", "identity": IDENTITY
+    }  # fmt: skip
     with opened(url) as early, opened(url) as importing:
         importing.imports.begin({})
         with pytest.raises(StoreError, match="an import into it has not ended"):
