@@ -7,12 +7,14 @@ import os
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.cli.progress import counted
 from bloomdupe.cli.store_argument import add_store, store_directory
 from bloomdupe.cli.verb import Verb
 from bloomdupe.errors import StoreError
+from bloomdupe.filter.opening import is_url
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ class Export(Verb[Written]):
         " in it, so its pages go as bytes. Left out are cookies, spider.state, counts,"
         " and how far output files are written; `backup` is for these. FILE holds the"
         " filter's secret key, and requests as they are: only its owner can read it. A"
-        " crawl may be running."
+        " crawl may be running; one that workers share on Redis must not."
     )
     example = "export crawls/site site.jsonl"
     json_indent = None
@@ -54,16 +56,28 @@ class Export(Verb[Written]):
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
         """Add the store and the file."""
-        add_store(parser, jobdir, needed=True)
+        add_store(parser, jobdir, needed=True, url="a crawl")
         parser.add_argument("file", metavar="FILE", help="- is standard output")
+        parser.add_argument(
+            "--without-marks",
+            action="store_true",
+            help=(
+                "of a crawl on Redis, leave out what was seen: pages that are done may"
+                " be fetched again where it is imported"
+            ),
+        )
 
     def run(self, options: argparse.Namespace) -> Written:
         """Write it; a file is there when it is whole."""
         from bloomdupe.upkeep.export import Exported
 
         exported = Exported()
-        store = Store.open(store_directory(options.store), readonly=True, network=True)
-        lines = _lines(store, exported)
+        if is_url(options.store):
+            lines = _lines_of_shared(options, exported)
+        else:
+            place = store_directory(options.store)
+            store = Store.open(place, readonly=True, network=True)
+            lines = _lines(store, exported)
         if options.file == "-":
             return Written(options.file, exported, lines)
         with closing(lines):
@@ -101,6 +115,21 @@ def _lines(store: Store, exported: Exported) -> Generator[str, None, None]:
         yield from export(store, exported, counted)
     finally:
         store.close()
+
+
+def _lines_of_shared(
+    options: argparse.Namespace, exported: Exported
+) -> Generator[str, None, None]:
+    """Yield the lines of a crawl on Redis, which is copied into a store for that."""
+    from bloomdupe.upkeep.export import export
+    from bloomdupe.upkeep.shared_copy import copied
+
+    beside = None if options.file == "-" else Path(options.file).parent
+    with TemporaryDirectory(prefix="bloomdupe-", dir=beside) as folder:
+        marks = not options.without_marks
+        place = Path(folder) / "store"
+        with copied(options.store, place, counted, marks=marks) as store:
+            yield from export(store, exported, counted)
 
 
 def _write(place: Path, lines: Iterable[str]) -> None:

@@ -11,7 +11,7 @@ from bloomdupe.cli.store_argument import add_store, place_of_store, store_direct
 from bloomdupe.cli.taken import blocked_in_words
 from bloomdupe.cli.urls_argument import opened, size_of_file
 from bloomdupe.cli.verb import Verb
-from bloomdupe.errors import StoreError
+from bloomdupe.errors import SettingError, StoreError
 from bloomdupe.filter.opening import is_url
 from bloomdupe.filter.parameters import Parameters
 from bloomdupe.store.store import Store
@@ -50,7 +50,7 @@ class Import(Verb["Imported"]):
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
         """Add the store, and where to take it from."""
-        add_store(parser, jobdir, needed=True)
+        add_store(parser, jobdir, needed=True, url="a crawl")
         parser.add_argument(
             "source",
             nargs="?",
@@ -92,6 +92,8 @@ class Import(Verb["Imported"]):
         """Take it over."""
         from bloomdupe.upkeep.imports import import_into
 
+        if is_url(options.store):
+            return _into_shared(options)
         with _source(options) as source, _job(options, source) as job:
             return import_into(job, source)
 
@@ -151,7 +153,7 @@ def _source(options: argparse.Namespace) -> Iterator[Source]:
             head = lines.first()
             lines.take()
             yield ExportSource(head, lines, read, marks=marks)
-    elif options.source is not None and Store.exists(store_directory(name)):
+    elif options.source is not None and _is_store(directory):
         with closing(
             StoreSource(store_directory(name), counted, marks=marks)
         ) as source:
@@ -163,18 +165,56 @@ def _source(options: argparse.Namespace) -> Iterator[Source]:
         raise StoreError(f"{name} is a directory in which no job is")
 
 
+def _is_store(directory: Path) -> bool:
+    """Whether the job in a directory is one of ours, and not Scrapy's own."""
+    from bloomdupe.upkeep.scrapy_job import ScrapyJob
+
+    place = store_directory(str(directory))
+    if place == directory and ScrapyJob.is_there(directory):
+        return False
+    return Store.exists(place)
+
+
 def _on_redis(url: str, options: argparse.Namespace) -> RedisJob:
     from bloomdupe.upkeep.job import project_of_job
     from bloomdupe.upkeep.redis_job import RedisJob
+    from bloomdupe.upkeep.shared_job import project_of_shared_job
 
-    path = place_of_store(options.store)
+    settings, spider = options.project_settings, options.spider
+    if is_url(options.store):
+        project = project_of_shared_job(options.store, settings, spider)
+    else:
+        project = project_of_job(place_of_store(options.store), settings, spider)
     return RedisJob(
         url,
-        project_of_job(path, options.project_settings, options.spider),
+        project,
         marks=not options.without_marks,
         known=options.known,
         trust_pickles=options.trust_pickles,
     )
+
+
+def _into_shared(options: argparse.Namespace) -> Imported:
+    """Take a source over into a crawl that workers share."""
+    from bloomdupe.upkeep.imports import import_into
+    from bloomdupe.upkeep.shared_job import SharedJob
+    from bloomdupe.upkeep.sources import LinesSource
+
+    if options.source is None:
+        raise SettingError("SOURCE is missing: what is to be imported?")
+    with (
+        _source(options) as source,
+        SharedJob.open_or_begin(
+            options.store,
+            options.project_settings,
+            options.spider,
+            source,
+            alone=not isinstance(source, LinesSource),
+            marks=not options.without_marks,
+        ) as job,
+    ):
+        job.project.trust_pickles = options.trust_pickles
+        return import_into(job, source)
 
 
 def _job(options: argparse.Namespace, source: Source) -> StoppedJob:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bloomdupe.cli.shared_rows import rows_of_shared
 from bloomdupe.cli.store_argument import add_store, store_directory
 from bloomdupe.cli.table import table, when
 from bloomdupe.cli.verb import Verb
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from bloomdupe.filter.info import FilterInfo
+    from bloomdupe.upkeep.shared_overview import SharedOverview
 
 __all__ = ["Info"]
 
@@ -30,7 +32,7 @@ class Found(NamedTuple):
     job: Overview | None
 
 
-class Info(Verb[Found]):
+class Info(Verb["Found | SharedOverview"]):
     """Reads the last checkpoint and says what is in it."""
 
     name = "info"
@@ -38,8 +40,8 @@ class Info(Verb[Found]):
     description = (
         "What a store holds: parameters, URLs seen, false-positive probability,"
         " requests that wait, output files, and which process runs the job. Reads the"
-        " last checkpoint; a crawl may be running. A filter on Redis is named by its"
-        " URL, redis://host:6379/0#name."
+        " last checkpoint; a crawl may be running. A crawl that workers share on Redis,"
+        " or a filter there, is named by its URL, redis://host:6379/0#name."
     )
     example = "info crawls/site"
 
@@ -47,20 +49,21 @@ class Info(Verb[Found]):
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
         """Add the store."""
-        add_store(parser, jobdir)
+        add_store(parser, jobdir, url="a crawl or a filter")
 
-    def run(self, options: argparse.Namespace) -> Found:
+    def run(self, options: argparse.Namespace) -> Found | SharedOverview:
         """Look into the store."""
         if is_url(options.store):
-            with BloomFilter.open(options.store, readonly=True) as shared:
-                return Found(shared.info(), shared.identity, None)
+            return _on_redis(options.store)
         store = store_directory(options.store)
         with BloomFilter.open(store, readonly=True) as seen:
             info, identity = seen.info(), seen.identity
         return Found(info, identity, overview(store))
 
-    def text(self, result: Found) -> Iterable[str]:
+    def text(self, result: Found | SharedOverview) -> Iterable[str]:
         """Given, counted, calculated and measured below each other; then the job."""
+        if not isinstance(result, Found):
+            return table(rows_of_shared(result))
         info, identity, job = result
         rows = [
             ("store", str(info.path)),
@@ -84,10 +87,21 @@ class Info(Verb[Found]):
             rows += _rows_of(job)
         return table(rows)
 
-    def json(self, result: Found) -> dict[str, Any]:
+    def json(self, result: Found | SharedOverview) -> dict[str, Any]:
         """Return all of it."""
+        if not isinstance(result, Found):
+            return result.as_dict()
         job = None if result.job is None else result.job.as_dict()
         return {**result.filter.as_dict(), "identity": result.identity, "job": job}
+
+
+def _on_redis(url: str) -> Found | SharedOverview:
+    from bloomdupe.upkeep.shared_overview import filter_or_crawl, shared_overview
+
+    with filter_or_crawl(url) as found:
+        if isinstance(found, BloomFilter):
+            return Found(found.info(), found.identity, None)
+        return shared_overview(found)
 
 
 def _measured(info: FilterInfo) -> str:

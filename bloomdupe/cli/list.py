@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from bloomdupe.cli.failed_arguments import add_failed, reasons_of
 from bloomdupe.cli.progress import counted
 from bloomdupe.cli.selection_arguments import add_selection
+from bloomdupe.cli.shared_rows import slot_name
 from bloomdupe.cli.store_argument import add_store, store_directory
 from bloomdupe.cli.table import when
 from bloomdupe.cli.verb import Verb
-from bloomdupe.errors import UnserializableError
+from bloomdupe.errors import SettingError, UnserializableError
+from bloomdupe.filter.opening import is_url
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.frontier.waiting import count_waiting, waiting
 from bloomdupe.store.store import Store
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["List", "Listed", "ListedFailure"]
+    from bloomdupe.upkeep.shared_requests import SharedRequests
+
+__all__ = ["List", "Listed", "ListedFailure", "ListedLines"]
 
 
 class Listed(NamedTuple):
@@ -39,6 +43,40 @@ class Listed(NamedTuple):
     """Unix time before which nobody gets it."""
     problem: str | None = None
     """Why it cannot be read."""
+    worker: str | None = None
+    """Of a crawl on Redis, the worker that works on it."""
+
+    @property
+    def line(self) -> str:
+        """Say it in a line."""
+        slot = slot_name(self.slot)
+        by = "" if self.worker is None else f"  under way with {_in_line(self.worker)}"
+        if self.problem is not None:
+            return f"{slot}  cannot be read: {self.url}: {self.problem}{by}"
+        callback = "no callback" if self.callback is None else self.callback
+        then = "" if self.not_before is None else f"  after {when(self.not_before)}"
+        return (
+            f"{slot}  {self.priority}  {self.method}  {callback}"
+            f"  {_in_line(self.url)}{then}{by}"
+        )
+
+
+class ListedLines(NamedTuple):
+    """Items of ``start()``, on their way to the output of a crawl on Redis."""
+
+    slot: str
+    priority: int
+    lines: int
+    worker: str | None = None
+
+    @property
+    def line(self) -> str:
+        """Say it in a line."""
+        by = "" if self.worker is None else f"  under way with {_in_line(self.worker)}"
+        return (
+            f"{slot_name(self.slot)}  {self.priority}  {self.lines:,} lines of items"
+            f" that start() has yielded{by}"
+        )
 
 
 class ListedFailure(NamedTuple):
@@ -65,7 +103,10 @@ class ListedFailure(NamedTuple):
         )
 
 
-class List(Verb["Iterator[Listed | ListedFailure]"]):
+Line: TypeAlias = Listed | ListedLines | ListedFailure
+
+
+class List(Verb["Iterator[Line]"]):
     """Lists requests while they are read, so memory does not grow with them."""
 
     name = "list"
@@ -75,7 +116,9 @@ class List(Verb["Iterator[Listed | ListedFailure]"]):
         " callback and URL, slot by slot, in each the next one first. While a crawl"
         " runs, those under way are among them. With --failed, those that have given up"
         " instead, the last ones first: slot, reason and status, how often, when, URL,"
-        " exception. With --json, an object on each line."
+        " exception. Of a crawl that workers share on Redis, those under way follow"
+        " what waits in their partition, with the name of the worker. With --json, an"
+        " object on each line."
     )
     example = "list crawls/site --slot example.com --pattern '/tag/' --limit 20"
 
@@ -83,22 +126,28 @@ class List(Verb["Iterator[Listed | ListedFailure]"]):
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
         """Add the store, which requests, and how many."""
-        add_store(parser, jobdir)
+        add_store(parser, jobdir, url="a crawl")
         add_selection(parser)
         add_failed(parser, "those that have given up, instead of those that wait")
         parser.add_argument(
             "--limit", type=_limit, metavar="N", help="so many lines at most"
         )
 
-    def run(self, options: argparse.Namespace) -> Iterator[Listed | ListedFailure]:
+    def run(self, options: argparse.Namespace) -> Iterator[Line]:
         """Begin to read."""
         selection = Selection.of(options.slot, options.pattern)
         reasons = reasons_of(options)
-        path = store_directory(options.store)
-        found: Iterator[Listed | ListedFailure]
-        if reasons is None:
-            found = _pending(path, selection)
+        found: Iterator[Line]
+        if is_url(options.store):
+            if reasons is not None:
+                raise SettingError(
+                    "--failed: a crawl on Redis keeps no ledger of failures"
+                )
+            found = _shared(options.store, selection)
+        elif reasons is None:
+            found = _pending(store_directory(options.store), selection)
         else:
+            path = store_directory(options.store)
             failures = failed_requests(path, selection, reasons)
             names = ListedFailure._fields
             found = (
@@ -107,29 +156,17 @@ class List(Verb["Iterator[Listed | ListedFailure]"]):
             )
         return islice(found, options.limit)
 
-    def text(self, result: Iterator[Listed | ListedFailure]) -> Iterator[str]:
+    def text(self, result: Iterator[Line]) -> Iterator[str]:
         """A line for each; what could break a line in a URL is escaped."""
-        for one in result:
-            if isinstance(one, ListedFailure):
-                yield one.line
-                continue
-            if one.problem is not None:
-                yield f"{one.slot}  cannot be read: {one.url}: {one.problem}"
-                continue
-            url = _in_line(one.url)
-            callback = "no callback" if one.callback is None else one.callback
-            then = "" if one.not_before is None else f"  after {when(one.not_before)}"
-            yield f"{one.slot}  {one.priority}  {one.method}  {callback}  {url}{then}"
+        return (one.line for one in result)
 
-    def json(
-        self, result: Iterator[Listed | ListedFailure]
-    ) -> Iterator[dict[str, Any]]:
+    def json(self, result: Iterator[Line]) -> Iterator[dict[str, Any]]:
         """Yield an object for each."""
         for one in result:
             found = one._asdict()
-            for name in ("not_before", "problem"):
-                if isinstance(one, Listed) and found[name] is None:
-                    del found[name]
+            for name in ("not_before", "problem", "worker"):
+                if not isinstance(one, ListedFailure) and found.get(name) is None:
+                    found.pop(name, None)
             yield found
 
 
@@ -174,3 +211,33 @@ def _read(store: Store, selection: Selection) -> Iterator[Listed]:
                 )
     finally:
         store.close()
+
+
+def _shared(url: str, selection: Selection) -> Iterator[Line]:
+    """Yield what a crawl on Redis owes; opens it at once."""
+    from bloomdupe.upkeep.shared_requests import SharedRequests
+
+    return _read_shared(SharedRequests(url, selection.slot), selection)
+
+
+def _read_shared(owed: SharedRequests, selection: Selection) -> Iterator[Line]:
+    for one in counted(owed, owed.count(), "requests"):
+        slot, request = one.slot, one.request
+        if request is not None:
+            if selection.has(slot, request.url):
+                yield Listed(
+                    slot,
+                    request.method,
+                    request.url,
+                    one.priority,
+                    request.callback,
+                    worker=one.worker,
+                )
+        elif selection.pattern is None:
+            if one.problem is None:
+                yield ListedLines(slot, one.priority, one.lines, one.worker)
+            else:
+                unread = one.unread
+                yield Listed(
+                    slot, "?", unread, one.priority, None, None, one.problem, one.worker
+                )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,6 +12,7 @@ from bloomdupe.cli.info import Info
 from bloomdupe.cli.store_argument import add_store, store_directory
 from bloomdupe.cli.verb import Verb
 from bloomdupe.errors import SettingError
+from bloomdupe.filter.opening import is_url
 from bloomdupe.sight.extra import need
 from bloomdupe.sight.view import Reader
 
@@ -37,7 +39,8 @@ class Report(Verb[Written]):
         "Write one page that needs nothing else: pages and rate over all runs, with"
         " kills and resumes, what waited, status codes, depth, hosts, duplicates,"
         " filter, checkpoints, failures. Reads the last checkpoint; a crawl may be"
-        " running. Needs bloomdupe[report]."
+        " running. Of a crawl that workers share on Redis, how it stands: hosts,"
+        " workers, partitions; there is no history of it. Needs bloomdupe[report]."
     )
     example = "report crawls/site -o report.html"
     json_indent = None
@@ -46,7 +49,7 @@ class Report(Verb[Written]):
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
         """Add the store and the file."""
-        add_store(parser, jobdir)
+        add_store(parser, jobdir, url="a crawl")
         parser.add_argument(
             "-o",
             "--output",
@@ -57,12 +60,9 @@ class Report(Verb[Written]):
 
     def run(self, options: argparse.Namespace) -> Written:
         """Write it; a page that is there already is replaced when it is whole."""
-        view = Reader(store_directory(options.store)).read()
-        need("matplotlib", "report", "bloomdupe report")
-        from bloomdupe.sight.report import report
-
-        info = Info()
-        page = report(view, info.json(info.run(options))).encode()
+        page = (
+            _of_shared(options.store) if is_url(options.store) else _of_job(options)
+        ).encode()
         target = Path(options.output)
         try:
             _write(target, page)
@@ -77,6 +77,26 @@ class Report(Verb[Written]):
     def json(self, result: Written) -> dict[str, Any]:
         """The same."""
         return result._asdict()
+
+
+def _of_job(options: argparse.Namespace) -> str:
+    view = Reader(store_directory(options.store)).read()
+    need("matplotlib", "report", "bloomdupe report")
+    from bloomdupe.sight.report import report
+
+    info = Info()
+    return report(view, info.json(info.run(options)))
+
+
+def _of_shared(url: str) -> str:
+    from bloomdupe.upkeep.shared_overview import open_crawl, shared_overview
+
+    with open_crawl(url) as reader:
+        crawl, read_at = shared_overview(reader), time.time()
+    need("matplotlib", "report", "bloomdupe report")
+    from bloomdupe.sight.shared_report import report
+
+    return report(crawl, read_at)
 
 
 def _write(target: Path, data: bytes) -> None:

@@ -15,15 +15,23 @@ __all__ = ["add_store", "place_of_store", "store_directory"]
 
 
 def add_store(
-    parser: argparse.ArgumentParser, jobdir: str | None, *, needed: bool = False
+    parser: argparse.ArgumentParser,
+    jobdir: str | None,
+    *,
+    needed: bool = False,
+    url: str = "",
 ) -> None:
-    """Add the argument; it may be left out if there is a ``jobdir``, unless needed."""
+    """Add the argument; it may be left out if there is a ``jobdir``, unless needed.
+
+    ``url`` says what it may name by a URL, too.
+    """
     default = None if needed else jobdir
     parser.add_argument(
         "store",
         nargs="?" if default else None,
         default=default,
         help="a JOBDIR, or the directory of a store"
+        + (f"; or the URL of {url} on Redis" if url else "")
         + (f" (default: {default})" if default else ""),
     )
 
@@ -50,6 +58,7 @@ def _directory(place: str) -> Path:
     if is_url(place):  # which may hold a password, so it is not repeated
         raise SettingError(
             "a URL stands where a JOBDIR is expected: of a filter on Redis, `bloomdupe"
-            " info` is the only verb"
+            " info` is the only verb; of a crawl there, also list,"
+            " top, report, import, export and collect"
         )
     return Path(place)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.cli.store_argument import add_store, store_directory
 from bloomdupe.cli.verb import Verb
 from bloomdupe.errors import SettingError
+from bloomdupe.filter.opening import is_url
 from bloomdupe.sight.extra import need
 from bloomdupe.sight.view import Reader, View
 
@@ -15,10 +17,12 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
+    from bloomdupe.sight.shared_view import SharedView
+
 __all__ = ["Top"]
 
 
-class Top(Verb[View]):
+class Top(Verb["View | SharedView"]):
     """Shows a job until q is pressed, or once where there is no terminal."""
 
     name = "top"
@@ -28,7 +32,8 @@ class Top(Verb[View]):
         " to go, failures, filter, disk, and the slots with the most requests. Reads"
         " the last checkpoints: a crawl may be running, and is not disturbed. Keys: q"
         " quits, s sorts the slots in another way. Where there is no terminal, it is"
-        " shown once. Needs bloomdupe[top]."
+        " shown once. Of a crawl that workers share on Redis: pages, rate, what waits,"
+        " the workers and how fast each is, and the slots. Needs bloomdupe[top]."
     )
     example = "top crawls/site"
 
@@ -36,7 +41,7 @@ class Top(Verb[View]):
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
         """Add the store and the interval."""
-        add_store(parser, jobdir)
+        add_store(parser, jobdir, url="a crawl")
         parser.add_argument(
             "--interval",
             type=float,
@@ -45,38 +50,69 @@ class Top(Verb[View]):
             help="seconds between two looks (default: 2)",
         )
 
-    def run(self, options: argparse.Namespace) -> View:
+    def run(self, options: argparse.Namespace) -> View | SharedView:
         """Show it as long as it is wanted; return what was read last."""
         if not 0.1 <= options.interval <= 3_600:
             raise SettingError(
                 f"--interval {options.interval:g}: expected seconds from 0.1 to 3600"
             )
+        if is_url(options.store):
+            return _shared(options)
         reader = Reader(store_directory(options.store))
         view = reader.read()
         if options.json:
             return view
         need("rich", "top", "bloomdupe top")
-        if sys.stdout.isatty() and sys.stdin.isatty():
+        if _in_terminal():
             from rich.console import Console
 
-            from bloomdupe.sight.top import follow
+            from bloomdupe.sight.top import SORTS, follow, screen
 
-            follow(reader, Console(), options.interval)
+            follow(reader, screen, SORTS, Console(), options.interval)
         return view
 
-    def text(self, result: View) -> Iterable[str]:
+    def text(self, result: View | SharedView) -> Iterable[str]:
         """Return what a terminal would show, if there was none to show it in."""
-        if sys.stdout.isatty() and sys.stdin.isatty():
+        if _in_terminal():
             return []
         from rich.console import Console
 
-        from bloomdupe.sight.top import SORTS, screen
+        from bloomdupe.sight import shared_top, top
 
         console = Console()
-        with console.capture() as shown:
-            console.print(screen(result, console, SORTS[0]))
-        return shown.get().splitlines()[:-1]  # without the keys
+        shown = (
+            top.screen(result, console, top.SORTS[0])
+            if isinstance(result, View)
+            else shared_top.screen(result, console, shared_top.SORTS[0])
+        )
+        with console.capture() as captured:
+            console.print(shown)
+        return captured.get().splitlines()[:-1]  # without the keys
 
-    def json(self, result: View) -> dict[str, Any]:
+    def json(self, result: View | SharedView) -> dict[str, Any]:
         """Return what was read."""
         return result.as_dict()
+
+
+def _in_terminal() -> bool:
+    return sys.stdout.isatty() and sys.stdin.isatty()
+
+
+def _shared(options: argparse.Namespace) -> SharedView:
+    """Show a crawl on Redis; without a terminal after two looks, which make a rate."""
+    from bloomdupe.sight.shared_view import SharedReader
+
+    with SharedReader(options.store) as reader:
+        view = reader.read()
+        if not options.json:
+            need("rich", "top", "bloomdupe top")
+            if _in_terminal():
+                from rich.console import Console
+
+                from bloomdupe.sight.shared_top import SORTS, screen
+                from bloomdupe.sight.top import follow
+
+                follow(reader, screen, SORTS, Console(), options.interval)
+                return view
+        time.sleep(options.interval)
+        return reader.read()

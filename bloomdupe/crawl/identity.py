@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-__all__ = ["identity_of"]
+__all__ = ["START", "child_name", "identity_of", "name_of"]
+
+START = b"start"
+"""Stands in the place of a parent's name for what ``start()`` yields."""
 
 BY_SCRAPY = frozenset(
     {
@@ -94,6 +97,22 @@ def identity_of(
     parts = [callback, errback, *map(_canonical, values)]
     text = repr(parts).encode(errors="backslashreplace")
     return fingerprint + mmh3_x64_128_digest(text)
+
+
+def name_of(*parts: bytes) -> bytes:
+    """Return the name of what these parts tell from others, 16 bytes."""
+    return bytes(
+        mmh3_x64_128_digest(b"".join(b"%d:%b" % (len(part), part) for part in parts))
+    )
+
+
+def child_name(parent: bytes, identity: bytes, number: int) -> bytes:
+    """Return what a request with ``dont_filter`` is called where workers share a crawl.
+
+    Of those that the ``parent`` has yielded with this identity, it is the one with this
+    number, from 0.
+    """
+    return name_of(b"child", parent, identity, b"%d" % number)
 
 
 def _is_of_others(key: object, value: object, parent: Request | None) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy import Request
 
+from bloomdupe.crawl.identity import START, child_name
 from bloomdupe.crawl.start_items import StartItems
 
 if TYPE_CHECKING:
@@ -100,10 +101,12 @@ class Starting:
         if self._policy == "always" and (run.resumed or run.round > 1):
             return Verdict(False, True)
         needs_mark = (forced or not marked) and run.marks_starts
+        # Of a crawl that workers have shared, and that was imported.
+        shared = run.resumed and seen.contains(child_name(START, identity, again))
         if run.round == 1 and not again and not needs_mark:
-            return Verdict(run.resumed and seen.contains(key), forced)
+            return Verdict(shared or (run.resumed and seen.contains(key)), forced)
         mark = b"start %b %b" % (self._number(again), identity)
-        scheduled = seen.contains(mark)
+        scheduled = seen.contains(mark) or (shared and run.round == 1)
         marks: tuple[bytes, ...] = (mark,)
         if place is not None:
             # Of one that is nothing but its page, the place is known by its mark.

@@ -9,9 +9,10 @@ from bloomdupe.filter.hashing import digest
 
 if TYPE_CHECKING:
     from bloomdupe.filter.contents import Contents
+    from bloomdupe.filter.layer import Layer
     from bloomdupe.filter.parameters import Parameters
 
-__all__ = ["check_compatible", "merge", "same_bits"]
+__all__ = ["check_compatible", "merge", "merge_layers", "same_bits"]
 
 
 def same_bits(ours: Contents, theirs: Contents) -> bool:
@@ -43,14 +44,18 @@ def merge(ours: Contents, theirs: Contents) -> None:
     differ.
     """
     check_compatible(ours.parameters, theirs.parameters)
-    ours.checkpoint()
-    for layer, (_, keys) in zip(theirs.layers, theirs.counts, strict=True):
-        if layer.number == len(ours.layers):
-            ours.add_layer()
-        ours.layers[layer.number].merge(layer, keys)
+    merge_layers(ours, theirs.named_layers)
     for identity in theirs.exact:
         ours.exact.add_id(identity)
     ours.fold()
+
+
+def merge_layers(ours: Contents, theirs: list[tuple[str | None, Layer, int]]) -> None:
+    """Add layers with the same key to ``ours``; see :meth:`Contents.takers`."""
+    ours.checkpoint()
+    takers = ours.takers(theirs)
+    for taker, (_, layer, keys) in zip(takers, theirs, strict=True):
+        taker.merge(layer, keys)
 
 
 def _described(parameters: Parameters) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.filter.contents import FilterChange
     from bloomdupe.filter.info import FilterInfo
+    from bloomdupe.filter.layer import Layer
     from bloomdupe.store.batch import Batch
     from bloomdupe.store.store import Change, Store
 
@@ -534,6 +535,26 @@ class BloomFilter:
         algebra.merge(self._contents, other._look())
         self._point_at_newest()
         return self
+
+    @property
+    def named_layers(self) -> list[tuple[str | None, Layer, int]]:
+        """Its layers, oldest first; names of those taken over; how many keys each has.
+
+        Another filter with the same key may :meth:`take_over` them.
+        """
+        return self._look().named_layers
+
+    def take_over(self, layers: Iterable[tuple[str, Layer, int]]) -> None:
+        """Let all count as seen that is in layers of filters with the same key.
+
+        They may be of any capacity; p must be that of this filter. Each is asked for
+        every key, and the probabilities add up: what :meth:`current_fpp` says is not
+        bounded by p any more. A layer is known by its name: what is in it is added to
+        what was there.
+        """
+        algebra.merge_layers(self._contents, [*layers])
+        self._contents.fold()
+        self._point_at_newest()
 
     def clear(self) -> None:
         """Forget all keys; parameters, key and store stay."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.errors import StoreError
+from bloomdupe.errors import IncompatibleFilterError, StoreError
 from bloomdupe.filter.exact import ExactKeys
 from bloomdupe.filter.layer import Layer, LayerChange, LayerState
 
@@ -81,6 +81,8 @@ class Contents:
     ``trials``           keys that were new and are kept exactly
     ``false_positives``  those of them whose bits were all set already
     ``notes``            a small object of the caller's own
+    ``taken_over``       where there are any: numbers of the layers that come from
+                         filters of another capacity with the same key, by their names
     """
 
     def __init__(self, parameters: Parameters, store: Store | None) -> None:
@@ -91,6 +93,7 @@ class Contents:
         self.trials = 0
         self.false_positives = 0
         self.notes: dict[str, Any] = {}
+        self.taken_over: dict[str, int] = {}
         self._noted: dict[str, Any] = {}
         self._journal_end = 0
         self._prepared: FilterChange | None = None
@@ -119,6 +122,7 @@ class Contents:
         self.false_positives = record["false_positives"]
         self._journal_end = record["journal_end"]
         self.notes = record["notes"]
+        self.taken_over = record.get("taken_over", {})
         self._noted = deepcopy(self.notes)
 
     @property
@@ -135,9 +139,60 @@ class Contents:
 
     def add_layer(self) -> Layer:
         """Begin another layer."""
-        number = len(self.layers)
-        self.layers.append(Layer(number, self.parameters.geometry(number), self.store))
+        own = len(self.own_layers)
+        least = max(layer.geometry.hashes for layer in self.layers)
+        return self._append(self.parameters.geometry(own, least))
+
+    def _append(self, shape: Geometry) -> Layer:
+        self.layers.append(Layer(len(self.layers), shape, self.store))
         return self.newest
+
+    @property
+    def own_layers(self) -> list[Layer]:
+        """Those that were not taken over."""
+        others = set(self.taken_over.values())
+        return [layer for layer in self.layers if layer.number not in others]
+
+    @property
+    def named_layers(self) -> list[tuple[str | None, Layer, int]]:
+        """All layers, with their names (None: its own), and how many keys they have."""
+        names = {number: name for name, number in self.taken_over.items()}
+        return [
+            (names.get(layer.number), layer, keys)
+            for layer, (_, keys) in zip(self.layers, self.counts, strict=True)
+        ]
+
+    def takers(self, others: list[tuple[str | None, Layer, int]]) -> list[Layer]:
+        """Return the layers that take the keys of another filter's layers.
+
+        Those that are missing are added. Of the filter's own, the first takes those of
+        the first, and so on; others take those of the same name.
+        """
+        found: list[Layer] = []
+        own = 0
+        for name, layer, _ in others:
+            if name is None:
+                ours = self.own_layers
+                taker = ours[own] if own < len(ours) else self._append(layer.geometry)
+                own += 1
+            elif name in self.taken_over:
+                taker = self.layers[self.taken_over[name]]
+            else:
+                taker = self._append(layer.geometry)
+                self.taken_over[name] = taker.number
+            if taker.geometry != layer.geometry:
+                raise IncompatibleFilterError(
+                    f"the filters differ: layer {taker.number} is one for"
+                    f" {taker.geometry.capacity:,} keys, and what is to be added is one"
+                    f" for {layer.geometry.capacity:,}"
+                )
+            found.append(taker)
+        # What is new goes into one of its own, with all the positions of the others.
+        most = max(layer.geometry.hashes for layer in self.layers)
+        taken_over = self.newest.number in self.taken_over.values()
+        if taken_over or self.newest.geometry.hashes < most:
+            self.add_layer()
+        return found
 
     def __len__(self) -> int:
         """Count the keys that were new when added."""
@@ -198,6 +253,8 @@ class Contents:
             "false_positives": self.false_positives,
             "notes": deepcopy(self.notes),
         }
+        if self.taken_over:
+            record["taken_over"] = dict(self.taken_over)
         self._prepared = FilterChange(self, new_keys, changes, identities, record)
         return self._prepared
 
@@ -239,6 +296,7 @@ class Contents:
             self._prepared = None
             self.store.commit(_Clearing(record))
         self.layers = [Layer(0, self.parameters.geometry(0), self.store)]
+        self.taken_over = {}
         self.exact.clear()
         self.trials = self.false_positives = 0
         self.notes.clear()

@@ -88,9 +88,19 @@ class Parameters:
             hashing.new_secret() if key is None else check_key(key),
         )
 
-    def geometry(self, number: int) -> Geometry:
-        """Return the shape of a layer."""
-        return layer_geometry(self.capacity, self.fpp, number)
+    def geometry(self, number: int, hashes: int = 1) -> Geometry:
+        """Return the shape of a layer, with so many ``hashes`` at least.
+
+        More than the layers before have are needed where others were taken over. Then
+        it is that of a later layer, but for its capacity.
+        """
+        later = number
+        while True:
+            capacity = max(1, self.capacity >> (later - number))
+            shape = layer_geometry(capacity, self.fpp, later)
+            if shape.hashes >= hashes:
+                return shape
+            later += 1
 
     def check_memory(self) -> None:
         """Refuse a capacity that this machine's memory cannot hold."""

@@ -13,12 +13,26 @@ if TYPE_CHECKING:
 
     from bloomdupe.redis.server import Server
 
-__all__ = ["NO_ENTRY", "Counts", "Entry", "Lease", "Offer", "Output", "Partition"]
+__all__ = [
+    "NO_ENTRY",
+    "Counts",
+    "Entry",
+    "Lease",
+    "Offer",
+    "Output",
+    "Partition",
+    "Pending",
+]
 
 MAX_SLOT_BYTES = 1_000
 ENTRIES_AT_ONCE = 100
 FORGOTTEN_AT_ONCE = 10_000
 """Entries. Meanwhile Redis serves nobody else, for some milliseconds."""
+
+NUMBER_BYTES = 9
+"""Of a request's number, which stands before its payload."""
+READ_AT_ONCE = 500
+"""Requests, or names of slots, that travel together."""
 
 NO_ENTRY = b"0-0"
 """A number that no entry has, and that is before all others."""
@@ -39,6 +53,9 @@ class Offer(NamedTuple):
     """Whether it has its turn after others of the same priority."""
     of: Lease | None = None
     """The request that has led to it, which this worker is to settle."""
+    known_as: bytes | None = None
+    """The fingerprint under which it may have been seen before an import; None: it is
+    new whatever was imported."""
 
 
 class Lease(NamedTuple):
@@ -70,6 +87,18 @@ class Entry(NamedTuple):
     """It grows."""
     worker: str
     lines: list[bytes]
+
+
+class Pending(NamedTuple):
+    """A request that waits, as it is read and not handed out."""
+
+    slot: str
+    priority: int
+    start: bool
+    """Whether it has its turn after others of the same priority."""
+    newest_first: bool
+    """Whether the newest of these has its turn first."""
+    payload: bytes
 
 
 class Counts(NamedTuple):
@@ -114,7 +143,8 @@ class Partition:
     ) -> None:
         self.number = number
         self.server = server
-        self._seen = seen
+        self.seen = seen
+        """What counts as seen in it."""
         self._worker = worker
         self._kinds = ("b", "d") if fifo else ("a", "d")
         self.fence = ""
@@ -131,7 +161,7 @@ class Partition:
         flags = b""
         for first in range(0, len(offers), MAX_BATCH):
             some = offers[first : first + MAX_BATCH]
-            flags += self._seen.run_each(
+            flags += self.seen.run_each(
                 "offer",
                 [offer.fingerprint for offer in some],
                 [self._arguments(offer) for offer in some],
@@ -244,6 +274,28 @@ class Partition:
         """Count what is in it."""
         pushed, slots, leased, done, worker = self.server.run("counts")
         return Counts(pushed, slots, leased, done, worker.decode())
+
+    def pending(self) -> Iterator[Pending]:
+        """Yield what waits, slot by slot, in each the next one first.
+
+        What is handed out is not among it. Nothing may be handed out meanwhile.
+        """
+        for slot in self._portions("waiting"):
+            found = self._portions("waiting", slot)
+            for member, score in zip(found, found, strict=True):
+                yield Pending(
+                    slot.decode(),
+                    -int(float(score)),
+                    member[:1] in b"cd",
+                    member[:1] in b"ac",
+                    member[NUMBER_BYTES:],
+                )
+
+    def _portions(self, script: str, *arguments: bytes) -> Iterator[bytes]:
+        first = 0
+        while found := self.server.run(script, first, READ_AT_ONCE, *arguments):
+            yield from found
+            first += READ_AT_ONCE
 
     def outputs(self) -> Iterator[Output]:
         """Yield the lines of all that is done, oldest first."""

@@ -3,8 +3,9 @@
 -- KEYS[1]  the head of the job
 -- ARGV[1]  name of the worker
 -- ARGV[2]  milliseconds for which it is there; 0: it goes
+-- ARGV[3]  how many imports it knows of
 --
--- Returns how many there are.
+-- Returns how many there are; -1 if something is being imported, or was since then.
 
 local workers = KEYS[1] .. ':workers'
 local time = redis.call('TIME')
@@ -13,6 +14,8 @@ redis.call('ZREMRANGEBYSCORE', workers, '-inf', now)
 if ARGV[2] == '0' then
   redis.call('ZREM', workers, ARGV[1])
 else
+  local found = redis.call('HMGET', KEYS[1], 'imports', 'importing')
+  if found[2] or (found[1] or '0') ~= ARGV[3] then return -1 end
   redis.call('ZADD', workers, now + ARGV[2], ARGV[1])
 end
 return redis.call('ZCARD', workers)

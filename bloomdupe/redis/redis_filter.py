@@ -6,7 +6,12 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
+from bloomdupe.errors import (
+    IncompatibleFilterError,
+    SettingError,
+    StoreError,
+    StoreMismatchError,
+)
 from bloomdupe.filter import algebra, hashing
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.growth import Growth
@@ -25,6 +30,8 @@ if TYPE_CHECKING:
 
     from bloomdupe.filter.contents import Contents
     from bloomdupe.filter.info import FilterInfo
+    from bloomdupe.filter.layer import Layer
+    from bloomdupe.filter.sizing import Geometry
 
 __all__ = ["RedisFilter"]
 
@@ -249,10 +256,11 @@ class RedisFilter(BloomFilter):
         else:
             self._growth.warn(self.parameters)
 
-    def _add_layer(self) -> None:
+    def _add_layer(self, given: Geometry | None = None) -> None:
         """Add a layer, unless another process has just done so."""
         server, number = self._open(), len(self._record.layers)
-        shape = shape_text(self.parameters.geometry(number))
+        least = self._record.layers[-1].hashes
+        shape = shape_text(given or self.parameters.geometry(number, least))
         added = server.run("grow", self._record.made, number, shape)
         self._reload()
         if added:
@@ -316,31 +324,49 @@ class RedisFilter(BloomFilter):
         Others may add meanwhile. After a crash some of the other's keys may be missing:
         do it again.
         """
+        algebra.check_compatible(self.parameters, other.parameters)
+        layers = other.named_layers
+        if any(name is not None for name, _, _ in layers):
+            self._refuse("|= with a filter that has taken others over")
+        self.unite(
+            (number, layer, keys) for number, (_, layer, keys) in enumerate(layers)
+        )
+        return self
+
+    def unite(self, layers: Iterable[tuple[int, Layer, int]]) -> None:
+        """Add what is in layers with the same key: number here, layer, number of keys.
+
+        A layer that is not there yet gets the shape of the one that comes; others must
+        have it. Raises :class:`~bloomdupe.errors.IncompatibleFilterError`.
+        """
         server = self._open(to_change=True)
-        theirs = other._look()
-        algebra.check_compatible(self.parameters, theirs.parameters)
-        for layer, (_, keys) in zip(theirs.layers, theirs.counts, strict=True):
+        for number, layer, keys in layers:
             self._reload()
-            if layer.number == len(self._record.layers):
-                self._add_layer()
-            before = self._record.keys[layer.number]
+            if number == len(self._record.layers):
+                self._add_layer(layer.geometry)
+            if self._record.layers[number] != layer.geometry:
+                raise IncompatibleFilterError(
+                    f"{server.address.shown}: layer {number} is one for"
+                    f" {self._record.layers[number].capacity:,} keys, and what is to be"
+                    f" added is one for {layer.geometry.capacity:,}"
+                )
+            before = self._record.keys[number]
             pages: list[int | bytes] = []
-            for number, page in enumerate(layer.all_pages()):
+            for place, page in enumerate(layer.all_pages()):
                 value = page.tobytes()[:PAGE_BYTES]
                 if value != NOTHING:
-                    pages += number, value
+                    pages += place, value
                 if len(pages) == 2 * PAGES_AT_ONCE:
-                    self._unite(layer.number, 0, pages)
+                    self._unite(number, 0, pages)
                     pages = []
-            self._unite(layer.number, 0, pages)
+            self._unite(number, 0, pages)
             ours = contents(self.parameters, server, self._record)
-            after = ours.layers[layer.number].united_keys(before, keys)
-            self._unite(layer.number, after - before, [])
+            after = ours.layers[number].united_keys(before, keys)
+            self._unite(number, after - before, [])
         self._reload()
         full = self._record.keys[-1] >= self._record.layers[-1].capacity
         if full and self._growth.adds_layers:
             self._add_layer()
-        return self
 
     def _unite(self, layer: int, keys: int, pages: list[int | bytes]) -> None:
         server = self._open()
@@ -370,6 +396,10 @@ class RedisFilter(BloomFilter):
 
     def _durable(self, verb: str) -> NoReturn:
         self._refuse(verb)
+
+    def take_over(self, layers: Iterable[tuple[str, Layer, int]]) -> NoReturn:  # noqa: ARG002
+        """Refuse: all layers are its own; see :meth:`unite`."""
+        self._refuse("take_over")
 
     def share_store(self) -> NoReturn:
         """Refuse: a crawl's checkpoint is a transaction of LMDB."""

@@ -29,14 +29,21 @@ SCRIPTS = {
     "present": ("present",),
     "keep_cookies": ("keep_cookies",),
     "new_cookies": ("new_cookies",),
+    "import": ("import",),
     "offer": ("layers", "mark", "queue", "offer"),
     "take": ("queue", "take"),
     "renew": ("queue", "renew"),
     "lease": ("queue", "owner", "lease"),
     "settle": ("queue", "owner", "settle"),
     "counts": ("queue", "counts"),
+    "waiting": ("queue", "waiting"),
     "output": ("queue", "output"),
     "forget": ("queue", "forget"),
+    "workers": ("workers",),
+    "standing": ("queue", "standing"),
+    "hosts": ("queue", "hosts"),
+    "owed": ("queue", "owed"),
+    "handed_out": ("queue", "handed_out"),
 }
 """The files that each script consists of."""
 
@@ -76,6 +83,24 @@ class Server(Connection):
         """Bytes that the data may take: the limit, or else the machine's memory."""
         limit = int(self.facts.get("maxmemory", 0))
         return limit or int(self.facts.get("total_system_memory", 0))
+
+    def memory_used(self) -> tuple[int, int]:
+        """Return the bytes that all data takes, and the limit; 0: there is none.
+
+        Of a Redis Cluster, those of all nodes that are no replicas.
+        """
+        where: dict[str, Any] = {}
+        if self.facts.get("cluster_enabled"):
+            where = {"target_nodes": "primaries"}
+        with self._in_our_words():
+            found: dict[str, Any] = self._client.info("memory", **where)
+        nodes = list(found.values()) if where else [found]
+        if where and "used_memory" in found:  # there is only one
+            nodes = [found]
+        return (
+            sum(int(node["used_memory"]) for node in nodes),
+            sum(int(node.get("maxmemory", 0)) for node in nodes),
+        )
 
     def run(
         self, script: str, *arguments: bytes | str | float, scratch: str = ""

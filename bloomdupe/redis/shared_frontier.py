@@ -12,23 +12,29 @@ from typing import TYPE_CHECKING, Any
 
 from mmh3 import mmh3_32_uintdigest
 
-from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
+from bloomdupe.errors import (
+    SettingError,
+    StoreDamagedError,
+    StoreError,
+    StoreMismatchError,
+)
 from bloomdupe.filter.parameters import Parameters, check_same
 from bloomdupe.redis.address import Address
 from bloomdupe.redis.cookie_store import CookieStore
+from bloomdupe.redis.imports import Imports
 from bloomdupe.redis.kept_offers import KeptOffers
 from bloomdupe.redis.partition import Offer, Partition
 from bloomdupe.redis.redis_filter import RedisFilter
 from bloomdupe.redis.server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from typing_extensions import Self
 
-    from bloomdupe.redis.partition import Counts, Entry, Lease, Output
+    from bloomdupe.redis.partition import Counts, Entry, Lease, Output, Pending
 
-__all__ = ["SharedFrontier"]
+__all__ = ["SharedFrontier", "header_in", "mark_of", "part_of"]
 
 FORMAT = 2
 DEFAULT_PARTITIONS = 64
@@ -75,14 +81,16 @@ class SharedFrontier:
         self.identity: dict[str, Any] = header["identity"]
         """Of whom it is, as whoever made it has said."""
         self._parameters = Parameters.from_header(header, server.address.shown)
-        self.mark = _mark(header)
+        self.mark = mark_of(header)
         """What tells it from others, one made later under its name included."""
         self._size: int = header["partitions"]
         self.worker = worker
         self._milliseconds = int(lease_seconds * 1000)
         self._fifo = fifo
         self._replicas = replicas
-        self._by_slot = header["partition_by"] == "slot"
+        self.partition_by: str = header["partition_by"]
+        """What decides in which partition a request is: ``slot`` or ``url``."""
+        self._by_slot = self.partition_by == "slot"
         self._partitions: dict[int, Partition] = {}
         self._owned: dict[int, Partition] = {}
         # Given back as soon as nothing of them is under way.
@@ -97,6 +105,8 @@ class SharedFrontier:
         self._present = False
         self._busy = 0
         """The partition that had something when :attr:`finished` was asked last."""
+        self.imports = Imports(server)
+        """What came from elsewhere."""
 
     @classmethod
     def open(
@@ -112,6 +122,7 @@ class SharedFrontier:
         replicas: int = 0,
         partition_by: str | None = None,
         identity: dict[str, Any] | None = None,
+        key: bytes | None = None,
     ) -> Self:
         """Open the frontier that a URL names, or create it there.
 
@@ -124,7 +135,7 @@ class SharedFrontier:
         up if it is not given. ``fifo`` lets the oldest request of a slot have its turn
         first, among those of the same priority. So many ``replicas`` must have what is
         offered before it counts. ``identity`` says of whom the frontier is, in JSON:
-        another one is refused from then on.
+        another one is refused from then on. ``key`` is the secret key of a new one.
 
         Raises :class:`~bloomdupe.errors.SettingError`,
         :class:`~bloomdupe.errors.StoreMismatchError` if it was made with other
@@ -138,12 +149,16 @@ class SharedFrontier:
         address = Address.of(url)
         server = Server(address)
         try:
-            header = _header(server, capacity, fpp, partitions, partition_by, identity)
+            header = _header(
+                server, capacity, fpp, partitions, partition_by, identity, key
+            )
+            name = worker or f"{socket.gethostname()}-{secrets.token_hex(6)}"
+            return cls(
+                server, header, name, lease_seconds, fifo=fifo, replicas=replicas
+            )
         except BaseException:
             server.close()
             raise
-        name = worker or f"{socket.gethostname()}-{secrets.token_hex(6)}"
-        return cls(server, header, name, lease_seconds, fifo=fifo, replicas=replicas)
 
     @classmethod
     def check(
@@ -162,6 +177,20 @@ class SharedFrontier:
         try:
             if server.fields():
                 _header(server, capacity, fpp, partitions, partition_by, identity)
+                Imports(server).check_ended()
+        finally:
+            server.close()
+
+    @classmethod
+    def identity_at(cls, url: str) -> dict[str, Any] | None:
+        """Return of whom the frontier at a URL is; None: there is none."""
+        server = Server(Address.of(url))
+        try:
+            if not server.fields():
+                return None
+            header = _header(server, None, None, None, None, None)
+            identity: dict[str, Any] = header["identity"]
+            return identity
         finally:
             server.close()
 
@@ -173,7 +202,7 @@ class SharedFrontier:
                 partition.renew(0)
             if self._present:
                 self._present = False
-                self._server.run("present", self.worker, 0)
+                self._server.run("present", self.worker, 0, 0)
         finally:
             self._server.close()
 
@@ -193,7 +222,7 @@ class SharedFrontier:
     def _partition(self, number: int) -> Partition:
         found = self._partitions.get(number)
         if found is None:
-            server = _part(self._server, number)
+            server = part_of(self._server, number)
             seen = RedisFilter.on(server, dict.fromkeys(vars(self._parameters)))
             found = Partition(number, server, seen, self.worker, fifo=self._fifo)
             self._partitions[number] = found
@@ -221,7 +250,11 @@ class SharedFrontier:
         """
         self._make_up()
         self._present = True
-        workers = self._server.run("present", self.worker, self._milliseconds)
+        workers = self._server.run(
+            "present", self.worker, self._milliseconds, self.imports.number
+        )
+        if workers < 0:
+            raise self.imports.changed()
         share = -(-self._size // workers)
         for number, partition in list(self._owned.items()):
             if not partition.renew(self._milliseconds):
@@ -278,8 +311,10 @@ class SharedFrontier:
 
     def _offer(self, offers: list[Offer]) -> list[bool]:
         by_partition: dict[int, list[int]] = {}
+        elsewhere = self.imports.knows([offer.known_as for offer in offers])
         for index, offer in enumerate(offers):
-            by_partition.setdefault(self._partition_of(offer), []).append(index)
+            if not elsewhere[index]:
+                by_partition.setdefault(self._partition_of(offer), []).append(index)
         new = [False] * len(offers)
         for number, indices in by_partition.items():
             answers = self._partition(number).offer([offers[i] for i in indices])
@@ -403,6 +438,49 @@ class SharedFrontier:
                 return False
         return True
 
+    # As a whole, while nobody works on it
+
+    def hold(self) -> None:
+        """Become the owner of all partitions; what was handed out waits again.
+
+        Raises :class:`~bloomdupe.errors.StoreError` while workers are there, or the
+        lease of one that was killed has not run out. :meth:`close` gives them back.
+        """
+        there = self._server.run("present", self.worker, 0, 0)
+        for number in range(self._size):
+            if there or not self._partition(number).take(self._milliseconds):
+                raise StoreError(
+                    f"{self.shown}: workers are there ({there or 1} at least). Stop"
+                    " them (Ctrl-C once each); one that was killed is gone when"
+                    " BLOOMDUPE_REDIS_LEASE has run out"
+                )
+            self._owned[number] = self._partition(number)
+
+    def keep_holding(self) -> None:
+        """Stay the owner; call it within ``lease_seconds``, as often as need be.
+
+        Raises :class:`~bloomdupe.errors.StoreError` if another worker has come.
+        """
+        for partition in self._owned.values():
+            if not partition.renew(self._milliseconds):
+                raise StoreError(
+                    f"{self.shown}: a worker has begun meanwhile; stop it, and try"
+                    " again"
+                )
+
+    def pending_in(self, partition: int) -> Iterator[Pending]:
+        """Yield what waits in a partition that this one holds."""
+        return self._partition(partition).pending()
+
+    def seen_in(self, partition: int) -> RedisFilter:
+        """Return the filter of what counts as seen in a partition."""
+        return self._partition(partition).seen
+
+    @property
+    def parameters(self) -> Parameters:
+        """Those of the crawl: a partition's filter has its share of the capacity."""
+        return self._parameters
+
     # What was put out
 
     def outputs(self) -> Iterator[Output]:
@@ -445,13 +523,13 @@ class SharedFrontier:
                 f"{shown} is gone. Somebody has deleted it, or Redis was started"
                 " without its data; restore them"
             )
-        if _mark(json.loads(fields[b"header"])) != self.mark:
+        if mark_of(json.loads(fields[b"header"])) != self.mark:
             raise StoreMismatchError(
                 f"{shown}: another frontier has been made under this name meanwhile"
             )
 
 
-def _mark(header: dict[str, Any]) -> str:
+def mark_of(header: dict[str, Any]) -> str:
     """Return what tells a frontier from others, and does not give its key away."""
     return hashlib.sha256(b"frontier " + header["key"].encode()).hexdigest()[:32]
 
@@ -467,13 +545,36 @@ def _check_partitions(partitions: int | None, partition_by: str | None) -> None:
         )
 
 
-def _part(server: Server, number: int) -> Server:
+def part_of(server: Server, number: int) -> Server:
     """Return the server of a frontier with the name of a partition on it."""
     name, shown = server.address.name, server.address.shown
     address = server.address._replace(
         name=f"{name}:{number}", shown=f"{shown}:{number}"
     )
     return server.at(address)
+
+
+def header_in(fields: Mapping[bytes, bytes], address: Address) -> dict[str, Any]:
+    """Return the header in the fields of a head; refuse what is no such head."""
+    shown = address.shown
+    if b"frontier" not in fields:
+        raise StoreMismatchError(
+            f"{shown}: the key {address.head} holds something else than a"
+            " frontier of bloomdupe; take another name"
+        )
+    if fields[b"frontier"] != b"%d" % FORMAT:
+        raise StoreMismatchError(
+            f"{shown} has format {fields[b'frontier'].decode()}, this version of"
+            f" bloomdupe knows {FORMAT}; use the version that wrote it"
+        )
+    try:
+        header: dict[str, Any] = json.loads(fields[b"header"])
+    except (KeyError, ValueError) as error:
+        raise StoreDamagedError(
+            f"{shown}: the key {address.head} is not as it was written ({error!r});"
+            " restore the data of Redis from a backup"
+        ) from error
+    return header
 
 
 def _header(
@@ -483,6 +584,7 @@ def _header(
     partitions: int | None,
     partition_by: str | None,
     identity: dict[str, Any] | None,
+    key: bytes | None = None,
 ) -> dict[str, Any]:
     """Return what a frontier was made with; make it if there is none.
 
@@ -501,22 +603,12 @@ def _header(
                 f"{shown}: there is no frontier of this name; the first worker makes"
                 " it, which must give a capacity"
             )
-        new = Parameters.checked(capacity, fpp).header(identity or {})
+        new = Parameters.checked(capacity, fpp, key=key).header(identity or {})
         new["partitions"] = partitions or DEFAULT_PARTITIONS
         new["partition_by"] = partition_by or PARTITION_BY[0]
         answer = server.run("create", "frontier", FORMAT, "header", json.dumps(new))
         fields = dict(zip(answer[::2], answer[1::2], strict=True))
-    if b"frontier" not in fields:
-        raise StoreMismatchError(
-            f"{shown}: the key {server.address.head} holds something else than a"
-            " frontier of bloomdupe; take another name"
-        )
-    if fields[b"frontier"] != b"%d" % FORMAT:
-        raise StoreMismatchError(
-            f"{shown} has format {fields[b'frontier'].decode()}, this version of"
-            f" bloomdupe knows {FORMAT}; use the version that wrote it"
-        )
-    header: dict[str, Any] = json.loads(fields[b"header"])
+    header = header_in(fields, server.address)
     wanted: dict[str, Any] = {
         "capacity": capacity, "fpp": fpp, "partitions": partitions,
         "partition_by": partition_by,
@@ -529,6 +621,6 @@ def _header(
         share = math.ceil(ROOM * parameters["capacity"] / size)
         given = {**parameters, "capacity": share}
         for number in range(size):
-            RedisFilter.on(_part(server, number), given)
+            RedisFilter.on(part_of(server, number), given)
         server.set_field("whole", "1")
     return header

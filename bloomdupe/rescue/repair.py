@@ -262,10 +262,10 @@ def _filter(
     for number in range(count):
         pages, sums, ones = stored[number]
         entries = [entry for entry in journal if entry.layer == number]
-        shape = parameters.geometry(number)
         if number < len(known):
             state = known[number]
         else:
+            shape = parameters.geometry(number)
             fill = ones / (shape.pages * PAGE_BITS)
             keys = round(shape.keys_for_fill(fill)) + sum(
                 len(entry.digests) // DIGEST_BYTES for entry in entries

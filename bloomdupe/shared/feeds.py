@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
+from scrapy.exceptions import NotConfigured
 from scrapy.exporters import JsonLinesItemExporter
+from scrapy.utils.conf import build_component_list
+from scrapy.utils.misc import load_object
 
 from bloomdupe.errors import BloomDupeError, FeedError
 from bloomdupe.feeds.exporter import FeedExporter
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.extensions.feedexport import FeedSlot
 
-__all__ = ["SharedFeeds"]
+__all__ = ["SharedFeeds", "feed_names"]
 
 
 class SharedFeeds:
@@ -37,17 +40,8 @@ class SharedFeeds:
     ) -> None:
         self._put = put
         self._fail = fail
-        self._feeds: list[Feed] = []
         exporter = crawler.get_extension(FeedExporter)
-        if exporter is not None:
-            exporter.check()
-            for template, options in exporter.feeds.items():
-                name = exporter.name_of(template, options)
-                _check(exporter.new_slot(template, options, 1), name)
-                number = len(self._feeds)
-                feed = Feed(number, template, options, exporter, Known(name))
-                self._feeds.append(feed)
-            exporter.feeds.clear()
+        self._feeds = [] if exporter is None else _taken_from(exporter)
         crawler.signals.connect(self._scraped, signals.item_scraped)
 
     @property
@@ -73,6 +67,33 @@ class SharedFeeds:
                 # The other feeds get the item all the same.
                 self._encode(item, feeds[index + 1 :], lines)
                 raise
+
+
+def feed_names(crawler: Crawler) -> list[str]:
+    """Return the names of the feeds that workers with these settings have.
+
+    Raises :class:`~bloomdupe.errors.FeedError` for one that they cannot have.
+    """
+    enabled = build_component_list(crawler.settings.getwithbase("EXTENSIONS"))
+    if FeedExporter not in map(load_object, enabled):
+        return []
+    try:
+        exporter = FeedExporter(crawler)
+    except NotConfigured:
+        return []
+    return [feed.name for feed in _taken_from(exporter)]
+
+
+def _taken_from(exporter: FeedExporter) -> list[Feed]:
+    """Take the feeds from Scrapy; their order gives them their numbers."""
+    exporter.check()
+    feeds: list[Feed] = []
+    for template, options in exporter.feeds.items():
+        name = exporter.name_of(template, options)
+        _check(exporter.new_slot(template, options, 1), name)
+        feeds.append(Feed(len(feeds), template, options, exporter, Known(name)))
+    exporter.feeds.clear()
+    return feeds
 
 
 def _check(slot: FeedSlot, name: str) -> None:

@@ -12,13 +12,21 @@ from bloomdupe.crawl.job import Job
 from bloomdupe.errors import SettingError, StoreMismatchError
 from bloomdupe.redis.shared_frontier import SharedFrontier
 from bloomdupe.settings import DEFAULTS
+from bloomdupe.shared.feeds import feed_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
 
-__all__ = ["by_settings", "check_settings", "check_shared"]
+__all__ = [
+    "by_settings",
+    "check_not_shared",
+    "check_settings",
+    "check_shared",
+    "open_frontier",
+]
 
 SETTING_OF = {
     "capacity": "BLOOMDUPE_EXPECTED_URLS",
@@ -82,6 +90,32 @@ def by_settings() -> Iterator[None]:
         ) from error
 
 
+def open_frontier(
+    url: str, crawler: Crawler, key: bytes | None = None
+) -> SharedFrontier:
+    """Open or create the crawl at a URL as workers with these settings do.
+
+    ``key`` is the secret key of a new one.
+    What is offered there goes oldest first, among requests of the same priority.
+    """
+    assert crawler.spider is not None  # noqa: S101 - it was made
+    job = Job.of(crawler.spider, crawler.settings)
+    with by_settings():
+        return SharedFrontier.open(
+            url,
+            job.settings.capacity,
+            job.settings.fpp,
+            partitions=job.settings.redis_partitions,
+            fifo=True,
+            identity={
+                "spider": job.spider,
+                "fingerprinter": job.fingerprinter,
+                "feeds": feed_names(crawler),
+            },
+            key=key,
+        )
+
+
 def check_settings(job: Job, crawler: Crawler) -> None:
     """Refuse settings that a shared crawl cannot have."""
     settings = job.settings
@@ -101,7 +135,11 @@ def check_settings(job: Job, crawler: Crawler) -> None:
             "DUPEFILTER_CLASS: a crawl with BLOOMDUPE_REDIS_URL has"
             " bloomdupe.BloomDupeFilter, for Redis decides what is a duplicate"
         )
-    given = crawler.settings
+    check_not_shared(crawler.settings)
+
+
+def check_not_shared(given: BaseSettings) -> None:
+    """Refuse settings that only a crawl with a JOBDIR can have."""
     for name in NOT_SHARED:
         if given.get(name) not in (None, DEFAULTS[name]):
             raise SettingError(

@@ -10,7 +10,7 @@ from collections import Counter
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmh3 import mmh3_x64_128_digest
+from bloomdupe.crawl.identity import child_name, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,13 +33,6 @@ _LONGEST = 255
 """Bytes of a name."""
 
 
-def name_of(*parts: bytes) -> bytes:
-    """Return the name of what these parts tell from others, 16 bytes."""
-    return bytes(
-        mmh3_x64_128_digest(b"".join(b"%d:%b" % (len(part), part) for part in parts))
-    )
-
-
 class Family:
     """Names of the requests with ``dont_filter`` that one request has yielded.
 
@@ -57,7 +50,7 @@ class Family:
         """Return the name of the next child with this identity."""
         number = self._before[identity]
         self._before[identity] += 1
-        return name_of(b"child", self._parent, identity, b"%d" % number)
+        return child_name(self._parent, identity, number)
 
 
 class Message(NamedTuple):

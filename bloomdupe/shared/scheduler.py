@@ -12,7 +12,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 
 from bloomdupe.crawl.acceptance import ASKING
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
-from bloomdupe.crawl.identity import identity_of
+from bloomdupe.crawl.identity import START, identity_of
 from bloomdupe.crawl.job import Job
 from bloomdupe.crawl.order import Order
 from bloomdupe.crawl.packed_cookies import PackedCookies, without_cookie_header
@@ -135,7 +135,7 @@ class SharedScheduler(BaseScheduler):
         )
         self._processing.attach()
         self._starting = StartOutputs(self._processing)
-        self._start_requests = Family(b"start")
+        self._start_requests = Family(START)
         self._engine.watch_start(self._starting.watch)
         connect = crawler.signals.connect
         connect(self._left_downloader, signals.request_left_downloader)
@@ -266,6 +266,7 @@ class SharedScheduler(BaseScheduler):
                 request.priority,
                 self._starts_apart and bool(request.meta.get("is_start_request")),
                 None if parent is None else parent.root.waiting.lease,
+                key if filtered or start else None,
             )
         )
         return True

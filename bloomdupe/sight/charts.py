@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bloomdupe.sight.drawing import Maker
     from bloomdupe.sight.view import View
 
-__all__ = ["charts"]
+__all__ = ["MOST_BARS", "bars", "charts"]
 
 PARTS = 240
 """Points of a line, at most: the page stays small."""
@@ -38,20 +38,20 @@ def charts(view: View, layers: Sequence[Mapping[str, float]]) -> Iterator[Chart]
         yield from _of_history(view)
     yield _filter(layers)
     totals = view.totals
-    yield _bars(
+    yield bars(
         "Status codes",
         "Pages by the status of their response, over all runs.",
         {f"{code}": n for code, n in sorted(totals.statuses.items())},
     )
     yield _depths(totals.depths)
-    yield _bars(
+    yield bars(
         "Failures by reason",
         "Requests in the ledger of failures.",
         dict(view.failed.reasons.most_common(MOST_BARS)),
         colour=BAD,
     )
     largest = sorted(view.slots, key=lambda slot: -slot[1])[:MOST_BARS]
-    yield _bars("Hosts", "Those with the most requests waiting.", dict(largest))
+    yield bars("Hosts", "Those with the most requests waiting.", dict(largest))
 
 
 # Lines over the time that the crawl was running
@@ -164,9 +164,10 @@ def _highest(view: View) -> tuple[list[float], list[float], list[float]]:
 # Bars
 
 
-def _bars(
+def bars(
     title: str, note: str, values: Mapping[str, int], *, colour: str = FIRST
 ) -> Chart:
+    """Draw a bar for each name."""
     if not values:
         return Chart(title, note, "")
     with drawing() as (axes, chart):

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import time
 from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe._version import __version__
 from bloomdupe.crawl.history import KILLED
 from bloomdupe.crawl.pace import duration, size
 from bloomdupe.crawl.progress import pages_lost
 from bloomdupe.crawl.run import OPEN
 from bloomdupe.sight.charts import charts
+from bloomdupe.sight.page import figure, in_figures, page, table, when
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from bloomdupe.crawl.history import Ran
-    from bloomdupe.sight.drawing import Chart
     from bloomdupe.sight.view import View
 
 __all__ = ["report"]
@@ -27,34 +24,6 @@ __all__ = ["report"]
 MOST_RUNS = 200
 MOST_FAILURES = 100
 """Rows of a table, the last ones."""
-
-STYLE = """
-:root { color-scheme: light dark; --paper: #fff; --ink: #222; --faint: #c8ccd0;
-  --first: #1f6feb; --second: #c05621; --good: #1a7f37; --bad: #cf222e; }
-@media (prefers-color-scheme: dark) { :root { --paper: #14181d; --ink: #dde3ea;
-  --faint: #4a525c; --first: #6cb0ff; --second: #f0a35e; --good: #57c56f;
-  --bad: #ff7b72; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 78rem; padding: 1.5rem; background: var(--paper);
-  color: var(--ink); font: 15px/1.45 system-ui, sans-serif; }
-h1 { margin: 0; font-size: 1.6rem; } h2 { margin: 2rem 0 .5rem; font-size: 1.15rem; }
-p { margin: .2rem 0; } .note { opacity: .75; font-size: .87rem; }
-.tiles { display: grid; gap: .8rem; margin-top: 1.2rem;
-  grid-template-columns: repeat(auto-fill, minmax(9.5rem, 1fr)); }
-.tiles div, figure { border: 1px solid var(--faint); border-radius: .5rem;
-  padding: .7rem .9rem; }
-.tiles b { display: block; font-size: 1.35rem; font-variant-numeric: tabular-nums; }
-.charts { display: grid; gap: 1rem; margin-top: 1.2rem;
-  grid-template-columns: repeat(auto-fit, minmax(min(28rem, 100%), 1fr)); }
-figure { margin: 0; } figure svg { display: block; width: 100%; height: auto; }
-figcaption b { font-size: 1.02rem; }
-.rows { overflow-x: auto; } table { border-collapse: collapse; font-size: .9rem; }
-td, th { padding: .2rem .9rem .2rem 0; text-align: left; vertical-align: top;
-  border-bottom: 1px solid var(--faint); }
-td.number { text-align: right; font-variant-numeric: tabular-nums; }
-td.url { max-width: 34rem; overflow-wrap: anywhere; }
-.killed { color: var(--bad); }
-"""
 
 FIGURES: tuple[tuple[str, str], ...] = (
     ("job.pages", "pages done"),
@@ -85,7 +54,7 @@ def report(view: View, info: Mapping[str, Any]) -> str:
         f"<h1>{escape(title)}</h1>",
         f"<p>{escape(_state(view))}</p>",
         f'<p class="note">{escape(str(view.path))}, as of'
-        f" {_when(view.job.checkpoint_at)}</p>",
+        f" {when(view.job.checkpoint_at)}</p>",
         '<div class="tiles">',
         *(f"<div>{name}<b>{escape(value)}</b></div>" for name, value in _tiles(view)),
         "</div>",
@@ -95,28 +64,11 @@ def report(view: View, info: Mapping[str, Any]) -> str:
             "<p>There are no charts over time: the job was made by an earlier version,"
             " and has not run since.</p>"
         )
-    parts += ['<div class="charts">', *map(_figure, drawn), "</div>"]
+    parts += ['<div class="charts">', *map(figure, drawn), "</div>"]
     parts += _runs(view)
     parts += _failures(view)
-    parts += [
-        "<h2>In figures</h2>",
-        '<p class="note">The same as <code>bloomdupe info --json</code>.</p>',
-        *_table(("", ""), _rows(info)),
-        '<script type="application/json" id="info">'
-        + json.dumps(info).replace("<", "\\u003c")
-        + "</script>",
-    ]
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\';'
-        " style-src 'unsafe-inline'; img-src data:\">\n"
-        f'<meta name="generator" content="bloomdupe {__version__}">\n'
-        f'<link rel="icon" href="data:,">\n'
-        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        + "\n".join(parts)
-        + "\n</body>\n</html>\n"
-    )
+    parts += in_figures(FIGURES, info)
+    return page(title, parts)
 
 
 def _state(view: View) -> str:
@@ -124,8 +76,8 @@ def _state(view: View) -> str:
     if view.running:
         return "It is running."
     if job.last_run == "finished":
-        when = "" if job.finished_at is None else f" on {_when(job.finished_at)}"
-        return f"It was finished{when}."
+        then = "" if job.finished_at is None else f" on {when(job.finished_at)}"
+        return f"It was finished{then}."
     if job.last_run == OPEN:
         return "It was killed. The same command goes on with it."
     return f"It was stopped: {job.last_run}. The same command goes on with it."
@@ -157,15 +109,6 @@ def _ended(view: View) -> Iterator[tuple[Ran, str]]:
         yield ran, how
 
 
-def _figure(chart: Chart) -> str:
-    drawn = chart.svg or "<p>None.</p>"
-    return (
-        f'<figure role="img" aria-label="{escape(chart.title)}"><figcaption>'
-        f"<b>{escape(chart.title)}</b>"
-        f'<p class="note">{escape(chart.note)}</p></figcaption>{drawn}</figure>'
-    )
-
-
 def _runs(view: View) -> Iterator[str]:
     if not view.runs:
         return
@@ -180,15 +123,15 @@ def _runs(view: View) -> Iterator[str]:
         pages = ended = ""
         if ran.number in last:
             pages = f"{done[ran.number].pages - first[ran.number].pages:,}"
-            ended = _when(ran.ended or last[ran.number].time)
+            ended = when(ran.ended or last[ran.number].time)
         kind = ' class="killed"' if how == KILLED else ""
         rows.append(
-            f'<td class="number">{ran.number}</td><td>{_when(ran.begun)}</td>'
+            f'<td class="number">{ran.number}</td><td>{when(ran.begun)}</td>'
             f"<td>{ended}</td><td{kind}>{escape(how)}</td>"
             f'<td class="number">{pages}</td>'
         )
     yield "<h2>Runs</h2>"
-    yield from _table(("run", "begun", "ended, or last seen", "how", "pages"), rows)
+    yield from table(("run", "begun", "ended, or last seen", "how", "pages"), rows)
 
 
 def _failures(view: View) -> Iterator[str]:
@@ -201,37 +144,13 @@ def _failures(view: View) -> Iterator[str]:
         f'<p class="note">The last {len(shown):,} of'
         f" {len(view.failed.requests):,}.{gone}</p>"
     )
-    yield from _table(
+    yield from table(
         ("URL", "reason", "detail", "times", "last", "linked from"),
         (
             f'<td class="url">{escape(one.url)}</td>'
             f"<td>{escape(one.reason)}</td><td>{escape(one.detail)}</td>"
-            f'<td class="number">{one.times:,}</td><td>{_when(one.time)}</td>'
+            f'<td class="number">{one.times:,}</td><td>{when(one.time)}</td>'
             f'<td class="url">{escape(one.parent or "")}</td>'
             for one in shown
         ),
     )
-
-
-def _rows(info: Mapping[str, Any]) -> Iterator[str]:
-    for name, words in FIGURES:
-        value: Any = info
-        for key in name.split("."):
-            value = value[key]
-        text = f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
-        yield (
-            f"<td>{words}</td>"
-            f'<td class="number" data-name="{name}" data-value="{value}">{text}</td>'
-        )
-
-
-def _table(heads: Iterable[str], rows: Iterable[str]) -> Iterator[str]:
-    yield '<div class="rows"><table>'
-    yield "<tr>" + "".join(f"<th>{head}</th>" for head in heads) + "</tr>"
-    for row in rows:
-        yield f"<tr>{row}</tr>"
-    yield "</table></div>"
-
-
-def _when(moment: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(moment))

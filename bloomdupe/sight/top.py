@@ -9,7 +9,7 @@ import termios
 import tty
 from contextlib import contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from rich.console import Group
 from rich.live import Live
@@ -21,13 +21,32 @@ from bloomdupe.crawl.pace import recent as recent_point
 from bloomdupe.crawl.progress import pages_lost
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import TypeAlias
 
     from rich.console import Console, RenderableType
 
-    from bloomdupe.sight.view import Reader, View
+    from bloomdupe.crawl.history import Point
+    from bloomdupe.sight.view import View
 
-__all__ = ["SORTS", "follow", "screen"]
+    Figure: TypeAlias = tuple[str, list[tuple[str, str]]]
+    """A name, and what is to be said, most important first, with styles."""
+
+__all__ = [
+    "NARROW",
+    "SORTS",
+    "figures_of",
+    "follow",
+    "frame",
+    "history_bars",
+    "names_table",
+    "printable",
+    "room_of",
+    "screen",
+]
+
+Seen = TypeVar("Seen")
+Seen_co = TypeVar("Seen_co", covariant=True)
 
 SORTS = ("waiting", "failed", "name")
 BARS = "▁▂▃▄▅▆▇█"
@@ -41,11 +60,24 @@ ROWS = 12
 """Lines that are no slots: title, figures, heads."""
 
 
-def follow(reader: Reader, console: Console, interval: float) -> None:
+class Readable(Protocol[Seen_co]):
+    """What can be read again and again."""
+
+    def read(self) -> Seen_co:
+        """Read how it stands."""
+
+
+def follow(
+    reader: Readable[Seen],
+    show: Callable[[Seen, Console, str], RenderableType],
+    sorts: Sequence[str],
+    console: Console,
+    interval: float,
+) -> None:
     """Show a job until q is pressed; every ``interval`` seconds anew.
 
-    Keys: q quits, s sorts the slots in another way. If reading takes long, it is done
-    less often.
+    Keys: q quits, s sorts the slots in another of the ``sorts``. If reading takes long,
+    it is done less often.
     """
     sort = 0
     with (
@@ -58,14 +90,14 @@ def follow(reader: Reader, console: Console, interval: float) -> None:
             took = monotonic() - begun
             due = begun + max(interval, CALM * took)
             while True:
-                live.update(screen(view, console, SORTS[sort]), refresh=True)
+                live.update(show(view, console, sorts[sort]), refresh=True)
                 key = pressed(due - monotonic())
                 if key is None:
                     break
                 if key in ("q", "Q", ESCAPE, ""):
                     return
                 if key in ("s", "S"):
-                    sort = (sort + 1) % len(SORTS)
+                    sort = (sort + 1) % len(sorts)
 
 
 @contextmanager
@@ -97,19 +129,36 @@ class _Pressed:
 def screen(view: View, console: Console, sort: str) -> RenderableType:
     """Return what to show of a job, no larger than the terminal."""
     width, height = console.size
-    parts: list[RenderableType] = [_title(view, width), Text()]
-    figures = Table.grid(padding=(0, 2))
-    figures.add_column(no_wrap=True, style="bold")
-    figures.add_column(no_wrap=True, overflow="ellipsis")
-    room = width - 13
-    for name, values in _figures(view, console, room):
-        figures.add_row(name, _fitting(values, room))
-    parts += [figures, Text()]
-    parts.append(_slots(view, sort, max(3, height - ROWS - 3), width))
+    figures = figures_of(_figures(view, console, room_of(width)), width)
+    slots = _slots(view, sort, max(3, height - ROWS - 3), width)
+    return frame(_title(view, width), figures, [slots], SORTS, sort)
+
+
+def frame(
+    title: Text, figures: Table, tables: list[Table], sorts: Sequence[str], sort: str
+) -> RenderableType:
+    """Put a screen together."""
+    parts: list[RenderableType] = [title, Text(), figures]
+    for table in tables:
+        parts += [Text(), table]
     keys = Text("q quit   s sort by ", style="dim", no_wrap=True)
-    keys.append(SORTS[(SORTS.index(sort) + 1) % len(SORTS)], style="dim")
-    parts.append(keys)
-    return Group(*parts)
+    keys.append(sorts[(sorts.index(sort) + 1) % len(sorts)], style="dim")
+    return Group(*parts, keys)
+
+
+def room_of(width: int) -> int:
+    """Return the columns that are left for what stands beside a name."""
+    return width - 13
+
+
+def figures_of(figures: Iterable[Figure], width: int) -> Table:
+    """Return a line for each figure, with as much as fits into it."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column(no_wrap=True, overflow="ellipsis")
+    for name, values in figures:
+        table.add_row(name, _fitting(values, room_of(width)))
+    return table
 
 
 def _title(view: View, width: int) -> Text:
@@ -130,20 +179,14 @@ def _title(view: View, width: int) -> Text:
     return title
 
 
-def _figures(
-    view: View, console: Console, room: int
-) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Yield names, and what is to be said, most important first, with styles."""
+def _figures(view: View, console: Console, room: int) -> Iterator[Figure]:
     job, totals, last = view.job, view.totals, view.last
     pages = [(f"{totals.pages:,}", "bold"), (f"{totals.items:,} items", "")]
     if view.rate is not None and view.running:
         pages.insert(1, (f"{view.rate:,.0f} a minute", "green"))
     yield "pages", pages
     if last is not None:
-        begin = max(view.points[0].time, last.time - RECENT)
-        parts = max(1, min(room, 60))
-        bars = BARS if console.encoding.startswith("utf") else PLAIN_BARS
-        yield "", [(spark(rates(view.points, begin, parts), bars), "green")]
+        yield "", [(history_bars(view.points, console, room), "green")]
     waiting = [(f"{job.pending:,}", "bold"), (f"{job.slots:,} slots", "")]
     if job.later:
         waiting.append((f"{job.later:,} for later", ""))
@@ -178,6 +221,14 @@ def _figures(
     )
 
 
+def history_bars(points: Sequence[Point], console: Console, room: int) -> str:
+    """Return the rate of the last ten minutes as a line of bars."""
+    begin = max(points[0].time, points[-1].time - RECENT)
+    parts = max(1, min(room, 60))
+    bars = BARS if console.encoding.startswith("utf") else PLAIN_BARS
+    return spark(rates(points, begin, parts), bars)
+
+
 def _fitting(values: list[tuple[str, str]], room: int) -> Text:
     """Put together what fits into one line."""
     line = Text()
@@ -187,6 +238,7 @@ def _fitting(values: list[tuple[str, str]], room: int) -> Text:
         if line:
             line.append("  ")
         line.append(value, style=style)
+    line.truncate(room, overflow="ellipsis")
     return line
 
 
@@ -208,20 +260,26 @@ def _slots(view: View, sort: str, rows: int, width: int) -> Table:
         first = {"waiting": waiting, "failed": failed, "name": {}}[sort]
         return -first.get(name, 0), name
 
-    table = Table(box=None, padding=(0, 1), header_style="bold reverse", width=width)
-    table.add_column("slot", ratio=1, no_wrap=True, overflow="ellipsis")
-    table.add_column("waiting", justify="right", no_wrap=True)
-    table.add_column("failed", justify="right", no_wrap=True)
+    table = names_table("slot", ["waiting", "failed"], width)
     for name in sorted(names, key=order)[:rows]:
         errors = failed.get(name, 0)
         table.add_row(
-            Text(_printable(name)),
+            Text(printable(name)),
             f"{waiting.get(name, 0):,}",
             Text(f"{errors:,}" if errors else "-", style="red" if errors else "dim"),
         )
     return table
 
 
-def _printable(name: str) -> str:
+def names_table(name: str, figures: Iterable[str], width: int) -> Table:
+    """Return a table of names, and figures beside them, as wide as the terminal."""
+    table = Table(box=None, padding=(0, 1), header_style="bold reverse", width=width)
+    table.add_column(name, ratio=1, no_wrap=True, overflow="ellipsis")
+    for figure in figures:
+        table.add_column(figure, justify="right", no_wrap=True)
+    return table
+
+
+def printable(name: str) -> str:
     """Escape what could move the cursor: names come from the web."""
     return name if name.isprintable() else ascii(name)

@@ -4,8 +4,9 @@
 line   what
 ====== ===========================================================================
 first  ``bloomdupe``: 1, the format; ``id``; ``store``: what the store is (its filter's
-       parameters and secret key, spider, fingerprinter); ``notes``: how the last run
-       ended; ``requests``: how many follow
+       parameters and secret key, spider, fingerprinter), and names of the layers that
+       the filter has taken over; ``notes``: how the last run ended; ``requests``: how
+       many follow
 then   each request that has failed, in the order of the ledger: ``failure``, its
        digest in hexadecimal, and the fields of :class:`bloomdupe.crawl.failure.Failure`
 then   each request that waits, as :mod:`bloomdupe.upkeep.written` has it
@@ -94,12 +95,15 @@ def export(
         waits = (
             frontier["requests"] + frontier.get("later", {"requests": 0})["requests"]
         )
+        header = store.header
+        if "taken_over" in filter_:
+            header = {**header, "taken_over": list(filter_["taken_over"])}
         yield json.dumps(
             {
                 "bloomdupe": EXPORT_FORMAT,
                 "written_by": f"bloomdupe {__version__}",
                 "id": os.urandom(16).hex(),
-                "store": store.header,
+                "store": header,
                 "notes": filter_.get("notes", {}),
                 "requests": waits,
             }

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.failure import Failure
     from bloomdupe.filter.parameters import Parameters
     from bloomdupe.store.batch import Batch
-    from bloomdupe.upkeep.imports import Imported
+    from bloomdupe.upkeep.imports import Imported, Receiver
     from bloomdupe.upkeep.job import StoppedJob
     from bloomdupe.upkeep.lines import Line, Lines, Problems
     from bloomdupe.upkeep.written import Wanted
 
-__all__ = ["ExportSource", "check_marks", "merge_marks"]
+__all__ = ["ExportSource", "check_marks"]
 
 BATCH_RECORDS = 2_000
 """Records that one transaction holds."""
@@ -84,7 +84,7 @@ class ExportSource:
                 yield digest, found
             self._next = next(self._lines, None)
 
-    def requests(self, job: StoppedJob, problems: Problems) -> Iterator[Wanted]:
+    def requests(self, job: Receiver, problems: Problems) -> Iterator[Wanted]:
         """Yield the requests that wait."""
         while self._next is not None and self._next.text.startswith('{"url"'):
             self._requests += 1
@@ -95,15 +95,15 @@ class ExportSource:
                 problems.add(line.where, str(error))
             self._next = next(self._lines, None)
 
-    def take_marks(self, job: StoppedJob, imported: Imported) -> None:
+    def take_marks(self, job: Receiver, imported: Imported) -> None:
         """Put the filter together in a place of its own, and add it to the job's."""
-        place = job.store.path.with_name(job.store.path.name + ".importing")
+        place = job.scratch
         files.delete_unfinished(place)
         self._rebuild(place)
         try:
             if self.marks:
                 with BloomFilter.open(place, readonly=True) as seen:
-                    imported.marks = merge_marks(job, seen)
+                    imported.marks = job.merge(seen)
                 begun_elsewhere(job, self._notes)
         finally:
             shutil.rmtree(place)
@@ -201,12 +201,3 @@ def check_marks(job: StoppedJob, parameters: Parameters) -> None:
             " --without-marks takes over the requests that wait alone, and then pages"
             " that are done there may be fetched again"
         )
-
-
-def merge_marks(job: StoppedJob, seen: BloomFilter) -> int:
-    """Add all that another filter has seen; return how many URLs that is.
-
-    Memory: the pages of both.
-    """
-    job.seen |= seen
-    return len(seen)

@@ -26,18 +26,21 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 from bloomdupe.crawl.run import IMPORT
-from bloomdupe.upkeep.failed_elsewhere import take_in_failures
 from bloomdupe.upkeep.lines import Problems
 from bloomdupe.upkeep.owed import Owed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from scrapy import Request
 
     from bloomdupe.crawl.failure import Failure
-    from bloomdupe.upkeep.job import StoppedJob
+    from bloomdupe.filter.bloom import BloomFilter
+    from bloomdupe.upkeep.project import Project
     from bloomdupe.upkeep.written import Wanted
 
-__all__ = ["Imported", "Source", "begun_elsewhere", "import_into"]
+__all__ = ["Imported", "Receiver", "Source", "begun_elsewhere", "import_into"]
 
 
 @dataclass
@@ -64,6 +67,52 @@ class Imported:
     problems: Problems = field(default_factory=Problems)
 
 
+class Receiver(Protocol):
+    """What takes requests and marks over: a job in a JOBDIR, or one that is shared."""
+
+    project: Project
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """What is durable with the next :meth:`commit`."""
+
+    @property
+    def scratch(self) -> Path:
+        """A directory that is not there, and may be made in between."""
+
+    @property
+    def sequence(self) -> int:
+        """How many requests it has ever taken in; ages begin there."""
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to commit."""
+
+    def blocks(self, request: Request, slot: str) -> bool:
+        """Whether a rule keeps a request of this slot out."""
+
+    def take_over(self, one: Wanted, place: int, *, in_any_case: bool) -> bool:
+        """Let a request wait, which stands at a place of the source.
+
+        False if it was seen before, unless it is to be taken ``in_any_case``.
+        """
+
+    def take_in_failures(self, found: Iterable[tuple[bytes, Failure]]) -> int:
+        """Take over what has failed elsewhere; return how many."""
+
+    def mark(self, fingerprint: bytes) -> None:
+        """Let a fingerprint count as seen."""
+
+    def merge(self, seen: BloomFilter) -> int:
+        """Let all count as seen that a filter has; return how many URLs that is."""
+
+    def commit(self) -> None:
+        """Make it durable."""
+
+    def complete(self, imported: Imported) -> None:
+        """Correct what was said at first, and say what there is to know, at the end."""
+
+
 class Source(Protocol):
     """Where requests and marks come from."""
 
@@ -78,17 +127,17 @@ class Source(Protocol):
     def failures(self, problems: Problems) -> Iterator[tuple[bytes, Failure]]:
         """Yield what has failed, under its digest; called before the others."""
 
-    def requests(self, job: StoppedJob, problems: Problems) -> Iterator[Wanted]:
+    def requests(self, job: Receiver, problems: Problems) -> Iterator[Wanted]:
         """Yield the requests, always in the same order.
 
         One that cannot be read is one problem, at its place.
         """
 
-    def take_marks(self, job: StoppedJob, imported: Imported) -> None:
+    def take_marks(self, job: Receiver, imported: Imported) -> None:
         """Take over what was seen, and how far the crawl is."""
 
 
-def import_into(job: StoppedJob, source: Source) -> Imported:
+def import_into(job: Receiver, source: Source) -> Imported:
     """Take over what a source has; what was seen before is dropped."""
     imported = Imported()
     note = job.notes.get(IMPORT)
@@ -96,13 +145,13 @@ def import_into(job: StoppedJob, source: Source) -> Imported:
         note = {
             "source": source.identity,
             "taken": 0,
-            "base": job.frontier.sequence,
+            "base": job.sequence,
             "done": False,
         }
     job.notes[IMPORT] = note
     job.commit()
     failures = source.failures(imported.problems)
-    imported.failures = take_in_failures(job, failures)
+    imported.failures = job.take_in_failures(failures)
     _take_requests(job, source, note, imported)
     job.commit()
     source.take_marks(job, imported)
@@ -110,11 +159,12 @@ def import_into(job: StoppedJob, source: Source) -> Imported:
     job.commit()
     if note.get("marked"):
         imported.owed = note["owed"]
+    job.complete(imported)
     return imported
 
 
 def _take_requests(
-    job: StoppedJob, source: Source, note: dict[str, Any], imported: Imported
+    job: Receiver, source: Source, note: dict[str, Any], imported: Imported
 ) -> None:
     owed = Owed(note.get("places", ""))
     found = source.requests(job, imported.problems)
@@ -127,9 +177,10 @@ def _take_requests(
             owed.add(place)
         else:
             owed.discard(place)
-            _take(job, one, note, imported, in_any_case=was_owed)
+            in_any_case = was_owed and bool(note.get("marked"))
+            _take(job, one, place, imported, in_any_case=in_any_case)
         note["taken"] = max(note["taken"], place + 1)
-        if job.frontier.due:
+        if job.due:
             note.update(owed=len(owed), places=owed.text)
             job.commit()
     note.update(owed=len(owed), places=owed.text)
@@ -149,23 +200,22 @@ def _by_place(
 
 
 def _take(
-    job: StoppedJob,
+    job: Receiver,
     one: Wanted,
-    note: dict[str, Any],
+    place: int,
     imported: Imported,
     *,
     in_any_case: bool,
 ) -> None:
-    sequence = None if one.age is None else note["base"] + one.age
     if job.blocks(one.request, one.slot):
         imported.blocked += 1
-    elif job.take_in(one, sequence, marked=in_any_case and bool(note.get("marked"))):
+    elif job.take_over(one, place, in_any_case=in_any_case):
         imported.taken_in += 1
     else:
         imported.seen += 1
 
 
-def begun_elsewhere(job: StoppedJob, notes: dict[str, Any]) -> None:
+def begun_elsewhere(job: Receiver, notes: dict[str, Any]) -> None:
     """Take note that this crawl was begun elsewhere, unless it has begun here.
 
     So its start requests are not done again, if they are marked. ``notes`` are those

@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.blocked import BLOCKED, Blocked
 from bloomdupe.crawl.job import Job
+from bloomdupe.crawl.run import IMPORT
 from bloomdupe.errors import SettingError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.parameters import Parameters, check_same
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.settings import JobSettings
 from bloomdupe.store.store import Store
+from bloomdupe.upkeep.failed_elsewhere import take_in_failures
 from bloomdupe.upkeep.project import Project
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
     from types import TracebackType
 
@@ -22,7 +25,9 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings
     from typing_extensions import Self
 
+    from bloomdupe.crawl.failure import Failure
     from bloomdupe.store.store import Change
+    from bloomdupe.upkeep.imports import Imported
     from bloomdupe.upkeep.written import Wanted
 
 __all__ = ["StoppedJob", "project_of_job"]
@@ -157,6 +162,56 @@ class StoppedJob:
             sequence=sequence,
             not_before=one.not_before,
         )
+
+    # What an import asks for (see bloomdupe.upkeep.imports.Receiver)
+
+    @property
+    def scratch(self) -> Path:
+        """A directory beside the store."""
+        return self.store.path.with_name(self.store.path.name + ".importing")
+
+    @property
+    def sequence(self) -> int:
+        """How many requests it has ever taken in."""
+        return self.frontier.sequence
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to commit."""
+        return self.frontier.due
+
+    def take_over(self, one: Wanted, place: int, *, in_any_case: bool) -> bool:  # noqa: ARG002 - the filter tells it from others
+        """Let a request of a source wait, unless it was seen before."""
+        sequence = None if one.age is None else self.notes[IMPORT]["base"] + one.age
+        return self.take_in(one, sequence, marked=in_any_case)
+
+    def take_in_failures(self, found: Iterable[tuple[bytes, Failure]]) -> int:
+        """Take over what has failed elsewhere; return how many."""
+        return take_in_failures(self, found)
+
+    def mark(self, fingerprint: bytes) -> None:
+        """Let a fingerprint count as seen; exactly, if some URLs are kept exactly."""
+        self.seen.add(fingerprint, exact=self.project.has_exact_urls)
+
+    def merge(self, seen: BloomFilter) -> int:
+        """Add all that another filter has seen; return how many URLs that is.
+
+        Memory: the pages of both.
+        """
+        self.seen |= seen
+        return len(seen)
+
+    def complete(self, imported: Imported) -> None:
+        """Say what a filter costs that has taken over those of a shared crawl."""
+        rate, promised = self.seen.current_fpp(), self.seen.fpp
+        if rate > promised and any(name for name, _, _ in self.seen.named_layers):
+            imported.remarks.append(
+                "Each partition of the shared crawl had a filter of its own, and here"
+                " all of them are asked for every URL. So a new page is taken for seen"
+                f" with a probability of {rate:.2g} instead of {promised:g}, and is"
+                " never fetched then. --without-marks, into a JOBDIR in which no job is"
+                " yet, fetches pages again that are done, and misses none"
+            )
 
     def commit(self, *others: Change) -> None:
         """Make everything durable in one transaction, ``others`` with it."""

@@ -105,6 +105,13 @@ class Project:
         """Whether some URLs are always kept exactly."""
         return bool(self._exact_urls)
 
+    @property
+    def crawler(self) -> Crawler:
+        """What the spider would crawl with; the spider is made, without arguments."""
+        if self._crawler.spider is None:
+            self._crawler.spider = self._class.from_crawler(self._crawler)
+        return self._crawler
+
     @staticmethod
     def slot_of(request: Request) -> str:
         """Return the slot in which a request waits, as Scrapy's downloader has it."""
@@ -119,9 +126,10 @@ class Project:
         the spider itself is made, without arguments.
         """
         if self._is_plain:
-            spider = Spider(self.spider)
-            return Serializer(spider, pickles=self.trust_pickles, callbacks=False)
-        spider = self._class.from_crawler(self._crawler)
+            nobody = Spider(self.spider)
+            return Serializer(nobody, pickles=self.trust_pickles, callbacks=False)
+        spider = self.crawler.spider
+        assert spider is not None  # noqa: S101 - it was made
         return Serializer(spider, pickles=self.trust_pickles)
 
     def request_of(self, payload: bytes) -> Request:

@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from bloomdupe.crawl.failure import Failure
-    from bloomdupe.upkeep.imports import Imported
-    from bloomdupe.upkeep.job import StoppedJob
+    from bloomdupe.upkeep.imports import Imported, Receiver
     from bloomdupe.upkeep.lines import Problems
     from bloomdupe.upkeep.redis_job import RedisJob
     from bloomdupe.upkeep.written import Wanted
@@ -40,29 +39,28 @@ class RedisSource:
         """There are none."""
         return iter(())
 
-    def requests(self, job: StoppedJob, problems: Problems) -> Iterator[Wanted]:  # noqa: ARG002
+    def requests(self, job: Receiver, problems: Problems) -> Iterator[Wanted]:  # noqa: ARG002
         """Yield the requests that wait, and then the start URLs."""
         found: Iterator[Wanted] = self._watched(
             self._crawl.requests(problems), self._crawl.total, "requests"
         )
         return found
 
-    def take_marks(self, job: StoppedJob, imported: Imported) -> None:
-        """Mark what was seen; exactly, if some URLs are always kept exactly."""
+    def take_marks(self, job: Receiver, imported: Imported) -> None:
+        """Mark what was seen."""
         if self._crawl.marks:
-            exact = job.project.has_exact_urls
             found = self._crawl.fingerprints(imported.problems)
             size = self._crawl.seen.size
             for fingerprint in self._watched(found, size, "fingerprints"):
-                job.seen.add(fingerprint, exact=exact)
+                job.mark(fingerprint)
                 imported.marks += 1
-                if job.frontier.due:
+                if job.due:
                     job.commit()
             begun_elsewhere(job, {})
         self._crawl.check_unchanged()
         imported.remarks += self._remarks(job)
 
-    def _remarks(self, job: StoppedJob) -> Iterator[str]:
+    def _remarks(self, job: Receiver) -> Iterator[str]:
         crawl = self._crawl
         if crawl.queue.is_there or crawl.seen.is_there:
             yield (

@@ -12,7 +12,6 @@ from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.frontier.waiting import count_waiting, waiting
 from bloomdupe.store import files
-from bloomdupe.upkeep.exported import merge_marks
 from bloomdupe.upkeep.imports import begun_elsewhere
 from bloomdupe.upkeep.lines import read_lines
 from bloomdupe.upkeep.written import Defaults, Wanted, read_all
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from bloomdupe.upkeep.imports import Imported
-    from bloomdupe.upkeep.job import StoppedJob
+    from bloomdupe.upkeep.imports import Imported, Receiver
     from bloomdupe.upkeep.lines import Lines, Problems
     from bloomdupe.upkeep.scrapy_job import ScrapyJob
 
@@ -48,13 +46,13 @@ class LinesSource:
         """There are none."""
         return iter(())
 
-    def requests(self, job: StoppedJob, problems: Problems) -> Iterator[Wanted]:
+    def requests(self, job: Receiver, problems: Problems) -> Iterator[Wanted]:
         """Yield the requests; new ones are behind others, like start requests."""
         defaults = Defaults(start=True)
         lines = read_lines(self._file, problems, self._read)
         return read_all(lines, defaults, job.project, problems)
 
-    def take_marks(self, job: StoppedJob, imported: Imported) -> None:
+    def take_marks(self, job: Receiver, imported: Imported) -> None:
         """There are none."""
 
 
@@ -88,21 +86,20 @@ class ScrapySource:
         """There are none."""
         return iter(())
 
-    def requests(self, job: StoppedJob, problems: Problems) -> Iterator[Wanted]:  # noqa: ARG002
+    def requests(self, job: Receiver, problems: Problems) -> Iterator[Wanted]:  # noqa: ARG002
         """Yield the requests that wait."""
         found: Iterator[Wanted] = self._watched(
             self._job.requests(problems), self._job.total, "requests"
         )
         return found
 
-    def take_marks(self, job: StoppedJob, imported: Imported) -> None:
-        """Mark what Scrapy has seen; exactly, if some URLs are always kept exactly."""
-        exact = job.project.has_exact_urls
+    def take_marks(self, job: Receiver, imported: Imported) -> None:
+        """Mark what Scrapy has seen."""
         found = self._job.fingerprints(imported.problems)
         for fingerprint in self._watched(found, None, "fingerprints"):
-            job.seen.add(fingerprint, exact=exact)
+            job.mark(fingerprint)
             imported.marks += 1
-            if job.frontier.due:
+            if job.due:
                 job.commit()
         begun_elsewhere(job, {})
         if self._job.has_state:
@@ -129,6 +126,9 @@ class StoreSource:
         self._watched = watched
         self.marks = marks
         self.header = store.header
+        names = [name for name, _, _ in self._seen.named_layers if name is not None]
+        if names:
+            self.header = {**self.header, "taken_over": names}
         self._transaction = self._now()
         self.identity = f"{self.header['key']}-{self._transaction}"
 
@@ -151,7 +151,7 @@ class StoreSource:
             for digest, data in snapshot.failures():
                 yield digest, Failure.unpacked(data)
 
-    def requests(self, job: StoppedJob, problems: Problems) -> Iterator[Wanted]:
+    def requests(self, job: Receiver, problems: Problems) -> Iterator[Wanted]:
         """Yield the requests that wait."""
         total = count_waiting(self._store)
         for one in self._watched(waiting(self._store), total, "requests"):
@@ -164,10 +164,10 @@ class StoreSource:
                 request, one.payload, one.slot, one.start, one.age, one.not_before
             )
 
-    def take_marks(self, job: StoppedJob, imported: Imported) -> None:
+    def take_marks(self, job: Receiver, imported: Imported) -> None:
         """Add what it has seen."""
         if self.marks:
-            imported.marks = merge_marks(job, self._seen)
+            imported.marks = job.merge(self._seen)
             begun_elsewhere(job, self._seen.notes)
         if self._now() != self._transaction:
             raise StoreError(

@@ -33,8 +33,8 @@ ROOMS: dict[str, set[str]] = {
         "upkeep", "crawl", "frontier", "filter", "store", "errors", "_version",
     },
     "upkeep": {
-        "crawl", "links", "inside_scrapy", "frontier", "redis", "filter", "store",
-        "settings", "errors", "_version",
+        "shared", "crawl", "links", "inside_scrapy", "frontier", "redis", "filter",
+        "store", "settings", "errors", "_version",
     },
     "shared": {
         "crawl", "links", "feeds", "inside_scrapy", "frontier", "redis", "settings",

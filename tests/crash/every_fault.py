@@ -22,6 +22,7 @@ from power_cuts import CreationCuts, PowerCuts
 from real_power_cuts import RealPowerCuts
 from refusals import Refusals
 from shared_crawls import ClusterCrawls, SharedCrawls
+from shared_idioms import SharedIdioms
 from shared_kills import SharedKills
 from stop_points import RaisingPoints, StopPoints
 from syscalls import SystemCalls
@@ -54,4 +55,5 @@ EVERY_FAULT: tuple[Fault, ...] = (
     SharedKills(),
     SharedCrawls(),
     ClusterCrawls(),
+    SharedIdioms(),
 )

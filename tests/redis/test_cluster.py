@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 import redis
 from redis_cluster import RedisCluster
+from standing_crawl import StandingCrawl
 
 from bloomdupe import BloomFilter
+from bloomdupe.cli import main as cli
 from bloomdupe.redis.address import Address
 from bloomdupe.redis.keys import Keys
 
@@ -77,3 +80,28 @@ def test_keys_of_others_on_a_cluster(nodes: list[RedisServer]) -> None:
             assert keys.has(f"{name}:set", "00017")
             assert not keys.has(f"{name}:set", "17")
             assert not keys.key(f"{name}:none").is_there
+
+
+def test_a_crawl_on_a_cluster_can_be_looked_at(
+    nodes: list[RedisServer], capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"redis://127.0.0.1:{nodes[0].port}#crawl"
+    crawl = StandingCrawl(url)
+    crawl.fill(20, 30)
+    for worker in crawl.workers:
+        crawl.lease(worker, 50)
+        crawl.settle(worker, 20)
+    assert (
+        len({has_keys_of(node, f"crawl:{n}") for node in nodes for n in range(5)}) > 1
+    )
+    assert cli.main(["info", url, "--json"]) == 0
+    job = json.loads(capsys.readouterr().out)["job"]
+    assert (job["pending"], job["leased"], job["done"]) == (500, 60, 40)
+    used = 0
+    for node in nodes:
+        with node.client() as client:
+            used += client.info("memory")["used_memory"]
+    assert used / 2 < job["memory_bytes"] < used * 2
+    assert cli.main(["list", url]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert (len(lines), sum("under way" in line for line in lines)) == (560, 60)

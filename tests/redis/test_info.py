@@ -37,8 +37,11 @@ def test_other_verbs_want_a_directory(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with_password = url.replace("//", "//:open-sesame@")
-    for verb in ("list", "compact"):
-        assert main([verb, with_password]) == 2
+    for verb in ("check", "compact"):
+        words = [verb, with_password, "https://a.example/"][
+            : 3 if verb == "check" else 2
+        ]
+        assert main(words) == 2
         said = capsys.readouterr().err
         assert "`bloomdupe info` is the only verb" in said
         assert "open-sesame" not in said

@@ -277,6 +277,7 @@ def test_every_verb_answers(url: str) -> None:
         "prepare": (),
         "record": ("frontier",),
         "share_store": (),
+        "take_over": ([],),
     }
     with opened(url, 1_000, identity={"spider": "site"}) as seen:
         for verb, arguments in refused.items():
@@ -300,8 +301,10 @@ def test_every_verb_answers(url: str) -> None:
         assert round(seen.estimated_keys()) == 1
         assert seen.info().path == url
         assert seen.info().as_dict()["keys"] == 1
+        assert [(name, keys) for name, _, keys in seen.named_layers] == [(None, 1)]
     tried = {*refused, "notes", "add", "contains", "identity", "capacity", "fpp"}
     tried |= {"confirm", "key", "changed", "due", "checkpoint", "memory_bytes"}
+    tried |= {"named_layers"}
     tried |= {"current_fpp", "expected_loss", "estimated_keys", "info", "parameters"}
     elsewhere = {"open", "close", "update", "layer_count", "is_compatible", "copy"}
     elsewhere |= {"union", "clear", "add_many", "contains_many"}

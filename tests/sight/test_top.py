@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import pty
 import re
-import select
-import struct
-import subprocess
-import sys
-import termios
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 from jobs import run
 from rich.console import Console
 from sighted_jobs import LONG, point, sighted_job
+from terminal import Terminal
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.pace import rates
@@ -30,9 +23,6 @@ from bloomdupe.sight.view import Reader
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
 
 @pytest.fixture
@@ -122,43 +112,8 @@ def test_a_missing_package_is_named_with_the_command_that_helps(
     assert run(capsys, "top", job, "--json").code == 0
 
 
-class Terminal:
-    """The verb in a terminal of its own."""
-
-    def __init__(self, job: Path, columns: int, **environment: str) -> None:
-        self._end, other = pty.openpty()
-        fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "bloomdupe.cli.main", "top", str(job)],
-            stdin=other,
-            stdout=other,
-            stderr=other,
-            env={**os.environ, "TERM": "xterm-256color", **environment},
-        )
-        self._before = termios.tcgetattr(other)
-        self._other = other
-        self.shown = ""
-
-    def wait_for(self, text: str) -> None:
-        deadline = time.monotonic() + 60
-        while text not in COLOUR.sub("", self.shown):
-            assert time.monotonic() < deadline, self.shown
-            if select.select([self._end], [], [], 0.1)[0]:
-                self.shown += os.read(self._end, 1 << 16).decode()
-
-    def press(self, key: str) -> None:
-        os.write(self._end, key.encode())
-
-    def end(self) -> int:
-        code = self.process.wait(timeout=60)
-        assert termios.tcgetattr(self._other) == self._before
-        os.close(self._end)
-        os.close(self._other)
-        return code
-
-
 def test_keys_sort_and_quit_and_the_terminal_is_as_before(job: Path) -> None:
-    terminal = Terminal(job, 80)
+    terminal = Terminal(str(job), 80)
     terminal.wait_for("s sort by failed")
     assert "\x1b[1;" in terminal.shown  # bold, in colour
     terminal.press("s")
@@ -168,7 +123,7 @@ def test_keys_sort_and_quit_and_the_terminal_is_as_before(job: Path) -> None:
 
 
 def test_no_colour_means_no_colour(job: Path) -> None:
-    terminal = Terminal(job, 40, NO_COLOR="1")
+    terminal = Terminal(str(job), 40, NO_COLOR="1")
     terminal.wait_for("q quit")
     terminal.press("q")
     assert terminal.end() == 0

@@ -1,0 +1,233 @@
+"""FrontierReader: a frontier on Redis, looked at while others work, and not changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from bloomdupe.errors import StoreError, StoreMismatchError
+from bloomdupe.filter.parameters import Parameters
+from bloomdupe.redis.address import Address
+from bloomdupe.redis.record import Record
+from bloomdupe.redis.server import Server
+from bloomdupe.redis.shared_frontier import header_in, mark_of, part_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from bloomdupe.filter.sizing import Geometry
+
+__all__ = ["FrontierReader", "OnRedis", "PartitionState", "kind_at"]
+
+SLOTS_AT_ONCE = 1_000
+REQUESTS_AT_ONCE = 500
+BYTES_AT_ONCE = 1 << 20
+"""What one script looks at, while Redis serves nobody else: for some milliseconds."""
+
+
+class PartitionState(NamedTuple):
+    """How a partition stands, at one moment."""
+
+    number: int
+    pushed: int
+    """Requests that were ever taken in."""
+    slots: int
+    """Slots with requests that wait."""
+    leased: int
+    """Requests that are handed out and not done."""
+    done: int
+    """Requests that are done."""
+    owner: str
+    """The worker that has it; empty if it was given back, or the lease has run out."""
+    entries: int
+    """Entries of the output that were not collected and deleted."""
+    layers: list[tuple[Geometry, int]]
+    """Those of the filter, oldest first, each with the keys in it."""
+
+    @property
+    def pending(self) -> int:
+        """Requests that wait."""
+        return self.pushed - self.leased - self.done
+
+    @property
+    def keys(self) -> int:
+        """Keys in the filter."""
+        return sum(keys for _, keys in self.layers)
+
+
+class OnRedis(NamedTuple):
+    """A request as it lies in a partition."""
+
+    slot: str
+    priority: int
+    payload: bytes
+    worker: str | None
+    """The worker that was handed it out; None: it waits."""
+
+
+def kind_at(url: str) -> str:
+    """Say what a URL names: crawl, filter, nothing, or something else."""
+    server = Server(Address.of(url))
+    try:
+        fields = server.fields()
+    finally:
+        server.close()
+    if b"frontier" in fields:
+        return "crawl"
+    if b"format" in fields:
+        return "filter"
+    return "something else" if fields else "nothing"
+
+
+class FrontierReader:
+    """Reads a frontier in small portions, each by one script that changes nothing.
+
+    Partitions are read one after another, and workers go on meanwhile: what moves may
+    be missing, or be met twice. Errors as of
+    :class:`~bloomdupe.redis.shared_frontier.SharedFrontier`; a URL that names none is
+    refused.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        fields = self._head()
+        header = header_in(fields, server.address)
+        if b"whole" not in fields:
+            raise StoreError(
+                f"{self.shown} is just being made, or whoever began to make it was"
+                " killed: start a worker, and look again"
+            )
+        self.parameters = Parameters.from_header(header, self.shown)
+        """Of all partitions together."""
+        self.identity: dict[str, Any] = header["identity"]
+        self.partitions: int = header["partitions"]
+        """How many there are, numbered from 0."""
+        self.partition_by: str = header["partition_by"]
+        """What decides in which of them a request is: its ``slot``, or its ``url``."""
+        self._mark = mark_of(header)
+        self._parts = [part_of(server, number) for number in range(self.partitions)]
+
+    @classmethod
+    def open(cls, url: str) -> Self:
+        """Open the frontier that a URL names; nothing is ever created."""
+        server = Server(Address.of(url))
+        try:
+            return cls(server)
+        except BaseException:
+            server.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._server.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def shown(self) -> str:
+        """The URL, without password: for messages."""
+        return self._server.address.shown
+
+    def _head(self) -> Mapping[bytes, bytes]:
+        fields = self._server.fields()
+        if not fields:
+            raise StoreError(
+                f"{self.shown}: there is no crawl of this name. If there was one,"
+                " somebody has deleted it, or Redis was started without its data"
+            )
+        if b"format" in fields and b"frontier" not in fields:
+            raise StoreMismatchError(
+                f"{self.shown} is a filter, and no crawl: `bloomdupe info` says what is"
+                " in it"
+            )
+        return fields
+
+    def check_still_there(self) -> None:
+        """Raise an error if it is not there any more, or another one is."""
+        if mark_of(header_in(self._head(), self._server.address)) != self._mark:
+            raise StoreMismatchError(
+                f"{self.shown}: another crawl has been made under this name meanwhile"
+            )
+
+    # How it stands
+
+    def workers(self) -> list[str]:
+        """Return the names of the workers that are alive, in their order."""
+        return sorted(name.decode() for name in self._server.run("workers"))
+
+    def states(self) -> list[PartitionState]:
+        """Say how each partition stands, one after another."""
+        return [self._state(number) for number in range(self.partitions)]
+
+    def _state(self, number: int) -> PartitionState:
+        part = self._parts[number]
+        pushed, slots, leased, done, owner, left, entries, head = part.run("standing")
+        fields = dict(zip(head[::2], head[1::2], strict=True))
+        record = Record.read(fields, part.address)
+        return PartitionState(
+            number,
+            pushed,
+            slots,
+            leased,
+            done,
+            owner.decode() if left > 0 else "",
+            entries,
+            list(zip(record.layers, record.keys, strict=True)),
+        )
+
+    def memory_used(self) -> tuple[int, int]:
+        """Return the bytes that all data of this Redis takes, and the limit, or 0."""
+        return self._server.memory_used()
+
+    # What is in it
+
+    def slots(self, partition: int) -> dict[str, int]:
+        """Count what waits in each slot of a partition; 200 bytes of memory a slot."""
+        found = {}
+        cursor: bytes | int = 0
+        while True:
+            cursor, *some = self._parts[partition].run("hosts", cursor, SLOTS_AT_ONCE)
+            for name, count in zip(some[::2], some[1::2], strict=True):
+                found[name.decode(errors="replace")] = count
+            if not int(cursor):
+                return found
+
+    def waiting(self, partition: int, slots: Sequence[str]) -> Iterator[OnRedis]:
+        """Yield what waits in slots, one slot after another, the next one first."""
+        part = self._parts[partition]
+        nowhere: tuple[bytes | str, bytes | str] = ("", "")
+        after, begin = nowhere, 0
+        while begin < len(slots):
+            asked = slots[begin : begin + SLOTS_AT_ONCE]
+            read, *some = part.run(
+                "owed", *after, REQUESTS_AT_ONCE, BYTES_AT_ONCE, *asked
+            )
+            after = nowhere
+            for place, number, score, payload in zip(*[iter(some)] * 4, strict=True):
+                if place == read:  # the slot goes on behind this one
+                    after = score, number
+                yield OnRedis(asked[place], -int(float(score)), payload, None)
+            begin += read
+
+    def handed_out(self, partition: int) -> Iterator[OnRedis]:
+        """Yield what the owner of a partition was handed out, in no order."""
+        met = set()
+        cursor: bytes | int = 0
+        while True:
+            cursor, owner, *some = self._parts[partition].run(
+                "handed_out", cursor, REQUESTS_AT_ONCE
+            )
+            worker = owner.decode()
+            for number, slot, score, payload in zip(*[iter(some)] * 4, strict=True):
+                if number not in met:
+                    met.add(number)
+                    name, priority = slot.decode(errors="replace"), -int(float(score))
+                    yield OnRedis(name, priority, payload, worker)
+            if not int(cursor):
+                return

@@ -1,0 +1,24 @@
+-- Says how far an import into a frontier is.
+--
+-- KEYS[1]  the head of the frontier
+-- ARGV[1]  'begin', 'keep' or 'end'
+-- ARGV[2]  the note that says how far it is
+-- ARGV[3]  the number of the import, which 'begin' has returned
+--
+-- As long as it has not ended, and to those who were there before, present.lua says no.
+-- Returns the number of the import; 0 if another one has begun meanwhile; or, negated, how
+-- many workers are there: then none begins.
+
+local head = KEYS[1]
+if ARGV[1] == 'begin' then
+  local time = redis.call('TIME')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  local there = redis.call('ZCOUNT', head .. ':workers', '(' .. now, '+inf')
+  if there > 0 then return -there end
+  redis.call('HSET', head, 'importing', 1, 'import', ARGV[2])
+  return redis.call('HINCRBY', head, 'imports', 1)
+end
+if redis.call('HGET', head, 'imports') ~= ARGV[3] then return 0 end
+redis.call('HSET', head, 'import', ARGV[2])
+if ARGV[1] == 'end' then redis.call('HDEL', head, 'importing') end
+return tonumber(ARGV[3])

@@ -1,0 +1,137 @@
+"""F24: everyday spiders as workers of a shared crawl, killed and followed by others.
+
+The spiders are those of ``tests/idioms``, and stock Scrapy says what their items are. A
+worker is killed by the site, before it answers a request; another one takes over when
+its lease has run out. Two are killed, and the third one runs to the end.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+sys.path.append(str(Path(__file__).parents[1]))  # beside pytest, too
+
+from crawls import Crawl, Stop
+from forks import Forks
+from judging import SHOWN, differences, expected_items, traceback_in
+from redis_server import RedisServer
+from stop_points import every_idiom
+from table import Idiom, load
+from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
+
+from bloomdupe.redis.shared_frontier import SharedFrontier
+
+if TYPE_CHECKING:
+    from pathlib import Path as Folder
+
+KILLS = 2
+LEASE = 0.5
+"""Seconds."""
+FEEDS = {"items.jsonl": {"format": "jsonlines"}}
+REFUSED = {"FEED_EXPORT_BATCH_ITEM_COUNT"}
+"""Settings of an idiom that a shared crawl cannot have, besides other feeds."""
+NOT_SHARED = {
+    "idle_state": "spider.state is each worker's own",
+    "own_database": "its pipeline drops what an earlier worker has put in",
+}
+
+
+class SharedIdioms(Fault):
+    """Case 0 is the first idiom, case 1 the next one, and so on."""
+
+    number = "F24"
+    name = "`kill -9` of workers on Redis that crawl as everyday spiders do"
+    trials = 8
+    cases = 5
+
+    def missing(self) -> str | None:
+        return None if shutil.which("redis-server") else "needs redis-server"
+
+    def run(self, folder: Folder, seed: int) -> list[Outcome]:
+        idioms = [idiom for idiom in every_idiom() if _can_be_shared(idiom)]
+        return _crawl(folder, idioms[seed % len(idioms)], seed)
+
+    def control(self, folder: Folder, seed: int) -> list[Outcome]:
+        """Nobody is logged in but the worker that has logged in."""
+        return _crawl(folder, load()["login"], seed, BLOOMDUPE_COOKIES=False)
+
+
+def _can_be_shared(idiom: Idiom) -> bool:
+    settings = idiom.settings.keys() | set(idiom.spider.custom_settings or ())
+    feeds = "FEEDS" in settings or settings & REFUSED
+    return not (idiom.script or feeds or idiom.name in NOT_SHARED)
+
+
+class SharedCrawl(Crawl):
+    """Runs of an idiom's command on a Redis."""
+
+    url = ""
+
+    def _project(self, *, stock: bool) -> dict[str, Any]:  # noqa: ARG002 - never
+        settings = super()._project(stock=True)
+        return settings | {
+            "ADDONS": {"bloomdupe.Addon": 500},
+            "BLOOMDUPE_REDIS_URL": self.url,
+            "BLOOMDUPE_REDIS_PARTITIONS": 4,
+            "BLOOMDUPE_REDIS_LEASE": LEASE,
+            "FEEDS": FEEDS,
+        }
+
+    def lines(self) -> tuple[Counter[str], bool]:
+        """Return the lines of the feed, and whether the crawl has finished."""
+        with SharedFrontier.open(self.url) as frontier:
+            found = Counter(
+                self._line(output.line.partition(b" ")[2].decode())
+                for output in frontier.outputs()
+            )
+            return found, frontier.finished
+
+
+def _crawl(
+    folder: Folder, idiom: Idiom, seed: int, **settings: object
+) -> list[Outcome]:
+    rng = random.Random(seed)
+    forks = Forks()
+    try:
+        items = expected_items(idiom, forks)
+        with Crawl(idiom, forks, stock=True) as stock:
+            stock.run()
+            visits = stock.site.visits()
+        with RedisServer(folder / "redis") as server:
+            SharedCrawl.url = server.url("crawl")
+            with SharedCrawl(idiom, forks, place=folder) as crawl:
+                crawl.configure(**settings)
+                killed = 0
+                for _ in range(KILLS):
+                    run = crawl.run(Stop(request=rng.randint(1, visits.total())))
+                    killed += run.stopped is not None
+                while not (run := crawl.run()).finished:
+                    if run.status or run.late:
+                        words = f"run {run.number} ended with {run.status}"
+                        return [crashed(f"{idiom.name}: {words}")]
+                outcome = _judged(crawl, items, visits)
+                crawl.keep = outcome != OK
+        return [OK] * (killed - 1) + [outcome] if killed else []
+    finally:
+        forks.close()
+
+
+def _judged(crawl: SharedCrawl, items: Counter[str], visits: Counter[str]) -> Outcome:
+    name, log = crawl.idiom.name, crawl.runs[-1].log
+    found, finished = crawl.lines()
+    if not finished:
+        return lost(f"{name}: something is owed, though the last run has finished")
+    if gone := visits - crawl.site.visits():
+        return lost(f"{name}: never asked for: {sorted(gone)[:SHOWN]}")
+    if items - found:
+        return lost(f"{name}: {differences(items, found)}")
+    if found != items:
+        return silently_wrong(f"{name}: {differences(items, found)}")
+    if "Traceback" in log and not crawl.idiom.raises:
+        return crashed(f"{name}: {traceback_in(log)}")
+    return OK

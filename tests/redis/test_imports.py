@@ -1,0 +1,133 @@
+"""What comes into a shared frontier from elsewhere, and who may be there meanwhile."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from bloomdupe import BloomFilter
+from bloomdupe.errors import StoreError, StoreMismatchError
+from bloomdupe.redis.partition import Offer
+from bloomdupe.redis.shared_frontier import SharedFrontier
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bloomdupe.filter.parameters import Parameters
+    from bloomdupe.redis.imports import Imports
+
+LONG = 3_600.0
+"""Seconds; no lease of this length runs out in a test."""
+IDENTITY: dict[str, Any] = {"spider": "site"}
+
+
+@contextmanager
+def opened(url: str) -> Iterator[SharedFrontier]:
+    with SharedFrontier.open(
+        url, 1_000, partitions=3, lease_seconds=LONG, identity=IDENTITY
+    ) as frontier:
+        yield frontier
+
+
+def link(number: int) -> Offer:
+    """Return a link, which may have been seen elsewhere."""
+    key = b"%d" % number
+    return Offer(f"host{number % 7}", key, b"link", known_as=key)
+
+
+def import_all(imports: Imports, keys: list[bytes], parameters: Parameters) -> None:
+    imports.begin({})
+    imports.mark(keys, parameters)
+    imports.keep({"far": "through"}, end=True)
+
+
+def test_what_was_seen_elsewhere_is_not_new_whatever_its_slot(url: str) -> None:
+    with opened(url) as one:
+        marks = [b"%d" % number for number in range(0, 100, 2)]
+        import_all(one.imports, marks, one.parameters)
+    with opened(url) as one:
+        assert one.imports.note == {"far": "through"}
+        new = one.offer([link(number) for number in range(100)])
+        assert new == [number % 2 == 1 for number in range(100)]
+        # An import offers what waited there, though it was seen.
+        waited = link(4)._replace(known_as=None)
+        assert one.offer([waited]) == [True]
+        assert one.offer([waited]) == [False]
+
+
+def test_no_import_begins_while_workers_are_there(url: str) -> None:
+    with opened(url) as one, opened(url) as other:
+        one.tend()
+        with pytest.raises(StoreError, match="1 workers are there"):
+            other.imports.begin({})
+        one.close()
+        other.imports.begin({})
+
+
+def test_no_worker_comes_before_an_import_has_ended(url: str) -> None:
+    asked: dict[str, Any] = {"partitions": 3, "identity": IDENTITY}
+    with opened(url) as early, opened(url) as importing:
+        importing.imports.begin({})
+        with pytest.raises(StoreError, match="an import into it has not ended"):
+            early.tend()
+        with pytest.raises(StoreError, match="an import into it has not ended"):
+            SharedFrontier.check(url, 1_000, **asked)
+        importing.imports.keep({}, end=True)
+        # It does not know what was seen elsewhere.
+        with pytest.raises(StoreError, match="start it again"):
+            early.tend()
+        SharedFrontier.check(url, 1_000, **asked)
+        with opened(url) as late:
+            late.tend()
+            assert late.owned
+
+
+def test_of_two_imports_the_first_one_ends(url: str) -> None:
+    with opened(url) as one, opened(url) as other:
+        one.imports.begin({})
+        other.imports.begin({})
+        with pytest.raises(StoreError, match="another import into it has begun"):
+            one.imports.keep({})
+        other.imports.keep({}, end=True)
+
+
+def test_a_filter_comes_over_as_it_is(url: str) -> None:
+    seen = BloomFilter(300, 1e-3)
+    seen.update(f"{number}" for number in range(500))  # it has grown
+    with opened(url) as one:
+        layers = seen.named_layers
+        parts = [(n, layer, keys) for n, (_, layer, keys) in enumerate(layers)]
+        one.imports.merge(parts, seen.parameters)
+        one.imports.merge(parts, seen.parameters)  # as after a kill
+        assert one.imports.seen == seen
+        another = BloomFilter(300, 1e-3)
+        with pytest.raises(StoreMismatchError, match="another secret key"):
+            one.imports.check_merge(another.parameters)
+        exact = BloomFilter(300, confirm=1)
+        with pytest.raises(StoreMismatchError, match="keeps keys exactly"):
+            one.imports.check_merge(exact.parameters)
+
+
+def test_what_is_held_is_read_in_its_order_and_stays(url: str) -> None:
+    with opened(url) as one:
+        offers = [
+            Offer("host", b"%d" % n, b"%d" % n, priority=n % 3) for n in range(1_200)
+        ]
+        one.offer(offers)
+        one.tend()
+        one.lease(500, 500)
+        one.hold()
+        found = [each for number in range(3) for each in one.pending_in(number)]
+        expected = sorted(offers, key=lambda o: (o.priority, int(o.payload)))[::-1]
+        assert [each.payload for each in found] == [o.payload for o in expected]
+        assert {each.newest_first for each in found} == {True}
+        assert sum(counts.pending for counts in one.counts()) == 1_200
+
+
+def test_nothing_is_held_that_another_one_works_on(url: str) -> None:
+    with opened(url) as one, opened(url) as other:
+        other.tend()
+        with pytest.raises(StoreError, match=r"workers are there \(1 at least\)"):
+            one.hold()

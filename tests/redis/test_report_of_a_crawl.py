@@ -1,0 +1,111 @@
+"""``report`` of a crawl on Redis: how it stands, and what cannot be there."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from jobs import run
+from report_page import Page, value_of
+from scrapy import Request
+from standing_crawl import StandingCrawl, lines_of_nobody, offer_of
+
+from bloomdupe import BloomFilter
+from bloomdupe.sight import extra
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.fixture
+def report(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Callable[[], Page]:
+    def write() -> Page:
+        answer = run(capsys, "report", url, "-o", tmp_path / "report.html")
+        assert answer.code == 0, answer.err
+        return Page((tmp_path / "report.html").read_text("utf-8"))
+
+    return write
+
+
+def test_the_numbers_are_those_of_info(
+    url: str, report: Callable[[], Page], capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl = StandingCrawl(url)
+    crawl.fill(20, 30)
+    crawl.offer(lines_of_nobody(b"0 a\n"))
+    crawl.lease("one", 50)
+    crawl.settle("one", 20)
+    page = report()
+    info = json.loads(run(capsys, "info", url, "--json").out)
+    of_the_page = json.loads(page.json)
+    for found in (info, of_the_page):
+        # Redis itself uses some, for its clients.
+        assert found["job"].pop("memory_bytes") > 0
+    assert of_the_page == info
+    assert page.values.pop("job.memory_bytes")
+    assert len(page.values) > 10
+    for name, value in page.values.items():
+        assert float(value) == value_of(info, name)
+    assert page.charts.keys() == {"Hosts", "Workers", "Partitions"}
+    assert all(page.charts.values())
+    assert page.scripts == ["application/json"]
+    assert {"one", "two", "alive", "It is running."} <= {*page.texts}
+    assert any("keeps no history" in text for text in page.texts)
+
+
+def test_what_has_not_begun_and_what_has_finished(
+    url: str, report: Callable[[], Page]
+) -> None:
+    crawl = StandingCrawl(url)
+    assert "It has not begun: nothing was taken in." in report().texts
+    crawl.fill(3, 3)
+    crawl.work_off()
+    crawl.close()
+    page = report()
+    assert "It has finished." in page.texts
+    assert page.charts["Hosts"] == 0
+    assert "None." in page.texts
+    crawl = StandingCrawl(url)
+    crawl.fill(3, 4)
+    crawl.close()
+    assert any("no worker is alive" in text for text in report().texts)
+
+
+def test_nothing_from_the_web_becomes_part_of_the_page(
+    url: str, tmp_path: Path, report: Callable[[], Page]
+) -> None:
+    bad = "<script>alert(1)</script>&\"'"
+    crawl = StandingCrawl(url, workers=[bad])
+    crawl.offer(offer_of(Request("https://a.example/"), bad))
+    page = report()
+    assert page.scripts == ["application/json"]
+    assert sum(bad in text for text in page.texts) >= 2
+    text = (tmp_path / "report.html").read_text("utf-8")
+    assert "<script>alert" not in text
+    assert not re.search(
+        r'(?:src|href)="(?!data:,")', text.replace('xlink:href="#', "")
+    )
+
+
+def test_what_cannot_be_is_refused(
+    url: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    BloomFilter.open(url, 100).close()
+    answer = run(capsys, "report", url)
+    assert answer.code == 1
+    assert "is a filter, and no crawl: `bloomdupe info` says what is" in answer.err
+    crawl = StandingCrawl(f"{url}s")
+    answer = run(capsys, "report", crawl.url, "-o", tmp_path)
+    assert answer.code == 2
+    monkeypatch.setattr(extra, "find_spec", lambda _: None)
+    answer = run(capsys, "report", crawl.url)
+    assert answer.code == 1
+    assert "pip install 'bloomdupe[report]'" in answer.err

@@ -1,0 +1,262 @@
+"""``info`` of a crawl on Redis, held against what was done to it; and refusals."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from jobs import run
+from redis_server import DEADLINE, RedisServer
+from standing_crawl import IDENTITY, PARTITIONS, StandingCrawl
+
+import bloomdupe
+from bloomdupe import BloomFilter
+from bloomdupe.redis.shared_frontier import SharedFrontier
+from bloomdupe.upkeep.collecting import Collecting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+README = Path(bloomdupe.__file__).parent / "redis" / "README.md"
+RIGHTS = re.search(r"only looks].*?`(~.*?)`", README.read_text(), re.DOTALL)
+assert RIGHTS is not None
+LOOKERS_RIGHTS = RIGHTS[1].split()
+"""None of them changes anything."""
+
+
+@pytest.fixture
+def info(capsys: pytest.CaptureFixture[str]) -> Callable[[str], dict[str, Any]]:
+    """Return what a URL's ``info --json`` says."""
+
+    def ask(url: str) -> dict[str, Any]:
+        answer = run(capsys, "info", url, "--json")
+        assert (answer.code, answer.err) == (0, "")
+        found: dict[str, Any] = json.loads(answer.out)
+        return found
+
+    return ask
+
+
+def test_all_figures_are_those_of_what_was_done(
+    url: str, info: Callable[[str], dict[str, Any]]
+) -> None:
+    crawl = StandingCrawl(url)
+    crawl.fill(20, 30)
+    crawl.fill(20, 40)  # three of four are known
+    for worker in crawl.workers:
+        crawl.lease(worker, 50)
+        crawl.settle(worker, 20)
+    found = info(url)
+    job = found["job"]
+    assert (found["path"], found["identity"]) == (url, IDENTITY)
+    assert (found["capacity"], found["fpp"], found["keys"]) == (10_000, 1e-6, 800)
+    assert 0 < found["current_fpp"] < 1e-6
+    assert 0 < found["expected_loss"] < 800e-6
+    assert found["grown_partitions"] == 0
+    assert job["state"] == "running"
+    assert (job["taken_in"], job["leased"], job["done"]) == (800, 60, 40)
+    assert job["pending"] == 700 == crawl.waiting.total()
+    assert job["slots"] == len(crawl.waiting)
+    assert job["largest"].items() <= crawl.waiting.items()
+    most = sorted(crawl.waiting.values(), reverse=True)[:10]
+    assert list(job["largest"].values()) == most
+    assert [worker["name"] for worker in job["workers"]] == ["one", "two"]
+    shares = [len(frontier.owned) for frontier in crawl.workers.values()]
+    assert [worker["partitions"] for worker in job["workers"]] == shares
+    assert [worker["leased"] for worker in job["workers"]] == [30, 30]
+    assert job["partitions"] == PARTITIONS
+    assert job["unowned_partitions"] == 0
+
+
+def test_a_host_that_is_in_all_partitions_is_one(
+    url: str, info: Callable[[str], dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl = StandingCrawl(url, partition_by="url")
+    crawl.fill(2, 50)
+    crawl.lease("one", 10)
+    assert sum(bool(one.pushed) for one in crawl.workers["one"].counts()) > 1
+    found = info(url)
+    assert found["partition_by"] == "url"
+    assert found["job"]["largest"] == dict(crawl.waiting)
+    assert found["job"]["slots"] == 2
+    assert re.search("^partitions +5, by URL$", run(capsys, "info", url).out, re.M)
+    listed = run(capsys, "list", url, "--slot", "host1.example").out
+    assert listed.count("\n") == 50
+
+
+def test_the_text_says_the_same(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    crawl = StandingCrawl(url)
+    crawl.fill(3, 10)
+    crawl.lease("one", 1)
+    out = run(capsys, "info", url).out
+    leased = len(crawl.leased["one"])
+    for words in (
+        f"^crawl +{re.escape(url)}$",
+        "^made for spider +site$",
+        "^partitions +5$",
+        "^URLs seen, counted +30$",
+        "^job +running$",
+        f"^requests waiting +{30 - leased}, of 30 ever taken in$",
+        f"^requests under way +{leased}$",
+        "^  host[012].example +10$",
+        "^workers +2$",
+        rf"^  one +\d partitions, {leased} under way$",
+        "^memory of this Redis +.* used by all data$",
+    ):
+        assert re.search(words, out, re.MULTILINE), (words, out)
+
+
+def test_a_crawl_begins_stops_and_finishes(
+    url: str, info: Callable[[str], dict[str, Any]]
+) -> None:
+    SharedFrontier.open(url, 10_000, partitions=PARTITIONS, identity=IDENTITY).close()
+    assert info(url)["job"]["state"] == "not begun"
+    crawl = StandingCrawl(url)
+    crawl.fill(7, 3)
+    crawl.close()
+    job = info(url)["job"]
+    assert (job["state"], job["workers"]) == ("stopped", [])
+    assert job["unowned_partitions"] == PARTITIONS
+    StandingCrawl(url).work_off()
+    job = info(url)["job"]
+    assert (job["state"], job["pending"], job["done"]) == ("finished", 0, 21)
+    assert (job["slots"], job["largest"]) == (0, {})
+
+
+def test_a_worker_that_does_not_answer_is_gone_when_its_lease_has_run_out(
+    url: str, info: Callable[[str], dict[str, Any]]
+) -> None:
+    crawl = StandingCrawl(url, workers=["one"], lease_seconds=0.2)
+    crawl.fill(7, 3)
+    crawl.lease("one", 5)
+    end = time.monotonic() + DEADLINE
+    while (job := info(url)["job"])["workers"]:
+        assert time.monotonic() < end
+    assert (job["state"], job["unowned_partitions"]) == ("stopped", PARTITIONS)
+    assert (job["leased"], job["pending"]) == (5, 16)
+
+
+def test_a_filter_that_has_grown_is_named(
+    url: str,
+    info: Callable[[str], dict[str, Any]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    crawl = StandingCrawl(url)
+    crawl.fill(1, 4_000)  # twice a partition's share, and it has some room
+    found = info(url)
+    assert (found["grown_partitions"], found["keys"]) == (1, 4_000)
+    assert found["expected_loss"] < 4_000e-6
+    assert "5, 1 have grown" in run(capsys, "info", url).out
+
+
+def test_output_is_counted_until_it_is_collected_and_deleted(
+    url: str, info: Callable[[str], dict[str, Any]], tmp_path: Path
+) -> None:
+    crawl = StandingCrawl(url)
+    crawl.fill(10, 10)
+    crawl.work_off()
+    crawl.fill(10, 15)
+    crawl.work_off()
+    entries = sum(bool(one.done) for one in crawl.workers["one"].counts())
+    assert info(url)["job"]["output_entries"] == 2 * entries
+    with Collecting.open(url, tmp_path, delete=True, progress=lambda _: None) as one:
+        one.once()
+    assert info(url)["job"]["output_entries"] == 0
+    crawl.fill(10, 20)
+    crawl.work_off()
+    assert info(url)["job"]["output_entries"] == entries
+
+
+def test_nothing_is_changed_and_nothing_but_reading_is_needed(
+    server: RedisServer,
+    url: str,
+    info: Callable[[str], dict[str, Any]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    crawl = StandingCrawl(url)
+    crawl.fill(20, 30)
+    crawl.lease("one", 10)
+    with server.client() as client:
+        client.execute_command("ACL SETUSER", "looker", "on", ">pw", *LOOKERS_RIGHTS)
+        before = client.info("persistence")["rdb_changes_since_last_save"]
+        looked_at = url.replace("unix://", "unix://looker:pw@")
+        found = info(looked_at)
+        assert found["job"]["pending"] == 590
+        for verb, *options in (("list",), ("top", "--interval=0.1")):
+            assert run(capsys, verb, looked_at, *options).code == 0
+        after = client.info("persistence")["rdb_changes_since_last_save"]
+        assert (before, "pw" in json.dumps(found)) == (after, False)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("verb", ["info", "list", "top", "report"])
+def test_what_cannot_be_read_is_refused(
+    server: RedisServer,
+    url: str,
+    capsys: pytest.CaptureFixture[str],
+    verb: str,
+) -> None:
+    def refused(place: str, words: str, code: int = 1) -> None:
+        answer = run(capsys, verb, place)
+        assert answer.code == code
+        assert re.search(words, answer.err), answer.err
+        assert answer.err.startswith(f"bloomdupe {verb}: ")
+        assert answer.out == ""
+        assert "open-sesame" not in answer.err
+
+    head = f"bloomdupe:{{{url.partition('#')[2]}}}"
+    wrong_password = url.replace("unix://", "unix://nobody:open-sesame@")
+    refused(wrong_password, "Redis lets us not in")
+    refused("redis://localhost:1/0#a", "no Redis answers there")
+    refused("redis://localhost:1/0", "must end in the name", code=2)
+    refused(url, "there is (no|neither a) crawl")
+    with server.client() as client:
+        client.hset(head, "a", "b")
+        refused(url, "holds something else")
+        client.delete(head)
+        client.set(head, "a")
+        refused(url, "holds something else")
+        client.delete(head)
+        crawl = StandingCrawl(url)
+        crawl.fill(3, 3)
+        client.hset(head, "frontier", 99)
+        refused(url, "has format 99, this version of bloomdupe knows")
+        client.hset(head, "frontier", 2)
+        client.hdel(head, "whole")
+        refused(url, "is just being made")
+        client.hset(head, "whole", 1)
+        rights = [*LOOKERS_RIGHTS, "-zcard"]
+        client.execute_command("ACL SETUSER", "blind", "on", ">open-sesame", *rights)
+        blind = url.replace("unix://", "unix://blind:open-sesame@")
+        refused(blind, "Redis lets us not in .* what the user may do")
+        client.hset(head, "header", "{")
+        refused(url, "is not as it was written")
+        client.delete(head)
+        refused(url, "there is (no|neither a) crawl")
+
+
+def test_a_partition_that_is_gone_is_no_empty_one(
+    server: RedisServer, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl = StandingCrawl(url)
+    crawl.fill(3, 3)
+    with server.client() as client:
+        client.delete(f"bloomdupe:{{{url.partition('#')[2]}:2}}")
+    answer = run(capsys, "info", url)
+    assert answer.code == 1
+    assert f"{url}:2 is gone" in answer.err
+
+
+def test_a_filter_is_told_from_a_crawl(
+    url: str, info: Callable[[str], dict[str, Any]]
+) -> None:
+    with BloomFilter.open(url, 100) as seen:
+        seen.add("a")
+    found = info(url)
+    assert (found["keys"], found["job"]) == (1, None)

@@ -1,0 +1,210 @@
+"""``top`` of a crawl on Redis: figures, rates, small terminals, a Redis in trouble."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from jobs import run
+from redis_server import RedisServer
+from rich.console import Console
+from scrapy import Request
+from standing_crawl import IDENTITY, PARTITIONS, StandingCrawl, offer_of
+from terminal import Terminal
+
+from bloomdupe import BloomFilter
+from bloomdupe.errors import StoreMismatchError, StoreUnreachableError
+from bloomdupe.redis.shared_frontier import SharedFrontier
+from bloomdupe.sight import extra
+from bloomdupe.sight.shared_top import SORTS, screen
+from bloomdupe.sight.shared_view import SharedReader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from bloomdupe.sight.shared_view import SharedView
+
+
+@pytest.fixture
+def reader(url: str, crawl: StandingCrawl) -> Iterator[SharedReader]:
+    assert crawl.url == url
+    with SharedReader(url) as reader:
+        yield reader
+
+
+@pytest.fixture
+def crawl(url: str) -> StandingCrawl:
+    crawl = StandingCrawl(url)
+    crawl.fill(20, 30)
+    for worker in crawl.workers:
+        crawl.lease(worker, 100)
+    return crawl
+
+
+def elapsed(view: SharedView) -> float:
+    return view.points[-1].time - view.points[0].time
+
+
+def test_rates_are_what_was_done_between_two_looks(
+    crawl: StandingCrawl, reader: SharedReader
+) -> None:
+    first = reader.read()
+    assert (first.rate, first.paces) == (None, {})
+    crawl.settle("one", 30)
+    crawl.settle("two", 10)
+    view = reader.read()
+    assert view.rate is not None
+    assert view.rate * elapsed(view) == pytest.approx(40)
+    done = {name: pace * elapsed(view) for name, pace in view.paces.items()}
+    assert done == {"one": pytest.approx(30), "two": pytest.approx(10)}
+    # 560 are owed, at 40 in this time.
+    assert view.to_go == pytest.approx(560 / 40 * elapsed(view))
+    crawl.fill(20, 60)
+    assert reader.read().to_go is None  # more come than go
+
+
+def test_what_is_done_in_a_partition_that_changes_hands_counts_for_nobody(
+    crawl: StandingCrawl, reader: SharedReader
+) -> None:
+    reader.read()
+    crawl.settle("one", 20)
+    crawl.workers["one"].close()
+    crawl.workers["two"].tend()
+    crawl.settle("two", 10)
+    view = reader.read()
+    assert view.rate is not None
+    assert view.rate * elapsed(view) == pytest.approx(30)
+    assert [worker.name for worker in view.crawl.workers] == ["two"]
+    assert view.paces["two"] * elapsed(view) == pytest.approx(10)
+    with SharedFrontier.open(crawl.url, worker="three", identity=IDENTITY) as three:
+        three.tend()
+        crawl.workers["two"].tend()
+        three.tend()
+        view = reader.read()
+        assert "three" not in view.paces  # nobody knows yet
+        assert reader.read().paces["three"] == 0
+
+
+def shown(view: SharedView, width: int, height: int, sort: str) -> list[str]:
+    console = Console(width=width, height=height, file=io.StringIO())
+    with console.capture() as captured:
+        console.print(screen(view, console, sort))
+    return captured.get().splitlines()
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 200])
+@pytest.mark.parametrize("height", [14, 16, 24, 50])
+def test_nothing_is_wider_or_higher_than_the_terminal(
+    crawl: StandingCrawl, reader: SharedReader, width: int, height: int
+) -> None:
+    crawl.offer(offer_of(Request("https://a.example/"), "x" * 300))
+    for _ in range(3):
+        view = reader.read()
+    for sort in SORTS:
+        lines = shown(view, width, height, sort)
+        assert max(len(line.rstrip()) for line in lines) <= width
+        assert len(lines) <= height
+        assert re.search(r"waiting +401", "\n".join(lines))
+
+
+def test_slots_are_sorted_as_asked(url: str) -> None:
+    crawl = StandingCrawl(url)
+    for number, host in enumerate("cab"):
+        for page in range(3 - number):
+            request = Request(f"https://{host}.example/{page}")
+            crawl.offer(offer_of(request, f"{host}.example"))
+    with SharedReader(url) as reader:
+        view = reader.read()
+    for sort, expected in (("waiting", ["c", "a", "b"]), ("name", ["a", "b", "c"])):
+        text = "\n".join(shown(view, 80, 24, sort))
+        assert re.findall(r"^ (\w)\.example", text, re.MULTILINE) == expected
+
+
+def test_names_from_the_web_move_no_cursor(url: str) -> None:
+    crawl = StandingCrawl(url, workers=["a\x1b[2J"])
+    crawl.offer(offer_of(Request("https://b.example/"), "b\x1b[2J\n"))
+    with SharedReader(url) as reader:
+        lines = shown(reader.read(), 80, 24, "name")
+    assert not any("\x1b" in line for line in lines)
+
+
+def test_a_line_for_those_who_have_no_terminal(
+    crawl: StandingCrawl, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = run(capsys, "top", crawl.url, "--interval", "0.1")
+    assert answer.code == 0
+    assert "\x1b" not in answer.out
+    assert "site  running  5 partitions on Redis" in answer.out
+    assert re.search(r"pages +0  0\.0 a second", answer.out)
+    assert re.search(r"at work +200", answer.out)
+    assert re.search(r"^ one +\d +100 +0\.0", answer.out, re.MULTILINE)
+    assert "q quit" not in answer.out
+    found = json.loads(run(capsys, "top", crawl.url, "--json", "--interval=0.1").out)
+    assert (found["job"]["pending"], found["job"]["leased"]) == (400, 200)
+    assert found["pages_per_second"] == 0
+    assert found["slots"] == dict(crawl.waiting)
+    assert (
+        found["workers"][0].items()
+        >= {
+            "name": "one",
+            "leased": 100,
+            "pages_per_second": 0,
+        }.items()
+    )
+
+
+def test_a_redis_that_is_away_for_a_moment(tmp_path: Path) -> None:
+    with RedisServer(tmp_path, "--appendonly", "yes") as server:
+        crawl = StandingCrawl(server.url("crawl"))
+        crawl.fill(3, 10)
+        with SharedReader(crawl.url) as reader:
+            reader.read()
+            server.kill()
+            view = reader.read()
+            assert view.trouble is not None
+            assert "no Redis answers there" in view.trouble
+            assert view.crawl.pending == 30
+            assert "Redis does not answer" in shown(view, 80, 24, "name")[0]
+            with pytest.raises(StoreUnreachableError):
+                SharedReader(crawl.url)
+            server.start()
+            assert reader.read().trouble is None
+            with server.client() as client:
+                client.flushall()
+            SharedFrontier.open(crawl.url, 10, partitions=1).close()
+            with pytest.raises(StoreMismatchError, match="another crawl has been made"):
+                reader.read()
+
+
+def test_what_cannot_be_is_refused(
+    url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    BloomFilter.open(url, 100).close()
+    answer = run(capsys, "top", url)
+    assert answer.code == 1
+    assert "is a filter, and no crawl: `bloomdupe info` says what is" in answer.err
+    answer = run(capsys, "top", url, "--interval", "0")
+    assert answer.code == 2
+    crawl = StandingCrawl(f"{url}s")
+    monkeypatch.setattr(extra, "find_spec", lambda _: None)
+    answer = run(capsys, "top", crawl.url)
+    assert answer.code == 1
+    assert "pip install 'bloomdupe[top]'" in answer.err
+    assert run(capsys, "top", crawl.url, "--json", "--interval", "0.1").code == 0
+
+
+def test_it_goes_on_in_a_terminal_until_q_is_pressed(crawl: StandingCrawl) -> None:
+    terminal = Terminal(crawl.url, 80, "--interval", "0.1")
+    terminal.wait_for("s sort by name")
+    terminal.press("s")
+    terminal.wait_for("s sort by waiting")
+    crawl.settle("one", 100)
+    terminal.wait_for("pages    100")
+    crawl.close()
+    terminal.wait_for(f"{PARTITIONS} partitions that nobody has")
+    terminal.press("q")
+    assert terminal.end() == 0
