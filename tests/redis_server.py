@@ -17,6 +17,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 if TYPE_CHECKING:
+    import random
     from pathlib import Path
 
 DEADLINE = 60  # seconds; only a broken test gets there
@@ -115,6 +116,16 @@ class RedisServer:
             stdout=subprocess.DEVNULL,
             check=True,
         )
+
+    def go_back(self, seconds: float, rng: random.Random) -> None:
+        """Work on for so long, and lose some of what was written meanwhile."""
+        before, first = self.written
+        time.sleep(seconds)
+        self.kill()
+        name, last = self.written
+        if name == before:  # it has not begun another one
+            self.cut_back(name, rng.randint(first, last))
+        self.start()
 
     def client(self, **options: Any) -> redis.Redis:
         """Return a client that knows nothing of bloomdupe: the judge."""

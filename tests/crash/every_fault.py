@@ -21,7 +21,7 @@ from owners import Owners
 from power_cuts import CreationCuts, PowerCuts
 from real_power_cuts import RealPowerCuts
 from refusals import Refusals
-from shared_crawls import ClusterCrawls, SharedCrawls
+from shared_crawls import ClusterCrawls, ReturnedCrawls, SharedCrawls
 from shared_idioms import SharedIdioms
 from shared_kills import SharedKills
 from stop_points import RaisingPoints, StopPoints
@@ -54,6 +54,7 @@ EVERY_FAULT: tuple[Fault, ...] = (
     Ends(),
     SharedKills(),
     SharedCrawls(),
+    ReturnedCrawls(),
     ClusterCrawls(),
     SharedIdioms(),
 )

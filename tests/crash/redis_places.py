@@ -1,8 +1,9 @@
-"""Where a disturbed crawl lies: nothing that was answered is ever lost there."""
+"""Where a disturbed crawl lies: what was answered stays there, unless it goes back."""
 
 from __future__ import annotations
 
 import time
+from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
 from redis_cluster import RedisCluster
@@ -47,6 +48,7 @@ class OneRedis:
         self._folder = folder
         self._count = 0
         self._socket = folder / "socket"
+        self._rng = Random(str(folder))
         self.server = self._new()
 
     def _new(self, *options: str) -> RedisServer:
@@ -89,6 +91,8 @@ class OneRedis:
     def disturb(self, what: str, seconds: float) -> None:
         if what == "promote":
             self._promote(seconds)
+        elif what == "back":
+            self.server.go_back(seconds, self._rng)
         else:
             happen(what, self.server, seconds)
 

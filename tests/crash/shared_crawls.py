@@ -101,6 +101,20 @@ class SharedCrawls(Fault):
         return [OK] * (crawl.happened.total() - 1) + [outcome]
 
 
+class ReturnedCrawls(SharedCrawls):
+    """The same on a Redis that goes back by a moment."""
+
+    number = "F23"
+    name = "real workers on a Redis that goes back; workers killed, stopped"
+    trials = 6
+    faults = 8
+    kinds = ("back", "back", "back", "kill", "stop")
+
+    def control(self, folder: Path, seed: int) -> list[Outcome]:
+        """Nothing is offered again."""
+        return self._control(folder, seed, ("back",), "memory")
+
+
 class ClusterCrawls(SharedCrawls):
     """The same on a Redis Cluster of three, of which one is killed at a time."""
 

@@ -232,13 +232,7 @@ def _disturb(crew: Crew, redis: Redis, rng: random.Random, what: str) -> None:
         time.sleep(rng.uniform(0, 2 * LEASE))
         os.kill(victim, signal.SIGCONT)
     elif what == "back":
-        before = redis.server.written
-        time.sleep(rng.uniform(0, LEASE))
-        redis.server.kill()
-        name, size = redis.server.written
-        if name == before[0]:  # it has not begun another one
-            redis.server.cut_back(name, rng.randint(before[1], size))
-        redis.server.start()
+        redis.server.go_back(rng.uniform(0, LEASE), rng)
     elif what == "restart":
         redis.server.kill()
         time.sleep(rng.uniform(0, LEASE))

@@ -6,6 +6,8 @@ import time
 from typing import Any
 
 from bloomdupe.redis import server as scripts
+from bloomdupe.redis import shared_frontier
+from bloomdupe.redis.kept_offers import KeptOffers
 from bloomdupe.shared.worker import Worker
 
 SOON, LATE = 0.05, 0.3
@@ -24,6 +26,16 @@ def fence() -> None:
         return text.replace("owner[3] == ARGV[3]", "false")
 
     scripts._source = unfenced
+
+
+def memory() -> None:
+    """Offer nothing again to a Redis that has gone back."""
+
+    class Forgetful(KeptOffers):
+        def keep(self, offers: object) -> None:
+            """Forget them."""
+
+    shared_frontier.KeptOffers = Forgetful  # type: ignore[attr-defined]
 
 
 def order() -> None:
