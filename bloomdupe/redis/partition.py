@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NO_ENTRY",
     "Counts",
+    "Done",
     "Entry",
     "Lease",
     "Offer",
@@ -68,6 +69,18 @@ class Lease(NamedTuple):
     slot: str
     priority: int
     payload: bytes
+
+
+class Done(NamedTuple):
+    """A request that is done."""
+
+    lease: Lease
+    lines: Sequence[bytes] = ()
+    """What it has put out."""
+    instead: Offer | None = None
+    """What waits in its place from now on, such as its retry: see
+    :meth:`SharedFrontier.may_stand_in
+    <bloomdupe.redis.shared_frontier.SharedFrontier.may_stand_in>`."""
 
 
 class Output(NamedTuple):
@@ -220,20 +233,25 @@ class Partition:
         del self._handed_out[:count]
         return leases
 
-    def settle(self, done: Sequence[tuple[Lease, Sequence[bytes]]]) -> bool:
+    def settle(self, done: Sequence[Done]) -> bool:
         """Say that requests are done, and keep the lines that each has put out.
 
         What this worker has settled before is left out. False, and nothing has
         happened, if another worker is the owner.
         """
         self._repeat()
-        done = [
-            (lease, lines) for lease, lines in done if lease.number in self.under_way
-        ]
+        done = [one for one in done if one.lease.number in self.under_way]
         if done:
-            numbers = tuple(lease.number for lease, _ in done)
-            lines = [line for _, some in done for line in some]
-            self._do(_Step("settle", (b"".join(numbers), *lines), settles=numbers))
+            numbers = tuple(one.lease.number for one in done)
+            instead: list[bytes | str | int] = [0]
+            for one in done:
+                if one.instead is not None:
+                    instead[0] = int(instead[0]) + 1
+                    slot, priority, _, payload = self._arguments(one.instead)
+                    instead += one.lease.number, slot, priority, payload
+            lines = [line for one in done for line in one.lines]
+            arguments = (b"".join(numbers), *instead, *lines)
+            self._do(_Step("settle", arguments, settles=numbers))
         return bool(self.fence)
 
     def _do(self, step: _Step) -> None:

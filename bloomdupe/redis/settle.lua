@@ -2,7 +2,9 @@
 -- owner.lua.
 --
 -- ARGV[4]  numbers of the requests, one after another
--- then the lines that they have put out
+-- ARGV[5]  how many others wait in the place of some of these, such as their retries
+-- then for each of those the number, slot, priority negated, and payload
+-- then the lines that all have put out
 --
 -- Returns 'done'; or 'strange', and nothing has happened, if one of them is not handed out.
 
@@ -13,9 +15,10 @@ if not done_before then
     if redis.call('HEXISTS', leased_key, number) == 0 then return {'strange'} end
     numbers[#numbers + 1] = number
   end
+  local first = 6 + 4 * ARGV[5]
   local entry = {'worker', ARGV[1]}
-  for i = 5, #ARGV do
-    entry[#entry + 1] = i - 4
+  for i = first, #ARGV do
+    entry[#entry + 1] = i - first + 1
     entry[#entry + 1] = ARGV[i]
     if #entry > 2000 or i == #ARGV then
       redis.call('XADD', KEYS[1] .. ':output', '*', unpack(entry))
@@ -23,7 +26,8 @@ if not done_before then
     end
   end
   for _, number in ipairs(numbers) do redis.call('HDEL', leased_key, number) end
-  redis.call('HINCRBY', state_key, 'done', #numbers)
+  for i = 6, first - 1, 4 do put(ARGV[i + 1], ARGV[i + 2], ARGV[i] .. ARGV[i + 3]) end
+  redis.call('HINCRBY', state_key, 'done', #numbers - ARGV[5])
   redis.call('HSET', state_key, 'step', ARGV[3])
 end
 return {'done'}

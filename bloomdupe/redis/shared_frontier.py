@@ -26,12 +26,12 @@ from bloomdupe.redis.frontier_header import (
 )
 from bloomdupe.redis.imports import Imports
 from bloomdupe.redis.kept_offers import KeptOffers
-from bloomdupe.redis.partition import Offer, Partition
+from bloomdupe.redis.partition import Done, Offer, Partition
 from bloomdupe.redis.redis_filter import RedisFilter
 from bloomdupe.redis.server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from typing_extensions import Self
 
@@ -367,7 +367,17 @@ class SharedFrontier:
         for partition in asked:
             partition.ask_again(slot)
 
-    def settle(self, done: Iterable[tuple[Lease, Iterable[bytes]]]) -> list[Lease]:
+    def may_stand_in(self, offer: Offer, lease: Lease) -> bool:
+        """Whether a request may wait in the place of one that is done, unmarked.
+
+        Then the one is settled and the other waits in the same step, and never are both
+        owed. It must be in the same partition. Any thread may ask.
+        """
+        return not self._by_slot or self._partition_of(offer) == lease.partition
+
+    def settle(
+        self, done: Iterable[tuple[Lease, Iterable[bytes]] | Done]
+    ) -> list[Lease]:
         """Say that requests are done, with the lines that each has put out.
 
         Returns those that are refused, because their partitions have another owner by
@@ -375,23 +385,23 @@ class SharedFrontier:
         request leads to must have been offered.
         """
         self._make_up()
-        done = list(done)
-        by_owner: dict[tuple[int, str], list[tuple[Lease, Sequence[bytes]]]] = {}
-        for lease, lines in done:
-            owner = lease.partition, lease.fence
-            by_owner.setdefault(owner, []).append((lease, list(lines)))
+        all_done = [Done(lease, list(lines), *more) for lease, lines, *more in done]
+        by_owner: dict[tuple[int, str], list[Done]] = {}
+        for one in all_done:
+            owner = one.lease.partition, one.lease.fence
+            by_owner.setdefault(owner, []).append(one)
         refused = []
         for (number, fence), some in by_owner.items():
             partition = self._owned.get(number)
             if partition is None or partition.fence != fence:
-                refused += [lease for lease, _ in some]
+                refused += [one.lease for one in some]
             elif not partition.settle(some):
                 self._lost(number)
-                refused += [lease for lease, _ in some]
+                refused += [one.lease for one in some]
             elif number in self._leaving:
                 self._give_back(number)
-        for lease, _ in done:
-            self._kept.settled(lease)
+        for one in all_done:
+            self._kept.settled(one.lease)
         return refused
 
     # What is in it

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.frontier.slot_queue import Entry
-    from bloomdupe.redis.partition import Lease
+    from bloomdupe.redis.partition import Lease, Offer
 
 __all__ = ["SharedLease", "SharedLeases", "Waiting"]
 
@@ -45,8 +45,8 @@ class SharedLease:
     """One request handed to the engine: a :class:`bloomdupe.inside_scrapy.Work`."""
 
     __slots__ = (
-        "_leases", "broken", "children", "entry", "kept", "lines", "open_parts",
-        "request", "root", "waiting",
+        "_leases", "broken", "children", "entry", "instead", "kept", "lines",
+        "open_parts", "request", "root", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -64,6 +64,8 @@ class SharedLease:
         """Of the root: itself, and what is a part of it."""
         self.lines: list[bytes] = []
         """Of the root: what it has put out, with that of its parts."""
+        self.instead: Offer | None = None
+        """Of the root: its retry, which waits in its place when it is settled."""
         self.broken = False
         """Of the root: whether it or a part of it cannot be settled any more."""
 

@@ -11,6 +11,7 @@ from scrapy.core.scheduler import BaseScheduler
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from bloomdupe.crawl.acceptance import ASKING
+from bloomdupe.crawl.circuits import tries_of
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
 from bloomdupe.crawl.identity import START, identity_of
 from bloomdupe.crawl.job import Job
@@ -26,7 +27,7 @@ from bloomdupe.inside_scrapy.cookies import CookieJars
 from bloomdupe.inside_scrapy.engine import EngineAccess
 from bloomdupe.inside_scrapy.processing import Processing, current_work
 from bloomdupe.links.link_filter import Drop, attach_link_filter
-from bloomdupe.redis.partition import Offer
+from bloomdupe.redis.partition import Done, Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
 from bloomdupe.shared.cookies import SharedCookies
 from bloomdupe.shared.feeds import SharedFeeds
@@ -258,18 +259,36 @@ class SharedScheduler(BaseScheduler):
         if filtered:
             self._seen.add(key)
         self._stats.inc_value("scheduler/enqueued/redis")
-        worker.offer(
-            Offer(
-                self._engine.slot_of(request),
-                name,
-                payload_of(REQUEST, name, body),
-                request.priority,
-                self._starts_apart and bool(request.meta.get("is_start_request")),
-                None if parent is None else parent.root.waiting.lease,
-                key if filtered or start else None,
-            )
+        offer = Offer(
+            self._engine.slot_of(request),
+            name,
+            payload_of(REQUEST, name, body),
+            request.priority,
+            self._starts_apart and bool(request.meta.get("is_start_request")),
+            None if parent is None else parent.root.waiting.lease,
+            key if filtered or start else None,
         )
+        if parent is not None and self._stands_in(request, offer, parent):
+            parent.instead = offer
+        else:
+            worker.offer(offer)
         return True
+
+    def _stands_in(self, request: Request, offer: Offer, parent: SharedLease) -> bool:
+        """Whether a request takes the place of another one, as its retry does.
+
+        Or both would be owed for a moment, and the failed one might go well when others
+        do it again.
+        """
+        answers = self._processing.answering is not None
+        return (
+            (answers or tries_of(request) > tries_of(parent.request))
+            and request.dont_filter
+            and offer.of is not None
+            and parent.root is parent
+            and parent.instead is None
+            and self._frontier.may_stand_in(offer, offer.of)
+        )
 
     def _keep_cookies(self, worker: Worker) -> None:
         """Let others have the cookies that this worker has got."""
@@ -388,7 +407,7 @@ class SharedScheduler(BaseScheduler):
             self._give_up(lease)
         elif lease.waiting.lease is not None:
             self._keep_cookies(self._opened)
-            self._opened.settle(lease.waiting.lease, lease.lines)
+            self._opened.settle(Done(lease.waiting.lease, lease.lines, lease.instead))
         elif lease.lines:  # of nobody: a request of spider_idle that cannot be stored
             self._offer_lines(os.urandom(16), lease.lines)
 

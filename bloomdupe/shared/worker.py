@@ -10,6 +10,7 @@ from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from bloomdupe.errors import StoreAccessError, StoreFullError, StoreUnreachableError
+from bloomdupe.redis.partition import Done
 from bloomdupe.shared.names import ITEM, message_of, taken_apart
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Worker(Thread):
         # What the reactor has said, and this thread has not taken:
         self._cookies: list[tuple[bytes, bytes]] = []
         self._offers: list[Offer] = []
-        self._done: list[tuple[Lease, list[bytes]]] = []
+        self._done: list[Done] = []
         self._again: set[str] = set()
         self._wanted = 0
         self._closing: float | None = None
@@ -107,10 +108,10 @@ class Worker(Thread):
             self.offered += 1
             self._changed.notify()
 
-    def settle(self, lease: Lease, lines: list[bytes]) -> None:
+    def settle(self, done: Done) -> None:
         """Settle a request, when all that it leads to was offered."""
         with self._changed:
-            self._done.append((lease, lines))
+            self._done.append(done)
             self._changed.notify()
 
     def ask_again(self, slot: str) -> None:
@@ -180,7 +181,7 @@ class Worker(Thread):
         self._frontier.tend()
         self._tend_at = begun + self._tend_every
 
-    def _say(self, offers: list[Offer], done: list[tuple[Lease, list[bytes]]]) -> None:
+    def _say(self, offers: list[Offer], done: list[Done]) -> None:
         """Offer, and then settle: everything that these lead to was offered."""
         if offers:
             new = self._patiently(self._frontier.offer, offers)
@@ -200,7 +201,7 @@ class Worker(Thread):
         for lease in leases:
             message = message_of(lease.payload)
             if message.kind == ITEM:
-                self._say([], [(lease, taken_apart(message.body))])
+                self._say([], [Done(lease, taken_apart(message.body))])
                 self._frontier.ask_again(lease.slot)
             else:
                 requests.append(lease)

@@ -19,7 +19,7 @@ from bloomdupe.errors import (
     StoreMismatchError,
     StoreUnreachableError,
 )
-from bloomdupe.redis.partition import Lease, Offer
+from bloomdupe.redis.partition import Done, Lease, Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
@@ -133,6 +133,46 @@ def test_what_was_under_way_waits_for_others(url: str) -> None:
             set(range(30)) - {number_of(lease) for lease in under_way[:5]}
         )
         assert two.finished
+
+
+def test_a_retry_takes_the_place_of_what_has_failed(url: str) -> None:
+    """In one step: never are both owed, and it counts as one."""
+    with worker(url) as one:
+        one.offer(offers(*range(10)))
+        failed, done = one.lease(2)
+        retry = Offer(failed.slot, b"not marked", b"request 77", 5)
+        assert one.may_stand_in(retry, failed)
+        assert one.settle([Done(failed, [b"line"], retry), Done(done)]) == []
+        left = set(range(10)) - {number_of(failed), number_of(done)}
+        assert sorted(drained(one)) == [*sorted(left), 77]
+        assert one.finished
+        counts = one.counts()
+        assert sum(c.pushed for c in counts) == sum(c.done for c in counts) == 10
+        lines = Counter(output.line for output in one.outputs())
+        assert lines[b"line"] == lines[b"request 77"] == 1
+
+
+def test_what_is_refused_has_no_retry(url: str) -> None:
+    with worker(url, partitions=1, lease_seconds=0.05) as one:
+        one.offer(offers(1))
+        [failed] = one.lease(1)
+        time.sleep(0.1)
+        with worker(url, partitions=1) as two:
+            retry = Offer(failed.slot, b"not marked", b"request 77")
+            assert one.settle([Done(failed, [], retry)]) == [failed]
+            assert drained(two) == [1]
+            assert two.finished
+
+
+def test_another_slot_is_another_partition(url: str) -> None:
+    with worker(url) as one, worker(url + " 2", partition_by="url") as by_url:
+        for frontier, may in ((one, False), (by_url, True)):
+            frontier.offer(offers(1))
+            [lease] = frontier.lease(1)
+            others = [Offer(f"other{n}", b"%d" % n, b"") for n in range(20)]
+            found = [frontier.may_stand_in(other, lease) for other in others]
+            assert all(found) == may
+            assert frontier.may_stand_in(offers(1)[0], lease)
 
 
 def test_a_lease_that_runs_out(url: str) -> None:

@@ -68,18 +68,24 @@ def crew(tmp_path: Path, site: LoginSite) -> Iterator[Crew]:
             crew.dismiss()
 
 
-def test_all_workers_are_logged_in(crew: Crew, site: LoginSite) -> None:
-    """Each page may be any worker's, and whoever has logged in may be dead."""
+def shared(crew: Crew, site: LoginSite, *settings: str) -> None:
+    """Let one worker log in and be killed, and two others go on."""
     site.close_gate_after(2 + 11)
-    workers = [crew.hire("Login") for _ in range(3)]
+    first = crew.hire("Login", *settings)
     site.wait_at_gate(DEADLINE)
-    workers[0].kill()
+    first.kill()
+    others = [crew.hire("Login", *settings) for _ in range(2)]
     site.open_gate()
-    for worker in workers[1:]:
+    for worker in others:
         worker.end()
+
+
+def test_all_workers_are_logged_in(crew: Crew, site: LoginSite) -> None:
+    """Each page may be any worker's, and whoever has logged in is dead."""
+    shared(crew, site)
     assert crew.items() == EXPECTED
     assert site.turned_away == 0
-    # Whoever goes on afterwards is logged in, too, and is asked to do nothing.
+    # Whoever comes afterwards is asked to do nothing.
     asked = site.asked.total()
     crew.hire("Login").end()
     assert site.asked.total() == asked
@@ -87,7 +93,5 @@ def test_all_workers_are_logged_in(crew: Crew, site: LoginSite) -> None:
 
 def test_without_cookies_each_is_a_stranger(crew: Crew, site: LoginSite) -> None:
     """The control."""
-    workers = [crew.hire("Login", "BLOOMDUPE_COOKIES=0") for _ in range(3)]
-    for worker in workers:
-        worker.end()
+    shared(crew, site, "BLOOMDUPE_COOKIES=0")
     assert site.turned_away > 0
