@@ -21,13 +21,10 @@ for offset = 1, #batch, size do
     break
   else
     number = number + 1
-    local kind = ARGV[field + 2]
-    local newest_first = kind == 'a' or kind == 'c'
-    local turn = newest_first and 2 ^ 53 - number or number
     -- It waits before it is marked: should Redis refuse one of the two, it is done twice,
     -- and not lost.
     redis.call('HSET', state_key, 'pushed', number)
-    put(ARGV[field], ARGV[field + 1], kind .. struct.pack('>I8', turn) .. ARGV[field + 3])
+    put(ARGV[field], ARGV[field + 1], numbered(ARGV[field + 2], number) .. ARGV[field + 3])
     mark(hash, where)
     added = added + 1
     flags[#flags + 1] = '1'

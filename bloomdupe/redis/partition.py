@@ -243,14 +243,10 @@ class Partition:
         done = [one for one in done if one.lease.number in self.under_way]
         if done:
             numbers = tuple(one.lease.number for one in done)
-            instead: list[bytes | str | int] = [0]
-            for one in done:
-                if one.instead is not None:
-                    instead[0] = int(instead[0]) + 1
-                    slot, priority, _, payload = self._arguments(one.instead)
-                    instead += one.lease.number, slot, priority, payload
+            instead = [one.instead for one in done if one.instead is not None]
+            waiting = [word for offer in instead for word in self._arguments(offer)]
             lines = [line for one in done for line in one.lines]
-            arguments = (b"".join(numbers), *instead, *lines)
+            arguments = (b"".join(numbers), len(instead), *waiting, *lines)
             self._do(_Step("settle", arguments, settles=numbers))
         return bool(self.fence)
 

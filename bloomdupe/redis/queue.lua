@@ -28,6 +28,13 @@ local function join(slot)
   redis.call('ZADD', slots_key, redis.call('HINCRBY', state_key, 'turn', 1), slot)
 end
 
+-- Returns the number of a request of this kind (see offer.lua), the `count`-th that the
+-- partition has taken in.
+local function numbered(kind, count)
+  local newest_first = kind == 'a' or kind == 'c'
+  return kind .. struct.pack('>I8', newest_first and 2 ^ 53 - count or count)
+end
+
 -- Lets a request wait.
 local function put(slot, score, member)
   redis.call('ZADD', queue_key .. slot, score, member)

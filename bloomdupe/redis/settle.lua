@@ -3,7 +3,7 @@
 --
 -- ARGV[4]  numbers of the requests, one after another
 -- ARGV[5]  how many others wait in the place of some of these, such as their retries
--- then for each of those the number, slot, priority negated, and payload
+-- then for each of those its slot, priority negated, kind (see offer.lua) and payload
 -- then the lines that all have put out
 --
 -- Returns 'done'; or 'strange', and nothing has happened, if one of them is not handed out.
@@ -26,8 +26,11 @@ if not done_before then
     end
   end
   for _, number in ipairs(numbers) do redis.call('HDEL', leased_key, number) end
-  for i = 6, first - 1, 4 do put(ARGV[i + 1], ARGV[i + 2], ARGV[i] .. ARGV[i + 3]) end
-  redis.call('HINCRBY', state_key, 'done', #numbers - ARGV[5])
+  for i = 6, first - 1, 4 do
+    local number = numbered(ARGV[i + 2], redis.call('HINCRBY', state_key, 'pushed', 1))
+    put(ARGV[i], ARGV[i + 1], number .. ARGV[i + 3])
+  end
+  redis.call('HINCRBY', state_key, 'done', #numbers)
   redis.call('HSET', state_key, 'step', ARGV[3])
 end
 return {'done'}
