@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.cli import main as cli
+from bloomdupe.errors import StoreUnreachableError
 from bloomdupe.redis.partition import Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
 from bloomdupe.upkeep import collecting
@@ -60,10 +61,14 @@ class Crawl:
 
     def offer(self, count: int) -> None:
         """Let so many requests wait."""
-        self.frontier.offer(
+        offers = [
             Offer(f"host{number % 7}", b"%d" % number, b"a request")
             for number in range(self._number, self._number + count)
-        )
+        ]
+        try:
+            self.frontier.offer(offers)
+        except StoreUnreachableError:  # it was away; the next call is answered
+            self.frontier.offer(offers)
         self._number += count
 
     def settle(self, rng: random.Random) -> bool:

@@ -106,7 +106,8 @@ class GatedSite:
 
     def __init__(self, site: Site, log: Path) -> None:
         self._log = log
-        self._server = Server(("127.0.0.1", 0), _handler(site, log))
+        self._handler = _handler(site, log)
+        self._server = Server(("127.0.0.1", 0), self._handler)
         self.base = f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def __enter__(self) -> Self:
@@ -121,6 +122,7 @@ class GatedSite:
             finally:
                 os._exit(1)
         os.close(source)
+        os.close(self._handler.log)
         self._server.server_close()
         return self
 
@@ -130,11 +132,10 @@ class GatedSite:
         os.close(self._orders)
 
     def _serve(self, source: int) -> None:
-        handler: type[_Handler] = self._server.RequestHandlerClass  # type: ignore[assignment]
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         with os.fdopen(source) as orders:
             for line in orders:
-                handler.gate.allow(int(line))
+                self._handler.gate.allow(int(line))
 
     def allow(self, count: int = OPEN) -> None:
         """Let the site answer so many requests in all."""

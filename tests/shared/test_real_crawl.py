@@ -11,6 +11,7 @@ import pytest
 from crew import Crew
 from real_sites import SITES, nginx
 from redis_server import RedisServer
+from shared_data import REPOSITORY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +22,12 @@ WORKERS = 4
 LONG = 1_200
 """Seconds; only what hangs gets there."""
 
-SPIDERS = """
+SPIDERS = (
+    f"""
+import sys
+sys.path.append({str(REPOSITORY)!r})  # where crawler is
+"""
+    + """
 from zlib import crc32
 
 import scrapy
@@ -49,6 +55,7 @@ class Real(scrapy.Spider):
                 if url.startswith(self.settings["START"].rpartition("/")[0]):
                     yield self.request(url)
 """
+)
 SETTINGS = (
     'FEEDS={"items.jsonl": {"format": "jsonlines"}}',
     "METAREFRESH_ENABLED=0",
