@@ -18,7 +18,10 @@ LEAVE_OUT_SLOW = "BLOOMDUPE_LEAVE_OUT_SLOW"
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Use all cores where pytest-xdist is there, unless told otherwise."""
+    """Use all cores where pytest-xdist is there, unless told otherwise.
+
+    One process more than there are cores: many tests wait for others.
+    """
     option = config.option
     if "PYTEST_XDIST_WORKER" in os.environ:  # is one of them itself
         return
@@ -26,19 +29,24 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     if everything and not os.environ.get("BLOOMDUPE_TEST_ALL"):
         os.environ[LEAVE_OUT_SLOW] = "1"  # for those that it starts
     if getattr(option, "numprocesses", 0) is None and not option.usepdb:
-        option.numprocesses = "auto"
+        option.numprocesses = (os.cpu_count() or 1) + 1
         option.dist = "worksteal"
 
 
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Leave out what is slow, if everything is run but not all of it."""
-    if LEAVE_OUT_SLOW not in os.environ:
-        return
-    slow = {item for item in items if item.get_closest_marker("slow")}
-    config.hook.pytest_deselected(items=list(slow))
-    items[:] = [item for item in items if item not in slow]
+    """Leave out what is slow, if everything is run but not all of it.
+
+    And a little of each fault trial, if more of each is run by itself.
+    """
+    left_out = set()
+    if LEAVE_OUT_SLOW in os.environ:
+        left_out |= {item for item in items if item.get_closest_marker("slow")}
+    if os.environ.get("BLOOMDUPE_TRIALS_FOLLOW"):
+        left_out |= {item for item in items if item.path.name == "test_faults.py"}
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(scope="session")

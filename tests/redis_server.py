@@ -118,13 +118,17 @@ class RedisServer:
         )
 
     def go_back(self, seconds: float, rng: random.Random) -> None:
-        """Work on for so long, and lose some of what was written meanwhile."""
+        """Work on for so long, and lose some of what was written meanwhile.
+
+        Often little: what a worker has offered then, and not settled yet.
+        """
         before, first = self.written
         time.sleep(seconds)
         self.kill()
         name, last = self.written
         if name == before:  # it has not begun another one
-            self.cut_back(name, rng.randint(first, last))
+            most = min(last - first, rng.choice([3_000, 30_000, last]))
+            self.cut_back(name, last - rng.randint(0, most))
         self.start()
 
     def client(self, **options: Any) -> redis.Redis:

@@ -29,13 +29,21 @@ def fence() -> None:
 
 
 def memory() -> None:
-    """Offer nothing again to a Redis that has gone back."""
+    """Offer nothing again to a Redis that has gone back while pages were settled."""
+    say = Worker._say
 
     class Forgetful(KeptOffers):
         def keep(self, offers: object) -> None:
             """Forget them."""
 
+    def slowly(worker: Worker, offers: list[Any], done: list[Any]) -> None:
+        say(worker, offers, [])
+        if offers:
+            time.sleep(2 * SOON)
+        say(worker, [], done)
+
     shared_frontier.KeptOffers = Forgetful  # type: ignore[attr-defined]
+    Worker._say = slowly  # type: ignore[assignment,method-assign]
 
 
 def order() -> None:
