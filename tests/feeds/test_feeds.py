@@ -30,6 +30,8 @@ PAGES = {
     **{f"/{name}1": "" for name in "abcdefghij"},
 }
 
+pytestmark = pytest.mark.slow
+
 SPIDERS = """
 import dataclasses
 import scrapy
