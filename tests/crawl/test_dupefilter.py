@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
-from page_server import page_server
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.request import RequestFingerprinter
+from support.page_server import page_server
 
 from bloomdupe import BloomDupeFilter, BloomFilter
 from bloomdupe.crawl.job import Job

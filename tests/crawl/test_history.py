@@ -11,10 +11,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from page_server import page_server
 from scrapy.settings import Settings
-from shared_data import REPOSITORY
-from small_site import JOB, PAGES, Site
+from support.page_server import page_server
+from support.shared_data import REPOSITORY
+from support.small_site import JOB, PAGES, Site
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl import room

@@ -13,8 +13,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from page_server import Server, running
-from small_site import JOB, Site
+from support.page_server import Server, running
+from support.small_site import JOB, Site
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

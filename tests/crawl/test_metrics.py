@@ -13,12 +13,12 @@ from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 import pytest
-from page_server import page_server
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from scrapy.settings import Settings
-from shared_data import REPOSITORY, needs
-from sighted_jobs import point
-from small_site import JOB, PAGES, Site
+from support.page_server import page_server
+from support.shared_data import REPOSITORY, needs
+from support.sighted_jobs import point
+from support.small_site import JOB, PAGES, Site
 
 from bloomdupe import settings as module
 from bloomdupe.crawl.metrics import Metrics

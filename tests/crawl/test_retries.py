@@ -11,9 +11,9 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from page_server import Server, running
 from scrapy.settings import Settings
-from small_site import JOB, Site
+from support.page_server import Server, running
+from support.small_site import JOB, Site
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.growing_wait import GrowingWait

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from page_server import Server, running
 from scrapy import Request, Spider
 from scrapy.settings import Settings
-from small_site import JOB, Site
+from support.page_server import Server, running
+from support.small_site import JOB, Site
 
 from bloomdupe.crawl.change_rate import ChangeRate, best_interval
 from bloomdupe.crawl.serializer import Serializer

@@ -10,8 +10,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from page_server import page_server
-from small_site import JOB, PAGES, Site
+from support.page_server import page_server
+from support.small_site import JOB, PAGES, Site
 
 from bloomdupe import BloomFilter
 from bloomdupe.frontier.frontier import Frontier

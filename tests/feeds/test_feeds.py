@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import pytest
-from page_server import page_server
-from small_site import JOB, Site
+from support.page_server import page_server
+from support.small_site import JOB, Site
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import lmdb
 import pytest
-from offering import offer
 from scrapy import FormRequest, Request, Spider
+from support.offering import offer
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.serializer import Serializer

@@ -7,9 +7,9 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from jobs import SPIDER, run
 from scrapy import Request
-from standing_crawl import StandingCrawl, lines_of_nobody, offer_of
+from support.jobs import SPIDER, run
+from support.standing_crawl import StandingCrawl, lines_of_nobody, offer_of
 
 from bloomdupe import BloomFilter
 from bloomdupe.redis import frontier_reader

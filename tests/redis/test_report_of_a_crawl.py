@@ -7,10 +7,10 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from jobs import run
-from report_page import Page, value_of
 from scrapy import Request
-from standing_crawl import StandingCrawl, lines_of_nobody, offer_of
+from support.jobs import run
+from support.report_page import Page, value_of
+from support.standing_crawl import StandingCrawl, lines_of_nobody, offer_of
 
 from bloomdupe import BloomFilter
 from bloomdupe.sight import extra

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from jobs import run
-from redis_server import DEADLINE, RedisServer
-from standing_crawl import IDENTITY, PARTITIONS, StandingCrawl
+from support.jobs import run
+from support.redis_server import DEADLINE, RedisServer
+from support.standing_crawl import IDENTITY, PARTITIONS, StandingCrawl
 
 import bloomdupe
 from bloomdupe import BloomFilter

@@ -8,12 +8,12 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from jobs import run
-from redis_server import RedisServer
 from rich.console import Console
 from scrapy import Request
-from standing_crawl import IDENTITY, PARTITIONS, StandingCrawl, offer_of
-from terminal import Terminal
+from support.jobs import run
+from support.redis_server import RedisServer
+from support.standing_crawl import IDENTITY, PARTITIONS, StandingCrawl, offer_of
+from support.terminal import Terminal
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreMismatchError, StoreUnreachableError

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from jobs import run
 from PIL import Image
-from report_page import Page, value_of
-from shared_data import needs
-from sighted_jobs import sighted_job
+from support.jobs import run
+from support.report_page import Page, value_of
+from support.shared_data import needs
+from support.sighted_jobs import sighted_job
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.history import History

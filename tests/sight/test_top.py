@@ -8,10 +8,10 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from jobs import run
 from rich.console import Console
-from sighted_jobs import LONG, point, sighted_job
-from terminal import Terminal
+from support.jobs import run
+from support.sighted_jobs import LONG, point, sighted_job
+from support.terminal import Terminal
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.pace import rates

@@ -17,8 +17,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from collecting_child import FEEDS, IDENTITY, NAMES, Crawl, Disk, collect, started
-from redis_server import DEADLINE, RedisServer
+from support.collecting_child import (
+    FEEDS,
+    IDENTITY,
+    NAMES,
+    Crawl,
+    Disk,
+    collect,
+    started,
+)
+from support.redis_server import DEADLINE, RedisServer
 
 from bloomdupe.cli import collect as cli_collect
 from bloomdupe.redis.shared_frontier import SharedFrontier
@@ -28,7 +36,7 @@ from bloomdupe.upkeep.collection import LOCK, RECORD
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from jobs import Verb
+    from support.jobs import Verb
 
 pytestmark = pytest.mark.slow
 

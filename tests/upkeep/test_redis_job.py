@@ -22,10 +22,10 @@ from uuid import uuid4
 
 import msgpack  # type: ignore[import-untyped]
 import pytest
-from jobs import SPIDER, call, sound, urls
-from page_server import page_server
-from redis_server import RedisServer, free_port
 from scrapy import Request
+from support.jobs import SPIDER, call, sound, urls
+from support.page_server import page_server
+from support.redis_server import RedisServer, free_port
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.serializer import Serializer
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     import redis
-    from jobs import Answer, Verb
+    from support.jobs import Answer, Verb
 
 PASSWORD = "open-sesame"  # noqa: S105 - of a server that lives for a test
 OURS = "bloomdupe.links.scrapy_redis"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from jobs import SPIDER
 from scrapy import Request
 
 from bloomdupe.crawl.serializer import Serializer
 from bloomdupe.redis.partition import Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
 from bloomdupe.shared.names import ITEM, REQUEST, joined, payload_of
+from support.jobs import SPIDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

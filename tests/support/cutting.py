@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from redis_server import RedisServer
+    from support.redis_server import RedisServer
 
 
 class Cutting:

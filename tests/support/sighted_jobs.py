@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from jobs import make_job
-
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.failure import Failure, digest_of
 from bloomdupe.crawl.history import History, Point
 from bloomdupe.store.format import FAILURES
+from support.jobs import make_job
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,7 +20,7 @@ from crawler.sample_site import SampleSite, canonical_path
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 STOCK = ("-s", "ADDONS={}", "-s", "DUPEFILTER_CLASS=scrapy.dupefilters.RFPDupeFilter")
 SLOWLY = ("-s", "DOWNLOAD_DELAY=0.03")
 """Options of a crawl that is to be stopped before its end, also by a slow machine."""

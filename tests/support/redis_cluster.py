@@ -6,7 +6,7 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from redis_server import DEADLINE, RedisServer, free_port
+from support.redis_server import DEADLINE, RedisServer, free_port
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,8 +10,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness import wait_for
-from shared_data import SHARED, needs
+from support.harness import wait_for
+from support.shared_data import SHARED, needs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from scrapy import Spider
 
-PATIENCE = 1.0
+PATIENCE = 20.0
 """Seconds that a moment waits for a checkpoint, if none comes."""
 
 EXCEPTIONS: dict[str, type[BaseException]] = {
@@ -51,7 +51,11 @@ class Points:
 
     def __init__(self, stop: dict[str, Any], events: str | None) -> None:
         self.commits = 0
-        """Checkpoints that have become durable."""
+        """Checkpoints on disk that have become durable."""
+        self.handed = 0
+        """What a worker was given for Redis."""
+        self.said = 0
+        """What Redis has of it."""
         self._stop = stop
         self._passed = 0
         self._first = None if "since" in stop else 0
@@ -192,9 +196,17 @@ async def moment(
         return
     while not when():
         await pause(0.01)
-    for _ in range(2):
-        await _next_checkpoint(spider)
+    await durable(spider)
     stop_at(name)
+
+
+async def durable(spider: Spider) -> None:
+    """Wait until a checkpoint, or Redis, holds all that has happened so far."""
+    while _points.said < _points.handed:
+        await pause(0.01)
+    if not _points.handed:
+        for _ in range(2):
+            await _next_checkpoint(spider)
 
 
 async def _next_checkpoint(spider: Spider) -> None:

@@ -18,7 +18,6 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
-from offering import offer
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreError
@@ -28,6 +27,7 @@ from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.rescue.agreement import disagreements
 from bloomdupe.store import batch, environment
 from bloomdupe.store import store as store_module
+from support.offering import offer
 
 if TYPE_CHECKING:
     from bloomdupe.frontier.slot_queue import Entry

@@ -11,7 +11,7 @@ from http.cookies import SimpleCookie
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
-from page_server import Server, running
+from support.page_server import Server, running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -3,7 +3,7 @@
 A process that has imported Scrapy and bloomdupe, and nothing of a spider or reactor,
 waits for tasks, a line of JSON each, and forks for every one. The child is in all that
 matters the process that ``scrapy crawl`` would be: it reads the project's settings,
-imports its spiders, and may be killed. See :class:`forks.Forks` for the other side.
+imports its spiders, and may be killed. The other side is ``forks.py``.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import gc
 import json
 import os
 import runpy
+import signal
 import sys
 import traceback
 import warnings
@@ -65,7 +66,8 @@ def _try(load: Any, name: object) -> None:
 def child(task: dict[str, Any]) -> int:
     """Be a ``scrapy`` command, or a script, in a folder; return the exit status."""
     os.chdir(task["folder"])
-    os.environ.update(task["environment"])
+    os.environ.update(task.get("environment", {}))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     out = os.open(task["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((nothing, 0), (out, 1), (out, 2)):
@@ -100,17 +102,22 @@ def end(status: int) -> NoReturn:
         os._exit(status)
 
 
+def answer(task: dict[str, Any]) -> int:
+    """Start a child, and return its number; or return the status of one that ended."""
+    if "wait" in task:
+        return os.waitstatus_to_exitcode(os.waitpid(task["wait"], 0)[1])
+    pid = os.fork()
+    if not pid:
+        end(child(task))
+    return pid
+
+
 def main() -> None:
     preload()
     gc.collect()
     gc.freeze()  # or each child copies all of it when it collects
-    print("ready", flush=True)
     for line in sys.stdin:
-        pid = os.fork()
-        if not pid:
-            end(child(json.loads(line)))
-        print(pid, flush=True)
-        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+        print(answer(json.loads(line)), flush=True)
 
 
 if __name__ == "__main__":

@@ -14,12 +14,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import stops
+from support import stops
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stops import Points
+    from support.stops import Points
 
 FRONTIER = "bloomdupe.frontier.frontier"
 PREPARE = (
@@ -55,6 +55,7 @@ def install() -> None:
     """Put the points in place, if the environment asks for them."""
     points = stops.use()
     _install_commit(points)
+    _install_redis(points)
     _install_end(points)
     for name in FILES:
         _install_file(points, name)
@@ -82,6 +83,43 @@ def _install_commit(points: Points) -> None:
         points.reach("after commit")
 
     Store.commit = watched  # type: ignore[method-assign]
+
+
+def _install_redis(points: Points) -> None:
+    """Have points around what a worker says to Redis, and count what it has said."""
+    try:
+        from bloomdupe.redis.shared_frontier import SharedFrontier
+        from bloomdupe.shared.worker import Worker
+    except ImportError:  # without redis-py
+        return
+
+    for name in ("offer", "settle"):
+        _install_handing(points, Worker, name)
+        _install_saying(points, SharedFrontier, name)
+
+
+def _install_handing(points: Points, worker: Any, name: str) -> None:
+    function = getattr(worker, name)
+
+    @functools.wraps(function)
+    def watched(self: Any, what: Any) -> None:
+        points.handed += 1
+        function(self, what)
+
+    setattr(worker, name, watched)
+
+
+def _install_saying(points: Points, frontier: Any, name: str) -> None:
+    function = getattr(frontier, name)
+
+    @functools.wraps(function)
+    def watched(self: Any, what: Any) -> Any:
+        some = list(what)
+        answer = points.around(name, lambda: function(self, some), raises=False)
+        points.said += len(some)
+        return answer
+
+    setattr(frontier, name, watched)
 
 
 def _install_end(points: Points) -> None:
