@@ -222,23 +222,23 @@ class Crawl:
             self.site.name_victim(process.pid)
         return process
 
-    def run(self, spider: type[Spider] | str, **options: Any) -> Run:
-        """Run a spider to its end."""
+    def run(
+        self, spider: type[Spider] | str, *, status: int = 0, **options: Any
+    ) -> Run:
+        """Run a spider to its end, which has this exit status."""
         run = self.start(spider, **options).wait()
-        assert run.status == 0, run.log
+        assert run.status == status, run.log
         return run
 
     def refused(self, spider: type[Spider] | str, **options: Any) -> Run:
         """Run a spider that is refused to begin."""
-        run = self.start(spider, **options).wait()
-        assert run.status == 1, run.log
+        run = self.run(spider, status=1, **options)
+        assert not run.requested
         return run
 
     def killed(self, spider: type[Spider] | str, **options: Any) -> Run:
         """Run a spider until it is killed where ``stop`` or ``at_request`` says so."""
-        run = self.start(spider, **options).wait()
-        assert run.status == -signal.SIGKILL, run.log
-        return run
+        return self.run(spider, status=-signal.SIGKILL, **options)
 
     def items(self) -> list[Any]:
         """Return the items that all runs have put out; they need ``FEEDS``."""

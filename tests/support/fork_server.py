@@ -95,6 +95,7 @@ def child(task: dict[str, Any]) -> int:
 def end(status: int) -> NoReturn:
     """End as the interpreter does, but leave the memory to the kernel."""
     try:
+        gc.collect()  # a failure that nobody has handled is logged then
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()

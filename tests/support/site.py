@@ -106,6 +106,8 @@ class Site:
         self.log: list[Visit] = []
         self.most_at_once = 0
         """Requests that were at the same time without answer."""
+        self.waiting = 0
+        """Requests that wait at the gate."""
         self._delay = delay
         self._changed = threading.Condition()
         self._asked: Counter[str] = Counter()
@@ -216,7 +218,9 @@ class Site:
                     self._changed.wait_for(lambda: self._victim is not None, DEADLINE)
                     assert self._victim is not None
                     os.kill(self._victim, signal.SIGKILL)
+            self.waiting += 1
             self._changed.wait_for(lambda: self._may_pass(seen.path))
+            self.waiting -= 1
             if self._left is not None:
                 self._left -= 1
         time.sleep(self._delay)
@@ -262,35 +266,30 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, site: Site) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.site = site
-        self._changed = threading.Condition()
+        self._changed = threading.Lock()
         self._connections = 0
         self._last: Any = None
 
     def until_quiet(self) -> None:
-        """Wait until no connection is left.
+        """Wait until no connection is left that may bring another request.
 
         One that was made before ours has been taken before it.
         """
         with socket.create_connection(("127.0.0.1", self.server_port)) as last:
             address = last.getsockname()
-            with self._changed:
-                taken = self._changed.wait_for(lambda: self._last == address, DEADLINE)
-        with self._changed:
-            assert taken
-            assert self._changed.wait_for(lambda: not self._connections, DEADLINE)
+            until(lambda: self._last == address)
+        until(lambda: self._connections <= self.site.waiting)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._changed:
             self._connections += 1
             self._last = client_address
-            self._changed.notify_all()
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
         super().shutdown_request(request)
         with self._changed:
             self._connections -= 1
-            self._changed.notify_all()
 
     def handle_error(self, *_: Any) -> None:
         """Say nothing: crawlers are killed in the middle of a response."""
