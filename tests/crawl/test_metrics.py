@@ -21,7 +21,7 @@ from sighted_jobs import point
 from small_site import JOB, PAGES, Site
 
 from bloomdupe import settings as module
-from bloomdupe.crawl.metrics import Metrics
+from bloomdupe.crawl.progress.metrics import Metrics
 from bloomdupe.errors import SettingError
 from bloomdupe.settings import JobSettings
 
