@@ -1,8 +1,8 @@
-"""Children: what a request in progress has yielded already, as of the checkpoint.
+"""Children: requests that a request in progress has yielded, as of the checkpoint.
 
 Children are committed while their parent is in progress, so after a crash the parent
-yields them again. Ordinary ones are dropped, for they are marked as seen. Those with
-``dont_filter`` are remembered here, until the parent is settled.
+yields them again. Ordinary children are dropped, because they are marked as seen.
+Children with ``dont_filter`` are remembered here until the parent is settled.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Children:
         self._numbers = count()
 
     def take_up(self, blobs: Mapping[str, bytes]) -> None:
-        """Go on with what the last checkpoint holds."""
+        """Restore the children of the last checkpoint."""
         chunks: defaultdict[bytes, dict[int, tuple[str, bytes]]] = defaultdict(dict)
         for name, value in blobs.items():
             size, number = _HEAD.unpack_from(value)
@@ -114,9 +114,9 @@ class Children:
         self._fresh[family] = None
 
     def forget(self, lease: Lease) -> None:
-        """Take note that a request is settled: it will not yield anything again.
+        """Forget the children of a settled request: it yields nothing again.
 
-        If another one goes on with its work, what is left is that one's.
+        If its retry or redirect goes on with its work, that request keeps the rest.
         """
         expected = self._expected.pop(lease, None)
         family = self._families.pop(lease.key, None) if self._families else None
@@ -131,7 +131,7 @@ class Children:
             self._fresh[heirs] = None
 
     def prepare(self) -> Part:
-        """Work out what the next checkpoint writes."""
+        """Return the part of the next checkpoint."""
         blobs = {}
         stored = []
         for family in self._fresh:

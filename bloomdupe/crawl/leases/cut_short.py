@@ -1,9 +1,10 @@
 """CutShort: requests whose callback ``CloseSpider`` has ended, and their items so far.
 
-What such a callback has not yielded is still owed, so its request stays pending for the
-next run. What it has yielded counts all the same: its items are in the output. When the
-same answer comes again, it yields them again; so many of its first items are left out.
-Another answer (a page instead of an error, or of a captcha) yields others.
+Such a callback has not yielded everything, so its request stays pending for the next
+run. The items that it has yielded count all the same: they are in the output. When the
+same answer comes again, the callback yields them again, and that many of its first
+items are left out. A different answer (a page instead of an error, or of a captcha)
+yields different items.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ MOST = 16
 
 
 class CutShort:
-    """Numbers of items by request, and by what it was answered.
+    """Numbers of items by request and by answer.
 
     The store keeps them as ``cut_short`` in the record ``crawl``, by the key of the
     request in hexadecimal, and by the answer. Earlier versions have stored a number in
@@ -42,7 +43,7 @@ class CutShort:
         self._changed = False
 
     def take_up(self, stored: dict[str, Answers | int]) -> None:
-        """Go on with what the last checkpoint holds."""
+        """Restore the numbers of the last checkpoint."""
         self._answers = {
             key: {ANY: found} if isinstance(found, int) else dict(found)
             for key, found in stored.items()
@@ -53,7 +54,7 @@ class CutShort:
         return self._answers.get(lease.key.hex(), {}) if self._answers else {}
 
     def note(self, lease: Lease) -> None:
-        """Take note that a request was cut short after so many items."""
+        """Remember how many items a request has yielded before it was cut short."""
         answers = dict(self.answers_of(lease))
         answers.pop(ANY, None)
         answers.pop(lease.answer, None)
@@ -63,7 +64,7 @@ class CutShort:
         self._changed = True
 
     def forget(self, lease: Lease) -> None:
-        """Take note that a request is settled; a heir leaves out what it has not."""
+        """Forget a settled request; its heir leaves out the items that are left."""
         if not self._answers:
             return
         if self._answers.pop(lease.key.hex(), None) is not None:
@@ -78,7 +79,7 @@ class CutShort:
         return self._changed
 
     def prepare(self) -> Part:
-        """Work out what the next checkpoint writes."""
+        """Return the part of the next checkpoint."""
         answers = dict(self._answers)
 
         def done() -> None:
@@ -88,9 +89,9 @@ class CutShort:
 
 
 def answer_of(given: object) -> str:
-    """Tell one answer from another, given what callback or errback get.
+    """Return a digest that tells answers apart, given the argument of the callback.
 
-    A digest in hexadecimal: of status and body, and of the exception for an errback.
+    In hexadecimal: of status and body, and of the exception for an errback.
     """
     kind, response = "callback", given
     if isinstance(given, Failure):
@@ -109,7 +110,7 @@ def items_of(answers: Answers, answer: str) -> int:
 
 
 def left_of(lease: Lease) -> Answers:
-    """Return what a request has not gone through again, of all answers to it."""
+    """Return the items that a request has not yielded again yet, by answer."""
     left = dict(lease.answers_before)
     own = lease.answer if lease.answer in left else ANY
     if lease.answer and own in left:

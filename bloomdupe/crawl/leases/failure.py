@@ -44,7 +44,7 @@ class Failure(NamedTuple):
 
     @classmethod
     def unpacked(cls, data: bytes) -> Failure:
-        """Read what :meth:`packed` has made."""
+        """Read the bytes that :meth:`packed` has made."""
         fields: list[Any] = msgpack.unpackb(data, unicode_errors="surrogatepass")
         return cls(*fields)
 
@@ -54,10 +54,10 @@ class Failure(NamedTuple):
         return packed
 
     def is_to_retry(self, reasons: tuple[str, ...]) -> bool:
-        """Whether it is meant to be taken up again; () are those without their page.
+        """Whether a retry for these reasons includes it; () are all download failures.
 
-        Of the others, what they had yielded before they failed is in the output, and
-        comes once more. So they must be asked for by their reasons.
+        A request that failed in project code has items in the output already, which
+        would come once more. So such reasons must be asked for by name.
         """
         if not reasons and self.reason in PAGE_CAME:
             return False
@@ -78,7 +78,7 @@ def digest_of(fingerprint: bytes, identity: bytes | None = None) -> bytes:
 
 
 def page_of(digest: bytes) -> bytes:
-    """Return what the keys of requests of one page have in common."""
+    """Return the part that the keys of all requests of one page share."""
     return digest[: DIGEST_BYTES // 2]
 
 

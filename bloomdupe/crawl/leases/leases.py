@@ -32,10 +32,10 @@ Key: TypeAlias = tuple[bytes, bool]
 class Lease:
     """One request handed to the engine: a :class:`bloomdupe.inside_scrapy.Work`.
 
-    A request that cannot be stored lives in memory only, so after a crash nobody
-    knows it; the request that has yielded it will yield it again. So it counts as a
-    part of that one, its *root*: the root is not settled before it is done, and what
-    it brings about belongs to the root. A chain of such requests has one root.
+    A request that cannot be stored lives in memory only and is lost in a crash; then
+    the request that has yielded it yields it again. So it counts as a part of that
+    request, its *root*: the root is not settled before all its parts are done, and
+    their items belong to the root. A chain of such requests has one root.
     """
 
     __slots__ = (
@@ -124,24 +124,24 @@ class Lease:
 
     @property
     def key(self) -> bytes:
-        """Tell the request from others, over all runs; an heir has the first one's."""
+        """Key of the request, the same in all runs; an heir has its parent's."""
         if self.visit is not None and self.visit.stands_for is not None:
             return self.visit.stands_for
         return request_key(self.entry.queue.number, self.entry.rank)
 
     @property
     def comes_again(self) -> bool:
-        """Whether the page has a next visit, whatever becomes of this one."""
+        """Whether the page has a next visit, regardless of the result of this visit."""
         known = self.visit is not None and self.visit.visits > 0
         return self.look is not None and (known or self.look.is_good)
 
     @property
     def outcome(self) -> Outcome:
-        """What the request has brought about, and all of which it is a part."""
+        """The output of the request, and of every request of which it is a part."""
         return self.root.own_outcome
 
     def answered(self, result: object) -> bool:
-        """Take note of the downloader's answer: the slot is free."""
+        """Handle the downloader's answer: the slot is free."""
         self.leases.release(self)
         for watcher in self.leases.watchers:
             watcher.answered(self, result)
@@ -156,7 +156,7 @@ class Lease:
         return not self.silent
 
     def given(self, result: object) -> None:
-        """Take note of what callback (a response) or errback (a failure) are given."""
+        """Remember the argument of the callback (a response) or errback (a failure)."""
         self.handed = result
         if self.answers_before:
             self.answer = answer_of(result)
@@ -170,16 +170,16 @@ class Lease:
         return self.items > self.whole_before
 
     def cut_short(self) -> None:
-        """Take note that the callback was ended by ``CloseSpider``."""
+        """Remember that ``CloseSpider`` has ended the callback."""
         self.cut = True
         self.answer = answer_of(self.handed)
 
     def gave_up(self, error: BaseException) -> None:
-        """Take note that there is no page, for this reason."""
+        """Remember why there is no page."""
         self.failed = Why.of_download(error)
 
     def raised(self, error: BaseException, response: object) -> None:
-        """Take note of what callback or errback have raised, given a response."""
+        """Remember an exception of the callback or errback, given a response."""
         self.root.spoiled = True
         if self.failed is None:
             self.failed = Why.of_code("callback", error, response)
@@ -187,33 +187,34 @@ class Lease:
             self.failed = self.failed.and_then(error)
 
     def item_failed(self, error: BaseException, response: object) -> None:
-        """Take note of what a pipeline has raised."""
+        """Remember an exception of a pipeline."""
         self.root.spoiled = True
         if self.failed is None:
             self.failed = Why.of_code("pipeline", error, response)
 
     def ended(self, *, whole: bool) -> None:
-        """Take note that callback, pipelines and exports are through.
+        """End the request: callback, pipelines and exports are through.
 
-        What is not ``whole`` stays in the frontier, and is done again by the next run.
+        A request that is not ``whole`` stays in the frontier, and the next run repeats
+        it.
         """
         self.leases.end(self, whole=whole)
 
 
 class Watcher:
-    """Whoever learns from what becomes of requests, of all of it or of a part."""
+    """Base class of objects that follow requests from the frontier to their end."""
 
     def handed_out(self, lease: Lease) -> None:
-        """Take note that a request goes to the engine."""
+        """A request goes to the engine."""
 
     def answered(self, lease: Lease, result: object) -> None:
-        """Take note of the downloader's answer: a response, request or failure."""
+        """The downloader has answered: a response, request or failure."""
 
     def ended(self, lease: Lease) -> None:
-        """Take note of the end, whole or not."""
+        """The request has ended, whole or not."""
 
     def settled(self, lease: Lease) -> None:
-        """Take note that a request is done, and all of its parts."""
+        """A request is done, and so are all of its parts."""
 
 
 class Leases:
@@ -255,7 +256,7 @@ class Leases:
         return len(self._leases)
 
     def of(self, request: object) -> Lease | None:
-        """Return the lease of a request; None for others than the scheduler's."""
+        """Return the lease of a request; None if it did not come from the scheduler."""
         return self._leases.get(id(request))
 
     def add(self, request: Request, entry: Entry, visit: Visit | None = None) -> Lease:
@@ -284,9 +285,9 @@ class Leases:
         self._roots[entry] = (root, keys)
 
     def owes(self, lease: Lease) -> bool:
-        """Whether an earlier run has begun what this one has not gone through again.
+        """Whether an earlier run stored output that this run has not yielded again yet.
 
-        That are children with ``dont_filter``, or items of a callback that was cut
+        The output is children with ``dont_filter``, or items of a callback that was cut
         short.
         """
         return (lease.root is lease and not lease.bequeaths) and (
@@ -294,11 +295,12 @@ class Leases:
         )
 
     def bequeath(self, lease: Lease) -> bytes:
-        """Let another request go on with what one owes; return the key for it.
+        """Hand a request's unfinished work to its retry or redirect; return its key.
 
-        A page was under way when the process was killed. The next run asks for it
-        again, and gets a redirect, or is to try later: what it had brought about by
-        then is what that other request yields again. Only one request inherits.
+        A page was in progress when the process was killed. The next run asks for it
+        again, and gets a redirect, or has to try later. That other request then yields
+        the output that the page had yielded by the time of the kill. Only one request
+        inherits.
         """
         lease.bequeaths = True
         return lease.key
@@ -308,7 +310,7 @@ class Leases:
         self._frontier.release(lease.entry)
 
     def set_aside(self, entry: Entry) -> None:
-        """Keep an entry that nobody can work on, never to be settled."""
+        """Keep an entry that cannot be restored; it is never settled."""
         self._frontier.release(entry)
 
     def end(self, lease: Lease, *, whole: bool) -> None:
@@ -342,9 +344,10 @@ class Leases:
                 watcher.settled(root)
 
     def _give_up(self, lease: Lease, *, count: bool) -> None:
-        """Leave a request to the next run; ``count`` what it has yielded so far.
+        """Leave a request to the next run; ``count`` the items that it yielded so far.
 
-        Not if others are a part of it: what they have done is done again with it.
+        The items do not count if other requests are part of it: the next run repeats
+        them all.
         """
         outcome, lease.own_outcome = lease.own_outcome, Outcome()
         if count and not lease.has_parts:

@@ -1,4 +1,4 @@
-"""Outcomes: what requests have brought about. It counts when they are settled."""
+"""Outcomes: the output of requests. It counts when they are settled."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Outcomes:
         self._committed = 0
 
     def add_line(self, outcome: Outcome, line: Line) -> None:
-        """Add an item to what a request has brought about.
+        """Add an item to the output of a request.
 
         Raises :class:`OSError` if there is no room to put it aside.
         """
@@ -112,7 +112,7 @@ class Outcomes:
 
     @property
     def settled(self) -> list[Outcome]:
-        """What the next checkpoint has to count."""
+        """The outcomes that the next checkpoint counts."""
         return list(self._settled)
 
     def lines(self) -> Iterator[Line]:
@@ -145,13 +145,13 @@ class Outcomes:
             at += length
 
     def committed_part(self, lines: int) -> None:
-        """Take note that the next ``lines`` are durable; they do not count yet."""
+        """Mark the next ``lines`` as durable; they do not count yet."""
         self._committed += lines
 
     def committed(self, outcomes: int) -> None:
-        """Take note that the first ``outcomes`` are durable, all their lines with them.
+        """Mark the first ``outcomes`` as durable, with all their lines.
 
-        Must not leave a part of the others behind.
+        No outcome may be durable in part only.
         """
         self._committed = 0
         for _ in range(outcomes):

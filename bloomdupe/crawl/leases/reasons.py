@@ -1,4 +1,4 @@
-"""Why: what has gone wrong with a request, from the exceptions that say so."""
+"""Why: the reason for which a request failed, read from its exceptions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ REASONS: tuple[tuple[str, tuple[type[BaseException], ...]], ...] = (
 
 
 class Why(NamedTuple):
-    """What has gone wrong."""
+    """The reason for which a request failed."""
 
     reason: str
     """One of :data:`bloomdupe.settings.FAILURE_REASONS`."""
@@ -64,7 +64,7 @@ class Why(NamedTuple):
 
     @classmethod
     def of_download(cls, error: BaseException) -> Why | None:
-        """Say why there is no page; None if somebody has wanted it so (robots.txt)."""
+        """Return why there is no page; None if it was intended (robots.txt)."""
         if isinstance(error, HttpError):
             status = int(error.response.status)
             return cls("status", status, f"HTTP status {status}")
@@ -77,7 +77,7 @@ class Why(NamedTuple):
 
     @classmethod
     def of_code(cls, reason: str, error: BaseException, response: object) -> Why:
-        """Say what callback or pipeline have raised."""
+        """Describe an exception of a callback or pipeline."""
         status = response.status if isinstance(response, Response) else None
         return cls(reason, status, _described(error))
 

@@ -84,7 +84,7 @@ class Point(NamedTuple):
 
     @property
     def moment(self) -> Moment:
-        """Where it stands in the store."""
+        """Key of the point in the store."""
         return int(self.time * 1000), self.run
 
 
@@ -115,10 +115,10 @@ def read_history(snapshot: Snapshot) -> tuple[list[Point], list[Ran]]:
 
 
 def surplus(moments: Sequence[Moment], now: float) -> list[Moment]:
-    """Return which points are too many, given all of them, in order, at Unix time now.
+    """Return the superfluous points, given all of them, in order, at Unix time now.
 
-    The first of each stretch of time stays, and so do the first and the last one of
-    each run that is remembered.
+    The first point of each stretch of time stays, and so do the first and the last
+    point of each remembered run.
     """
     gone = []
     bucket = before = None
@@ -160,14 +160,14 @@ class History:
             self._runs = {ran.number: ran for ran in runs}
 
     def begin_run(self, number: int) -> None:
-        """Take note that a run begins; the one before has ended, one way or another."""
+        """Begin a run; the previous run has ended, one way or another."""
         self._put_run(Ran(number, round(time.time(), 3), None, OPEN))
         for old in sorted(self._runs)[:-MOST_RUNS]:
             del self._runs[old]
             self._remove((0, old))
 
     def end_run(self, number: int, reason: str) -> None:
-        """Take note how the run ends."""
+        """Record how the run ends."""
         ran = self._runs[number]
         self._put_run(ran._replace(ended=round(time.time(), 3), how=reason))
 
@@ -190,7 +190,7 @@ class History:
         self._gone[moment] = None
 
     def change(self) -> _Change:
-        """Work out what the next checkpoint writes; the database is made if needed."""
+        """Return the change for the next checkpoint; makes the database if needed."""
         if self._fresh:
             self._store.make_room_for(HISTORY)
         packed: dict[Moment, bytes] = {
@@ -224,5 +224,5 @@ class _Change(NamedTuple):
             batch.put_history(self.puts)
 
     def done(self) -> None:
-        """Take note that it is durable."""
+        """Forget the points that are durable now."""
         self.history._written(self.fields, self.gone)

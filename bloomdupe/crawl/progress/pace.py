@@ -34,7 +34,8 @@ SLACK = 0.9
 def since(points: Sequence[Point], seconds: float) -> Point | None:
     """Return the point of the last run that is about so many seconds old.
 
-    If there is none so old, the first of the run; None if there is only one.
+    Without a point that old, the first point of the run; None if there is only one
+    point.
     """
     last = points[-1]
     found = None
@@ -61,7 +62,7 @@ def recent(points: Sequence[Point]) -> Point | None:
 
 
 def per_minute(first: Point | None, last: Point) -> float | None:
-    """Return the pages a minute between two points; None if nobody can say."""
+    """Return the pages a minute between two points; None if that is unknown."""
     if first is None or last.time <= first.time:
         return None
     return (last.pages - first.pages) / (last.time - first.time) * MINUTE
@@ -92,9 +93,10 @@ def rates(points: Sequence[Point], begin: float, parts: int) -> list[float]:
 
 
 def time_to_go(first: Point | None, last: Point) -> float | None:
-    """Return in how many seconds nothing waits any more, as things go.
+    """Return the seconds until nothing is pending any more, at the present rate.
 
-    None while more comes than goes. What waits and what is under way counts.
+    None while more requests come than go. Counts pending requests and those in
+    progress.
     """
     if first is None or last.time <= first.time:
         return None

@@ -1,4 +1,4 @@
-"""Run: how a job stands when one of its runs begins, and when it ends."""
+"""Run: the state of a job when a run begins, and when it ends."""
 
 from __future__ import annotations
 
@@ -54,18 +54,18 @@ class Run:
             self.begin()
 
     def begin(self) -> None:
-        """Take note that there is work; it is durable with the next checkpoint."""
+        """Begin to work; it is durable with the next checkpoint."""
         self.idle = False
         self._notes["run"] = OPEN
         self._notes["generation"] = self.round
         self._notes["starts"] = self.marks_starts
 
     def start_ended(self) -> None:
-        """Take note that ``start()`` has yielded all; durable likewise."""
+        """Record that ``start()`` has ended; durable with the next checkpoint."""
         self._notes["started"] = self.round
 
     def end(self, reason: str) -> None:
-        """Take note how the run ends; it is durable with the next checkpoint."""
+        """Record how the run ends; it is durable with the next checkpoint."""
         self._notes["run"] = reason
         if reason == FINISHED:
             self._notes["finished"] = round(time.time(), 3)

@@ -82,7 +82,7 @@ class Watch:
         return metrics
 
     def begin_run(self) -> None:
-        """Take note that the run has work to do; saying it again changes nothing."""
+        """Begin the run, because it has work to do; a second call changes nothing."""
         if self._recent:
             return
         if self.history is not None:
@@ -110,13 +110,13 @@ class Watch:
             self._metrics.end()
 
     def end_run(self, reason: str) -> None:
-        """Take note how the run ends, before its last checkpoint."""
+        """Record how the run ends, before its last checkpoint."""
         if self.history is not None:
             self._look()
             self.history.end_run(self._checkpoint.totals.runs, reason)
 
     def wrote(self, seconds: float) -> None:
-        """Take note how long a checkpoint took."""
+        """Record how long a checkpoint took."""
         self.longest = max(self.longest, seconds)
         self._longest_since = max(self._longest_since, seconds)
 
