@@ -29,9 +29,9 @@ __all__ = ["Ledger", "TakenUp", "failed_requests", "failures_of", "requeue_faile
 def failed_requests(
     path: Path, selection: Selection, reasons: tuple[str, ...]
 ) -> list[Failure]:
-    """Return what has failed for these reasons (() are all), the last ones first.
+    """Return the requests that failed for these reasons (() are all), newest first.
 
-    A crawl may be running. Those that were taken up again are not among them.
+    A crawl may be running. Requests that were retried since are not among them.
     """
     store = Store.open(path, readonly=True, network=True)
     try:
@@ -66,10 +66,10 @@ def failures_of(path: Path, keys: Iterable[bytes]) -> dict[bytes, Failure]:
 def requeue_failed(
     job: StoppedJob, selection: Selection, reasons: tuple[str, ...], taken: Taken
 ) -> None:
-    """Let what has failed wait again, in one transaction.
+    """Make failed requests pending again, in one transaction.
 
-    Each stays in the ledger until it succeeds. One that could not be stored becomes a
-    problem of ``taken``.
+    Each stays among the failed requests until it succeeds. A request that could not be
+    stored becomes a problem of ``taken``.
     """
     puts: dict[bytes, bytes] = {}
     with job.store.snapshot() as snapshot:
@@ -104,9 +104,9 @@ def _is_blocked(one: Failure, payload: bytes, job: StoppedJob) -> bool:
 
 
 class TakenUp:
-    """What has failed and waits again, as long as it may be dropped.
+    """Failed requests that are pending again, as long as they may be dropped.
 
-    A retry of it has other ``meta``, so they are told apart by method and URL.
+    A retry has different ``meta``, so they are told apart by method and URL.
     """
 
     def __init__(self, store: Store) -> None:
@@ -119,7 +119,7 @@ class TakenUp:
                     same.append((digest, one))
 
     def dropped(self, found: Iterable[Waiting]) -> Ledger:
-        """Return what to note when these are dropped: that they wait no more."""
+        """Return the change to write when these, no longer pending, are dropped."""
         puts = {}
         if self._failures:
             for one in found:

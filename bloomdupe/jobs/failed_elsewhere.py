@@ -1,4 +1,4 @@
-"""What has failed in another job, and comes into this one."""
+"""Failed requests of another job, imported into this job."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = ["take_in_failures"]
 
 
 def take_in_failures(job: StoppedJob, found: Iterable[tuple[bytes, Failure]]) -> int:
-    """Take over what has failed elsewhere, in one transaction; return how many.
+    """Import failed requests, in one transaction; return how many.
 
-    What this job has seen is another matter here, and left as it is.
+    A page that this job has seen is left as it is.
     """
     puts = {}
     with job.store.snapshot() as snapshot:

@@ -22,7 +22,7 @@ __all__ = ["Taken", "add", "requeue"]
 
 @dataclass
 class Taken:
-    """What became of requests."""
+    """Counts of requests by result."""
 
     taken_in: int = 0
     """They wait now."""

@@ -1,4 +1,4 @@
-"""Lines: what a file or standard input gives, whatever is in it."""
+"""Lines: the text lines of a file or of standard input, robustly read."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class Line(NamedTuple):
 
     @property
     def where(self) -> str:
-        """What to call it in a message."""
+        """Name of the source in a message."""
         return f"line {self.number:,}" if self.number else self.text
 
 
 @dataclass
 class Problems:
-    """What could not be used, and why. The first ``MOST_SHOWN`` are kept."""
+    """Lines that could not be used, and why. Keeps the first ``MOST_SHOWN``."""
 
     count: int = 0
     shown: list[str] = field(default_factory=list)
 
     def add(self, where: str, what: str) -> None:
-        """Take note of one."""
+        """Add a problem."""
         self.count += 1
         if len(self.shown) < MOST_SHOWN:
             what = what if what.isprintable() else ascii(what)
@@ -47,21 +47,21 @@ class Problems:
         return {"count": self.count, "first": self.shown}
 
     def lines(self) -> Iterator[str]:
-        """Yield what to print."""
+        """Yield the lines to print."""
         yield from self.shown
         if self.count > len(self.shown):
             yield f"... and {self.count - len(self.shown):,} more"
 
 
 class Lines(Protocol):
-    """What lines are read from."""
+    """A source of lines."""
 
     def readline(self, limit: int, /) -> bytes:
         """Return the next line, or so many bytes of it; nothing at the end."""
 
 
 class Peeked:
-    """A file whose first line was read, and is read again, unless it is taken."""
+    """A file whose first line was read, and is read again unless it is consumed."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -72,7 +72,7 @@ class Peeked:
         return self._first.decode(errors="replace").strip()
 
     def take(self) -> None:
-        """Leave the first line out; an empty one stands in its place."""
+        """Leave the first line out; an empty line takes its place."""
         self._first = b"\n"
 
     def readline(self, limit: int, /) -> bytes:
@@ -84,11 +84,10 @@ class Peeked:
 def read_lines(
     file: Lines, problems: Problems, progress: Callable[[int], None] | None = None
 ) -> Iterator[Line]:
-    """Yield the lines of a file that are texts; the others become ``problems``.
+    """Yield the lines of a file that are text; other lines become ``problems``.
 
-    Empty lines, and those that begin with ``#``, are left out. Memory is bounded,
-    also if there is no end of line at all. ``progress`` is called with numbers of
-    bytes.
+    Empty lines, and lines that begin with ``#``, are left out. Memory is bounded, also
+    if there is no end of line at all. ``progress`` is called with numbers of bytes.
     """
     number = 0
     while raw := file.readline(LONGEST):

@@ -1,7 +1,8 @@
-"""Lookup: which of the requests that wait have one of the fingerprints asked for.
+"""Lookup: finds the pending requests that have one of the given fingerprints.
 
-The store knows requests by slot and order, not by fingerprint, so all are looked at.
-A request in which no host asked for occurs costs 1 µs, another one about 10.
+The store knows requests by slot and order, not by fingerprint, so the search reads all
+of them. A request without any of the wanted hosts costs 1 µs, any other request about
+10.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ MOST_HOSTS = 100
 def find(
     waiting: Iterable[Waiting], wanted: Collection[Request], project: Project
 ) -> Iterator[tuple[bytes, Waiting]]:
-    """Yield those with the fingerprint of a wanted one, and that.
+    """Yield each pending request that matches a wanted request, and its key.
 
-    What cannot be read is left out: it stays in the store.
+    A request that cannot be read is left out: it stays in the store.
     """
     keys = {project.key_of(request)[0] for request in wanted}
     hosts = {urlsplit(request.url).hostname or "" for request in wanted}

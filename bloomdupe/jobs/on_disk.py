@@ -56,8 +56,8 @@ class StoppedJob:
     def open(cls, path: Path, settings: Settings | None) -> Self:
         """Open the job whose store is at ``path``.
 
-        Raises what :meth:`bloomdupe.BloomFilter.open` raises, and
-        :class:`StoreMismatchError` if fingerprints would be others here.
+        Raises the errors of :meth:`bloomdupe.BloomFilter.open`, and
+        :class:`StoreMismatchError` if this project would make different fingerprints.
         """
         project = _project_of_store(path, settings)
         given = JobSettings.read(project.settings)
@@ -70,9 +70,9 @@ class StoppedJob:
     def open_or_begin(
         cls, path: Path, settings: Settings | None, spider: str | None
     ) -> Self:
-        """Open a job, or begin one of ``spider`` if there is none.
+        """Open a job, or begin a job of ``spider`` if there is none.
 
-        Raises :class:`SettingError` if it is another spider's, or none is given.
+        Raises :class:`SettingError` if it is another spider's, or no spider is given.
         """
         if not Store.exists(path):
             return cls._begin(path, settings, spider)
@@ -89,7 +89,7 @@ class StoppedJob:
     def open_or_copy(
         cls, path: Path, settings: Settings | None, header: dict[str, Any]
     ) -> Self:
-        """Open a job, or begin one like that whose store has this ``header``.
+        """Open a job, or begin a job like the one whose store has this ``header``.
 
         Raises :class:`StoreMismatchError` if it is another spider's, or has another
         fingerprinter.
@@ -139,10 +139,11 @@ class StoppedJob:
     def take_in(
         self, one: Wanted, sequence: int | None = None, *, marked: bool = False
     ) -> bool:
-        """Let a request wait and mark it; False if it was seen before.
+        """Add a pending request and mark it; False if it was seen before.
 
-        One with ``dont_filter`` waits in any case, and so does one that is ``marked``
-        without having waited. ``sequence`` is its age, see :meth:`Frontier.push`.
+        A request with ``dont_filter`` is added in any case, and so is a request that is
+        ``marked`` without having been pending. ``sequence`` is its age, see
+        :meth:`Frontier.push`.
         """
         key, exact = self.project.key_of(one.request)
         past = marked or one.request.dont_filter
@@ -186,7 +187,7 @@ class StoppedJob:
         return self.take_in(one, sequence, marked=in_any_case)
 
     def take_in_failures(self, found: Iterable[tuple[bytes, Failure]]) -> int:
-        """Take over what has failed elsewhere; return how many."""
+        """Import failed requests; return how many."""
         return take_in_failures(self, found)
 
     def mark(self, fingerprint: bytes) -> None:
@@ -202,7 +203,7 @@ class StoppedJob:
         return len(seen)
 
     def complete(self, imported: Imported) -> None:
-        """Say what a filter costs that has taken over those of a shared crawl."""
+        """Warn of the cost of a filter that holds the filters of a shared crawl."""
         rate, promised = self.seen.current_fpp(), self.seen.fpp
         if rate > promised and any(name for name, _, _ in self.seen.named_layers):
             imported.remarks.append(
@@ -214,12 +215,12 @@ class StoppedJob:
             )
 
     def commit(self, *others: Change) -> None:
-        """Make everything durable in one transaction, ``others`` with it."""
+        """Make everything durable in one transaction, together with ``others``."""
         self.frontier.checkpoint(*others)
 
     @property
     def store(self) -> Store:
-        """What holds it all."""
+        """The store of the job."""
         store = self.frontier.store
         assert store is not None  # noqa: S101 - it was opened from there
         return store
@@ -233,9 +234,9 @@ class StoppedJob:
 def project_of_job(
     path: Path, settings: Settings | None, spider: str | None
 ) -> Project:
-    """Return the project of a job, or of the one of ``spider`` that is to begin.
+    """Return the project of a job; of ``spider`` if the job is to begin.
 
-    Raises :class:`SettingError` if there is none, and no spider is given.
+    Raises :class:`SettingError` if there is no job, and no spider is given.
     """
     if Store.exists(path):
         return _project_of_store(path, settings)

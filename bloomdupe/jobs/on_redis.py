@@ -1,4 +1,4 @@
-"""SharedJob: a crawl on Redis whose workers have stopped, opened to take more over."""
+"""SharedJob: a crawl on Redis whose workers have stopped, opened for an import."""
 
 from __future__ import annotations
 
@@ -38,13 +38,14 @@ AT_ONCE = 5_000
 
 
 class SharedJob:
-    """A shared crawl: a :class:`~bloomdupe.jobs.receiver.Receiver` of what comes.
+    """A shared crawl that receives an import.
 
-    Requests are offered, and fingerprints marked, some thousands at once; how far it is
-    stands in Redis after each time. Both may be done again, so a kill costs nothing.
+    It is a :class:`~bloomdupe.jobs.receiver.Receiver`. Requests are offered, and
+    fingerprints marked, some thousands at once; Redis holds the position after each
+    step. A step may be repeated, so a kill costs nothing.
 
-    ``alone`` keeps workers away: a source that brings what was seen is taken over
-    before anybody works on the crawl. Lists of requests come in at any time.
+    ``alone`` keeps workers away: a source with seen URLs is imported before any worker
+    begins. Lists of requests may come in at any time.
     """
 
     def __init__(
@@ -79,11 +80,11 @@ class SharedJob:
     ) -> Self:
         """Open the crawl that a URL names, or begin it with the project's settings.
 
-        It must be able to take over what the ``source`` has, with ``marks`` or without.
+        It must be able to receive the data of ``source``, with ``marks`` or without.
 
-        Raises :class:`SettingError` if there is none and no spider is given, and for
-        settings that a shared crawl cannot have; and what
-        :meth:`SharedFrontier.open` raises, for one that was made with others.
+        Raises :class:`SettingError` if there is no crawl and no spider is given, and
+        for settings that a shared crawl cannot have. Raises the errors of
+        :meth:`SharedFrontier.open` if the crawl was made with different settings.
         """
         header, key = source.header, None
         if header is not None:
@@ -157,11 +158,11 @@ class SharedJob:
         return False
 
     def take_over(self, one: Wanted, place: int, *, in_any_case: bool) -> bool:
-        """Let a request wait; whether it was seen is known after :meth:`commit`.
+        """Add a pending request; :meth:`commit` tells whether it was seen.
 
-        The source yields those first that go first. So they are taken in as what goes
-        oldest first, which is behind all that the crawl finds, or before it with
-        ``fifo``.
+        The source yields requests in the order in which they are to go. So they are
+        added as if the oldest went first: behind all requests that the crawl finds, or
+        before them with ``fifo``.
         """
         key, _ = self.project.key_of(one.request)
         again = one.request.dont_filter
@@ -184,18 +185,18 @@ class SharedJob:
         return True
 
     def take_in_failures(self, found: Iterable[tuple[bytes, Failure]]) -> int:
-        """Count what has failed: a shared crawl has no ledger of it."""
+        """Count failed requests: a shared crawl does not keep them."""
         self._failures += sum(1 for _ in found)
         return 0
 
     def mark(self, fingerprint: bytes) -> None:
-        """Let a fingerprint count as seen, whatever its slot."""
+        """Mark a fingerprint as seen, in any slot."""
         self._marks.append(fingerprint)
 
     def merge(self, seen: BloomFilter) -> int:
-        """Let all count as seen that a filter has; return how many URLs that is.
+        """Mark all URLs of a filter as seen; return how many URLs that is.
 
-        What it has of partitions of a shared crawl goes into those of the same number.
+        Partitions of a shared crawl go into the partitions with the same numbers.
         """
         names = [(parsed(name), layer, keys) for name, layer, keys in seen.named_layers]
         own = [(layer, keys) for name, layer, keys in names if name is None]
@@ -226,7 +227,7 @@ class SharedJob:
             imports.keep(note, end=note["done"])
 
     def complete(self, imported: Imported) -> None:
-        """Say what came out differently from what was said at first."""
+        """Correct the counts that were given before the import had ended."""
         imported.taken_in -= self._seen
         imported.seen += self._seen
         if self._for_later:
@@ -251,7 +252,7 @@ def _check_identity(header: dict[str, Any], project: Project) -> None:
 def _check_cut(
     header: dict[str, Any], theirs: Parameters, settings: JobSettings
 ) -> None:
-    """Refuse what was seen in a shared crawl that was cut otherwise."""
+    """Refuse the seen URLs of a shared crawl with a different partition."""
     ours = (
         settings.redis_partitions,
         settings.redis_partition_by,
@@ -274,9 +275,9 @@ def _check_cut(
 def project_of_shared_job(
     url: str, settings: Settings | None, spider: str | None
 ) -> Project:
-    """Return the project of a shared crawl, or of the one that ``spider`` begins.
+    """Return the project of a shared crawl; of ``spider`` if the crawl is to begin.
 
-    Raises :class:`SettingError` if it is another spider's, or none is given.
+    Raises :class:`SettingError` if it is another spider's, or no spider is given.
     """
     identity = SharedFrontier.identity_at(url)
     if identity is None:

@@ -79,10 +79,10 @@ class Overview:
 
 
 def overview(path: Path) -> Overview | None:
-    """Return how the job stands whose store is at ``path``, also while it runs.
+    """Return the state of the job whose store is at ``path``, also while it runs.
 
-    None if the store has never been a crawl's. Takes a second for a million slots,
-    however many requests wait in them.
+    None if the store has never belonged to a crawl. Takes a second for a million slots,
+    however many requests are pending in them.
     """
     process = files.owner_of(path)
     store = Store.open(path, readonly=True, network=True)

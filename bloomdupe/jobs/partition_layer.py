@@ -1,8 +1,8 @@
-"""PartitionLayer: what a layer is called that comes from a partition of a shared crawl.
+"""PartitionLayer: names of filter layers that come from partitions of a shared crawl.
 
-Partitions have filters of their own, each with its share of the capacity, and the same
-secret key. So their layers stand beside those of another filter of that key, under
-these names.
+Partitions have filters of their own, each with its share of the capacity, and all with
+the same secret key. So another filter with that key can hold their layers, under these
+names.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class PartitionLayer(NamedTuple):
 
 
 def parsed(name: str | None) -> PartitionLayer | None:
-    """Return what a name stands for; None for a filter's own layers."""
+    """Return the partition and layer of a name; None for a filter's own layers."""
     if name is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Project: what the spider of a job and its settings say, without a crawl."""
+"""Project: the spider of a job and its settings, without a crawl."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ FINGERPRINTER = "REQUEST_FINGERPRINTER_CLASS"
 class Project:
     """A spider, and the settings with which it crawls, add-ons included.
 
-    ``settings`` are those of the project; None: of the one whose folder this is, or
-    Scrapy's defaults if it is none. A spider that the project does not have is one
-    without settings and callbacks of its own. ``exact_urls`` are expressions; None:
-    those of the settings.
+    ``settings`` are those of the project. None means the project of the current folder,
+    or Scrapy's defaults if there is no project. A spider that the project does not have
+    counts as a spider without settings and callbacks of its own. ``exact_urls`` are
+    regular expressions; None means those of the settings.
     """
 
     def __init__(
@@ -76,9 +76,10 @@ class Project:
 
     @classmethod
     def of_store(cls, settings: Settings | None, identity: dict[str, Any]) -> Project:
-        """Return the project of a job, whose store says who it is.
+        """Return the project of the job that a store describes.
 
-        Raises :class:`StoreMismatchError` if its fingerprints would be others here.
+        Raises :class:`StoreMismatchError` if this project would make different
+        fingerprints.
         """
         if not {"spider", "fingerprinter"} <= identity.keys():
             raise StoreMismatchError(
@@ -107,7 +108,7 @@ class Project:
 
     @property
     def crawler(self) -> Crawler:
-        """What the spider would crawl with; the spider is made, without arguments."""
+        """Settings of the spider, which is made without arguments to read them."""
         if self._crawler.spider is None:
             self._crawler.spider = self._class.from_crawler(self._crawler)
         return self._crawler
@@ -120,10 +121,10 @@ class Project:
 
     @cached_property
     def serializer(self) -> Serializer:
-        """What reads stored requests, as far as their fingerprints need them.
+        """Serializer of stored requests, as far as their fingerprints need it.
 
-        Those of plain fingerprinters do not depend on callbacks. Others may, so
-        the spider itself is made, without arguments.
+        Fingerprints of plain fingerprinters do not depend on callbacks. Other
+        fingerprints may, so the spider itself is made, without arguments.
         """
         if self._is_plain:
             nobody = Spider(self.spider)

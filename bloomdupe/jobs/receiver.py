@@ -27,7 +27,7 @@ __all__ = ["Imported", "Receiver", "Source"]
 
 @dataclass
 class Imported:
-    """What became of a source."""
+    """Counts of an import."""
 
     taken_in: int = 0
     """Requests that wait now."""
@@ -50,7 +50,7 @@ class Imported:
 
 
 class Receiver(Protocol):
-    """What takes requests and marks over: a job in a JOBDIR, or one that is shared."""
+    """A job that receives requests and marks: in a JOBDIR, or shared on Redis."""
 
     project: Project
 
@@ -80,7 +80,7 @@ class Receiver(Protocol):
         """
 
     def take_in_failures(self, found: Iterable[tuple[bytes, Failure]]) -> int:
-        """Take over what has failed elsewhere; return how many."""
+        """Import failed requests; return how many."""
 
     def mark(self, fingerprint: bytes) -> None:
         """Let a fingerprint count as seen."""
@@ -92,7 +92,7 @@ class Receiver(Protocol):
         """Make it durable."""
 
     def complete(self, imported: Imported) -> None:
-        """Correct what was said at first, and say what there is to know, at the end."""
+        """Correct the counts, and add remarks, at the end."""
 
 
 class Source(Protocol):
@@ -100,14 +100,14 @@ class Source(Protocol):
 
     @property
     def identity(self) -> str:
-        """What tells it from others; the same if it is read again."""
+        """Identity of the source; the same if it is read again."""
 
     @property
     def header(self) -> dict[str, Any] | None:
-        """What its store is, if it is a job of bloomdupe's."""
+        """Header of its store, if it is a job of bloomdupe's."""
 
     def failures(self, problems: Problems) -> Iterator[tuple[bytes, Failure]]:
-        """Yield what has failed, under its digest; called before the others."""
+        """Yield failed requests, under their digests; called first."""
 
     def requests(self, job: Receiver, problems: Problems) -> Iterator[Wanted]:
         """Yield the requests, always in the same order.
@@ -116,4 +116,4 @@ class Source(Protocol):
         """
 
     def take_marks(self, job: Receiver, imported: Imported) -> None:
-        """Take over what was seen, and how far the crawl is."""
+        """Import the seen URLs, and the position of the crawl."""

@@ -12,14 +12,14 @@ __all__ = ["Selection"]
 
 @dataclass(frozen=True)
 class Selection:
-    """Requests of a slot whose URLs match a pattern. None: any."""
+    """Requests of a slot with URLs that match a pattern. None: any."""
 
     slot: str | None = None
     pattern: re.Pattern[str] | None = None
 
     @classmethod
     def of(cls, slot: str | None, pattern: str | None) -> Selection:
-        """Read what a user gives; raises :class:`SettingError` for a bad expression."""
+        """Read the user's options; raises :class:`SettingError` for a bad expression."""
         try:
             return cls(slot, None if pattern is None else re.compile(pattern))
         except re.error as error:

@@ -149,7 +149,7 @@ class SharedOverview:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain types, for JSON; what a job in a directory has, by its names."""
+        """Return plain types, for JSON; names as for a job in a directory."""
         return {
             "path": self.url,
             "identity": self.identity,
@@ -181,7 +181,7 @@ class SharedOverview:
 
 
 def filter_or_crawl(url: str) -> BloomFilter | FrontierReader:
-    """Open what a URL names, to be read only."""
+    """Open the crawl that a URL names, to read it only."""
     kind = kind_at(url)
     if kind == "crawl":
         return FrontierReader.open(url)

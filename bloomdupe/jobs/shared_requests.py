@@ -1,4 +1,4 @@
-"""SharedRequests: what a crawl owes that workers share, read request by request."""
+"""SharedRequests: reads the requests of a shared crawl that are not done."""
 
 from __future__ import annotations
 
@@ -37,11 +37,12 @@ class SharedRequest(NamedTuple):
 
 
 class SharedRequests:
-    """Reads what waits, and what is under way, and changes nothing.
+    """Reads pending requests and requests in progress, and changes nothing.
 
-    Partition by partition: slot by slot what waits, the next one first, then what its
-    owner works on. Memory holds the names of the slots of one partition and a megabyte
-    of requests. What moves meanwhile may be missing, or come twice.
+    Goes partition by partition: slot by slot the pending requests, the next one first,
+    then the requests in progress. Memory holds the names of the slots of one partition
+    and a megabyte of requests. Requests that move meanwhile may be missing, or come
+    twice.
     """
 
     def __init__(self, url: str, slot: str | None = None) -> None:

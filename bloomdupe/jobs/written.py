@@ -95,7 +95,7 @@ _serializer = Serializer(Spider("nobody"))
 
 
 class Defaults(NamedTuple):
-    """What counts for a line that does not say it itself."""
+    """Defaults for lines that do not set these fields."""
 
     callback: str | None = "parse"
     priority: int = 0
@@ -119,7 +119,7 @@ class Wanted(NamedTuple):
 def read_all(
     lines: Iterable[Line], defaults: Defaults, project: Project, problems: Problems
 ) -> Iterator[Wanted]:
-    """Yield the requests that lines stand for; the others become ``problems``."""
+    """Yield the requests of lines; lines that cannot be read become ``problems``."""
     for line in lines:
         try:
             yield read_request(line.text, defaults, project)
@@ -128,12 +128,12 @@ def read_all(
 
 
 def read_request(text: str, defaults: Defaults, project: Project | None) -> Wanted:
-    """Return the request that a line stands for.
+    """Return the request of a line.
 
-    Without a ``project`` it must have no payload.
+    Without a ``project`` the line must have no payload.
 
-    Raises :class:`ValueError` (which :class:`UnserializableError` is), which says what
-    is wrong.
+    Raises :class:`ValueError` (of which :class:`UnserializableError` is a subclass)
+    with the reason.
     """
     if not text.startswith("{"):
         return wanted(
@@ -165,7 +165,7 @@ def read_request(text: str, defaults: Defaults, project: Project | None) -> Want
 
 
 def checked(url: str, **arguments: Any) -> Request:  # noqa: ANN401 - a request's
-    """Return a request, if its URL is one that Scrapy can fetch."""
+    """Return a request if Scrapy can fetch its URL."""
     if any(character.isspace() for character in url):
         raise ValueError(f"it has blanks in it: {_short(url)!r}")
     parts = urlsplit(url)  # raises ValueError
@@ -188,7 +188,7 @@ def wanted(
 ) -> Wanted:
     """Return a request, which has no callback, with those named.
 
-    Raises :class:`ValueError` for what its ``meta`` asks for in vain.
+    Raises :class:`ValueError` for a ``meta`` that cannot be satisfied.
     """
     if not request.meta.keys().isdisjoint(TIME_KEYS):
         raise ValueError(
@@ -228,11 +228,11 @@ def named(
 
 
 def brought_back(payload: bytes) -> bytes:
-    """Return a stored request as one for a page that was seen.
+    """Return a stored request as a request for a page that was seen.
 
-    What the page redirects to was seen, too, so the request has ``dont_filter``, and
-    what follows from it has that as well. If the page comes again by a rule, it begins
-    anew to do so.
+    The target of a redirect of the page was seen, too, so the request has
+    ``dont_filter``, and so have the requests that follow from it. If a rule makes the
+    page come again, its visits begin anew.
     """
     elements = elements_of(payload)
     elements += [None] * (5 - len(elements))
