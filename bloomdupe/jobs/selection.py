@@ -19,7 +19,7 @@ class Selection:
 
     @classmethod
     def of(cls, slot: str | None, pattern: str | None) -> Selection:
-        """Read the user's options; raises :class:`SettingError` for a bad expression."""
+        """Read a user's options; raises :class:`SettingError` if they are bad."""
         try:
             return cls(slot, None if pattern is None else re.compile(pattern))
         except re.error as error:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROMETHEUS = Path("/usr/bin/prometheus")
-BOARD = REPOSITORY / "bloomdupe" / "sight" / "grafana.json"
+BOARD = REPOSITORY / "bloomdupe" / "monitoring" / "grafana.json"
 
 SPIDERS = """
 import scrapy
