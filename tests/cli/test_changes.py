@@ -24,7 +24,7 @@ from scrapy.utils.request import fingerprint
 from support.jobs import IDENTITY, SPIDER, call, make_job, sound, urls
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.serializer import Serializer
+from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.frontier.frontier import Frontier
 
 if TYPE_CHECKING:

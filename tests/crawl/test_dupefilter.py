@@ -16,7 +16,7 @@ from spiders.dupefilter import Other
 from spiders.follow import Follow
 
 from bloomdupe import BloomDupeFilter, BloomFilter
-from bloomdupe.crawl.job import Job
+from bloomdupe.crawl.engines.job import Job
 
 if TYPE_CHECKING:
     from pathlib import Path

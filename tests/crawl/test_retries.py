@@ -15,7 +15,7 @@ from spiders.retries import Asks, Many, few_circuits
 from support.site import Answer
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.growing_wait import GrowingWait
+from bloomdupe.crawl.later.growing_wait import GrowingWait
 from bloomdupe.errors import SettingError
 from bloomdupe.settings import JobSettings
 

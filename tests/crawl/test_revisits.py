@@ -15,9 +15,9 @@ from spiders.revisits import Chosen, Clumsy, Named, Pages, Rules
 from support.crawl import FEEDS
 from support.site import Answer, links
 
-from bloomdupe.crawl.change_rate import ChangeRate, best_interval
-from bloomdupe.crawl.serializer import Serializer
-from bloomdupe.crawl.visits import Look, Visit
+from bloomdupe.crawl.later.change_rate import ChangeRate, best_interval
+from bloomdupe.crawl.requests.serializer import Serializer
+from bloomdupe.crawl.requests.visits import Look, Visit
 from bloomdupe.errors import SettingError
 from bloomdupe.settings import JobSettings
 

@@ -14,7 +14,7 @@ from scrapy.settings import Settings
 from support.page_server import page_server
 from support.small_site import JOB, Site
 
-from bloomdupe.crawl.not_before import without_time
+from bloomdupe.crawl.later.not_before import without_time
 from bloomdupe.errors import SettingError
 from bloomdupe.settings import JobSettings
 

@@ -13,7 +13,7 @@ from support.report_page import Page, value_of
 from support.standing_crawl import StandingCrawl, lines_of_nobody, offer_of
 
 from bloomdupe import BloomFilter
-from bloomdupe.sight import extra
+from bloomdupe.monitoring import extra
 
 if TYPE_CHECKING:
     from collections.abc import Callable

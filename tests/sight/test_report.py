@@ -17,8 +17,8 @@ from support.shared_data import needs
 from support.sighted_jobs import sighted_job
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.history import History
-from bloomdupe.sight import extra
+from bloomdupe.crawl.progress.history import History
+from bloomdupe.monitoring import extra
 from bloomdupe.store import files
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 from scrapy import Request, Spider
 from scrapy.downloadermiddlewares.retry import get_retry_request
 
-from bloomdupe.crawl import circuits
+from bloomdupe.crawl.later import circuits
 
 
 def few_circuits(known: int, kept: int) -> None:

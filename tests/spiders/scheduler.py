@@ -16,13 +16,13 @@ from scrapy.spiders import CrawlSpider, Rule
 from scrapy.utils.engine import format_engine_status
 from support.stops import moment
 
-import bloomdupe.crawl.watch
+import bloomdupe.crawl.progress.watch
 from spiders.follow import Follow
 
 
 def look_often() -> None:
     """Let the watch over the crawl look ten times a second."""
-    bloomdupe.crawl.watch.GLANCE = 0.1
+    bloomdupe.crawl.progress.watch.GLANCE = 0.1
 
 
 def few_files() -> None:

@@ -11,6 +11,7 @@ import functools
 import os
 import time
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ FRONTIER = "bloomdupe.frontier.frontier"
 PREPARE = (
     ("bloomdupe.filter.bloom", "BloomFilter", "prepare"),
     (FRONTIER, "Frontier", "prepare"),
-    ("bloomdupe.crawl.checkpoint", "Checkpoint", "_prepare_totals"),
+    ("bloomdupe.crawl.engines.checkpoint", "Checkpoint", "_prepare_totals"),
     ("bloomdupe.feeds.exporter", "FeedExporter", "prepare"),
 )
 """Where a checkpoint prepares its part: module, class, method. The participants that
@@ -87,11 +88,10 @@ def _install_commit(points: Points) -> None:
 
 def _install_redis(points: Points) -> None:
     """Have points around what a worker says to Redis, and count what it has said."""
-    try:
-        from bloomdupe.redis.shared_frontier import SharedFrontier
-        from bloomdupe.shared.worker import Worker
-    except ImportError:  # without redis-py
+    if find_spec("redis") is None:
         return
+    from bloomdupe.redis.shared_frontier import SharedFrontier
+    from bloomdupe.shared.worker import Worker
 
     for name in ("offer", "settle"):
         _install_handing(points, Worker, name)
@@ -124,7 +124,7 @@ def _install_saying(points: Points, frontier: Any, name: str) -> None:
 
 def _install_end(points: Points) -> None:
     """Have points where the last checkpoint is made, and where the process ends."""
-    from bloomdupe.crawl.run import Run
+    from bloomdupe.crawl.progress.rounds import Run
     from bloomdupe.crawl.scheduler import FrontierScheduler
 
     close = FrontierScheduler.close
@@ -180,7 +180,7 @@ def _install_method(points: Points, module: str, owner: str, method: str) -> Non
 
 def _prepared(points: Points, name: str, prepare: Callable[[], Any]) -> Any:
     """Prepare a part between two points; it takes note between two others."""
-    from bloomdupe.crawl.part import Part
+    from bloomdupe.crawl.engines.part import Part
 
     part = points.around(f"prepare {name}", prepare)
     if isinstance(part, Part):
@@ -205,7 +205,7 @@ class Preparing:
 
 
 def _install_participants(points: Points) -> None:
-    from bloomdupe.crawl.checkpoint import Checkpoint
+    from bloomdupe.crawl.engines.checkpoint import Checkpoint
 
     commit = Checkpoint._commit_all
 

@@ -6,8 +6,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.failure import Failure, digest_of
-from bloomdupe.crawl.history import History, Point
+from bloomdupe.crawl.leases.failure import Failure, digest_of
+from bloomdupe.crawl.progress.history import History, Point
 from bloomdupe.store.format import FAILURES
 from support.jobs import make_job
 
