@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from copy import copy
 from dataclasses import replace
@@ -16,6 +15,7 @@ from bloomdupe.crawl.requests.identity import identity_of
 from bloomdupe.crawl.requests.visits import Visit
 from bloomdupe.errors import StoreError, UnserializableError
 from bloomdupe.links.link_filter import Drop
+from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ASKING", "Acceptance"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 ASKING = frozenset({*TIME_KEYS, REVISIT})
 """Keys of ``meta`` by which a request asks for something of the scheduler."""

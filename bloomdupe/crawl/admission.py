@@ -8,7 +8,6 @@ that cannot be is refused in one line, before anything is opened.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -20,6 +19,7 @@ from scrapy.utils.spider import DefaultSpider
 from bloomdupe.crawl.engines.job import Job
 from bloomdupe.errors import BloomDupeError, SettingError
 from bloomdupe.inside_scrapy.commands import cancel_crawl, running_command
+from bloomdupe.printable import logger_of
 from bloomdupe.settings import JobSettings
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EARLIEST", "Admission", "expand_jobdir", "find_job", "refuse"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 EARLIEST = -1000
 """Where the add-on puts :class:`Admission` in EXTENSIONS: before all that may write

@@ -7,7 +7,6 @@ again, and what it yields then is dropped as known: it is in no output at all.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from scrapy import signals
@@ -17,6 +16,7 @@ from scrapy.utils.python import global_object_name
 
 from bloomdupe.crawl.leases.leases import Lease
 from bloomdupe.inside_scrapy.processing import current_work
+from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OtherMemories"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 KNOWN = {"scrapy_deltafetch.middleware.DeltaFetch"}
 """Spider middlewares of others that note at once what was done."""

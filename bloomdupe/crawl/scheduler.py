@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import time
 from functools import partial
 from pathlib import Path
@@ -36,6 +35,7 @@ from bloomdupe.frontier.payload import url_of
 from bloomdupe.inside_scrapy.timer import Timer
 from bloomdupe.links.fingerprint import fingerprint_function
 from bloomdupe.links.link_filter import Drop, attach_link_filter
+from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Sized
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FrontierScheduler"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 SHORTEST_ALARM = 0.001
 """Seconds; a slot that is ready sooner can wait that long."""

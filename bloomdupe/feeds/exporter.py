@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
@@ -24,6 +23,7 @@ from bloomdupe.feeds.spooled_feed import SpooledFeed
 from bloomdupe.feeds.uri import with_parameters, without_secret
 from bloomdupe.inside_scrapy.engine import send_signal
 from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
+from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FeedExporter"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 MOST_BYTES = 1 << 20
 """Of lines in one transaction: they block the crawl for some 10 ms."""

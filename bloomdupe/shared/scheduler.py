@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,7 @@ from bloomdupe.inside_scrapy.engine import EngineAccess
 from bloomdupe.inside_scrapy.processing import Processing, current_work
 from bloomdupe.inside_scrapy.timer import Timer
 from bloomdupe.links.link_filter import Drop, attach_link_filter
+from bloomdupe.printable import logger_of
 from bloomdupe.redis.partition import Done, Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
 from bloomdupe.shared.cookies import SharedCookies
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SharedScheduler"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 SHORTEST_ALARM, LONGEST_ALARM = 0.001, 60.0
 """Seconds."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
 import time
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from bloomdupe.errors import StoreAccessError, StoreFullError, StoreUnreachableError
+from bloomdupe.printable import logger_of
 from bloomdupe.redis.partition import Done
 from bloomdupe.shared.names import ITEM, message_of, taken_apart
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Crawl", "Worker"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 SHORTEST, LONGEST = 0.02, 1.0
 """Seconds between two questions, while Redis has nothing for this worker."""

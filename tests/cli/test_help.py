@@ -73,7 +73,8 @@ def test_options_may_stand_between_a_store_and_urls() -> None:
 
 PROGRAM = """
 import sys, time
-from bloomdupe.cli.progress import counted, say
+from bloomdupe.cli.output import say
+from bloomdupe.cli.progress import counted
 for number in counted(range(16), 16, "things"):
     time.sleep(0.1)
     if number == 13:

@@ -7,6 +7,7 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bloomdupe.cli.output import warn
 from bloomdupe.cli.store_argument import add_store, store_directory
 from bloomdupe.cli.verb import Verb
 from bloomdupe.errors import BloomDupeError, SettingError, StoreError
@@ -114,7 +115,7 @@ def _confirm(places: list[Path], held: str) -> None:
         raise SettingError(
             f"this removes {names}: {held}. Nobody is there to confirm it; --yes does"
         )
-    print(f"This removes {names}: {held}.", file=sys.stderr)
+    warn(f"This removes {names}: {held}.")
     print("Type yes to go on: ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip() != "yes":
         raise SettingError("nothing was removed")

@@ -51,10 +51,8 @@ def rows_of_shared(crawl: SharedOverview) -> Iterator[tuple[str, str]]:
 
 
 def slot_name(name: str) -> str:
-    """Return a slot's name as it can be printed; lines of no page have none."""
-    if not name:
-        return "(no slot)"
-    return name if name.isprintable() else ascii(name)
+    """Return a slot's name; lines of no page have none."""
+    return name or "(no slot)"
 
 
 def _state(crawl: SharedOverview) -> str:

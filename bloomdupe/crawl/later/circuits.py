@@ -11,7 +11,6 @@ how long it wants to be left alone, and nothing is guessed.
 
 from __future__ import annotations
 
-import logging
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from twisted.python.failure import Failure
 
 from bloomdupe.crawl.engines.part import Part
 from bloomdupe.crawl.leases.leases import Watcher
+from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Circuits", "tries_of"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 MOST_FAILURES = 5
 """Failures in a row that open a slot; fewer if ``RETRY_TIMES`` is less, so that it is

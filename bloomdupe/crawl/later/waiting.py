@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from scrapy.exceptions import CloseSpider
 
 from bloomdupe.crawl.engines.part import Part
 from bloomdupe.crawl.progress.pace import duration
+from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["WAITING", "Waiting"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 WAITING = "waiting"
 """The reason of a crawl that has ended before what waits was due."""

@@ -35,6 +35,9 @@ CANNOT = (TypeError, ValueError, OverflowError, RecursionError)
 DEEPEST = 20
 """Levels in which :func:`culprit` looks: what contains itself has no end."""
 
+MOST_LEVELS = 100
+"""Levels of objects, tuples and the like in each other."""
+
 _TUPLE, _SET, _FROZENSET = range(1, 4)
 _DATE, _DATETIME, _TIMEDELTA = range(5, 8)
 _DECIMAL, _UUID, _OBJECT = 8, 9, 10
@@ -131,6 +134,28 @@ def _factory_name(factory: object) -> str | None:
     return name
 
 
+class _Deeper:
+    """Counts levels of extensions in each other; there are 100 at most.
+
+    Each of them takes 40 kB of the stack of C when it is read, and where that ends,
+    the process does, too.
+    """
+
+    def __init__(self) -> None:
+        self._levels = 0
+
+    def __enter__(self) -> None:
+        if self._levels == MOST_LEVELS:
+            raise ValueError(f"it is nested more than {MOST_LEVELS} levels deep")
+        self._levels += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._levels -= 1
+
+
+_deeper = _Deeper()
+
+
 def _extend(value: Any, pack: Callable[[object], bytes] = pack) -> object:  # noqa: ANN401
     """Return what stands for a value; ``pack`` is for what is in it."""
     kind = type(value)
@@ -140,11 +165,13 @@ def _extend(value: Any, pack: Callable[[object], bytes] = pack) -> object:  # no
         raise TypeError(f"cannot store the time zone {value.tzinfo!r}")
     if kind in _EXTENSIONS:
         code, extension = _EXTENSIONS[kind]
-        return msgpack.ExtType(code, extension(value, pack))
+        with _deeper:
+            return msgpack.ExtType(code, extension(value, pack))
     taken = take_apart(value)
     if taken is None:
         raise TypeError(f"cannot store {value!r} of type {global_object_name(kind)}")
-    return msgpack.ExtType(_OBJECT, pack(taken))
+    with _deeper:
+        return msgpack.ExtType(_OBJECT, pack(taken))
 
 
 _EXTENSIONS: dict[
@@ -175,7 +202,8 @@ _EXTENSIONS: dict[
 
 def _restore(code: int, data: bytes) -> object:
     if code in _SEQUENCES:
-        return _SEQUENCES[code](unpack(data))
+        with _deeper:
+            return _SEQUENCES[code](unpack(data))
     return _SCALARS[code](data)
 
 
