@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import select
 import signal
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 HERE = Path(__file__).parent
-DEADLINE = 30.0
+DEADLINE = 120.0
 """Seconds that a run may take; only a broken one does."""
+
+
+@cache
+def shared_forks() -> Forks:
+    """Return those that the tests of this process share."""
+    forks = Forks()
+    atexit.register(forks.close)
+    return forks
 
 
 class Forks:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import subprocess
 import sys
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from forks import Forks
+from forks import shared_forks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,13 +40,6 @@ json.dump(dict(crawler.stats.get_stats()), open("stats.json", "w"), default=str)
 if settings.getbool("EXIT_AS_SCRAPY_DOES"):
     sys.exit(process.bootstrap_failed)
 """
-
-
-@cache
-def _forks() -> Forks:
-    forks = Forks()
-    atexit.register(forks.close)
-    return forks
 
 
 @dataclass
@@ -93,7 +84,7 @@ class Site:
             "log": str(out),
             "command": [str(script), *self._arguments(spider, settings, starts)],
         }
-        status, late = _forks().run(task, lambda _: None)
+        status, late = shared_forks().run(task, lambda _: None)
         log = out.read_text()
         assert not late, log
         assert status == 0, log

@@ -11,10 +11,8 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +20,7 @@ from uuid import uuid4
 
 import msgpack  # type: ignore[import-untyped]
 import pytest
-from jobs import SPIDER, call, sound, urls
+from jobs import COMMIT, SPIDER, call, killed_after, sound, urls
 from page_server import page_server
 from redis_server import RedisServer, free_port
 from scrapy import Request
@@ -774,16 +772,8 @@ def test_killed_in_the_middle_and_run_again(
     client.zadd("site:requests", {dumped(one): 0 for one in [*same, *pages(1)]})
     mark(client, pages(1))
     before = everything(client)
-    command = [sys.executable, "-m", "bloomdupe.cli.main"]
-    command += ["import", "job", url, "--spider", "site"]
-    data = tmp_path / "job/bloomdupe/data.mdb"
-    with subprocess.Popen(command, cwd=tmp_path) as child:
-        deadline = time.monotonic() + 60
-        while not (data.exists() and data.stat().st_size > 300_000):
-            assert child.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
-        child.send_signal(signal.SIGKILL)
+    words = ["import", "job", url, "--spider", "site"]
+    killed_after(COMMIT, 2, *words, cwd=tmp_path)
     some = len(urls(verb, Path("job")))
     assert 0 < some < len(same)
     answer = verb("import", "job", url)
