@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from contextlib import suppress
@@ -31,12 +30,6 @@ def program_of(name: str) -> str:
             pytest.fail(f"needs {name}")
         pytest.skip(f"needs {name}")
     return path
-
-
-def free_port() -> int:
-    """Return a port on which nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
 
 
 class RedisServer:

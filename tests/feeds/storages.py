@@ -28,21 +28,22 @@ def needed(name: str) -> None:
         pytest.skip(reason)
 
 
+def ftp_uri(port: int) -> str:
+    return f"ftp://user:{PASSWORD}@127.0.0.1:{port}"
+
+
 class Ftp:
     """An FTP server, and what it says."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
         self._process = process
-        self.port = int(self._line())
+        self.uri = ftp_uri(port)
         self.said: list[str] = []
+        assert self._line() == "ready"
 
     def _line(self) -> str:
         assert self._process.stdout is not None
         return self._process.stdout.readline().rstrip()
-
-    @property
-    def uri(self) -> str:
-        return f"ftp://user:{PASSWORD}@127.0.0.1:{self.port}"
 
     def wait_for(self, said: str) -> None:
         """Wait until the server says this, a minute at most."""
@@ -66,7 +67,7 @@ class Ftp:
 
 
 @contextmanager
-def ftp_server(folder: Path, *, port: int = 0, limit: int = 0) -> Iterator[Ftp]:
+def ftp_server(folder: Path, port: int, *, limit: int = 0) -> Iterator[Ftp]:
     """Serve a folder; takes ``limit`` bytes a second at most, if that is not 0."""
     needed("pyftpdlib")
     arguments = [str(Path(__file__).with_name("ftp_child.py")), str(folder)]
@@ -76,7 +77,8 @@ def ftp_server(folder: Path, *, port: int = 0, limit: int = 0) -> Iterator[Ftp]:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-        )
+        ),
+        port,
     )
     try:
         yield ftp

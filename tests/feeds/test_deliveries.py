@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from forks import shared_forks
 from page_server import page_server
-from storages import PASSWORD, ftp_server, s3_server
+from ports import kept_port
+from storages import PASSWORD, ftp_server, ftp_uri, s3_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -201,7 +202,7 @@ def items(text: str) -> list[tuple[str, int]]:
 
 
 def test_a_feed_comes_to_an_ftp_server_once(project: Project, place: Path) -> None:
-    with ftp_server(place) as ftp:
+    with ftp_server(place, kept_port()) as ftp:
         feeds = {f"{ftp.uri}/items.json": {"format": "json"}}
         project.die(feeds)
         assert not list(place.iterdir())
@@ -220,14 +221,13 @@ def test_a_feed_comes_to_an_ftp_server_once(project: Project, place: Path) -> No
 
 
 def test_a_delivery_that_fails_is_tried_again(project: Project, place: Path) -> None:
-    with ftp_server(place) as ftp:
-        port = ftp.port
-    feeds = {f"{ftp.uri}/items.json": {"format": "json"}}
+    port = kept_port()
+    feeds = {f"{ftp_uri(port)}/items.json": {"format": "json"}}
     assert project.run(feeds) == 1
     assert "Error storing the feed (27 items) in: ftp://127.0.0.1" in project.log
     assert "when the same command is run again" in project.log
     assert project.run(feeds) == 1
-    with ftp_server(place, port=port) as ftp:
+    with ftp_server(place, port) as ftp:
         assert project.run(feeds) == 0
         assert items((place / "items.json").read_text()) == ITEMS
         assert project.run(feeds) == 0
@@ -235,7 +235,8 @@ def test_a_delivery_that_fails_is_tried_again(project: Project, place: Path) -> 
 
 
 def test_half_a_file_is_never_the_last_word(project: Project, place: Path) -> None:
-    with ftp_server(place, limit=200) as ftp:
+    port = kept_port()
+    with ftp_server(place, port, limit=200) as ftp:
         feeds = {f"{ftp.uri}/items.json": {"format": "json"}}
         process = subprocess.Popen(
             [sys.executable, "-m", *project.command(feeds)],
@@ -246,9 +247,8 @@ def test_half_a_file_is_never_the_last_word(project: Project, place: Path) -> No
         ftp.wait_for("begun")
         process.kill()
         process.wait()
-        port = ftp.port
     assert ftp.complete == []
-    with ftp_server(place, port=port) as ftp:
+    with ftp_server(place, port) as ftp:
         assert project.run(feeds) == 0
     assert ftp.complete == ["items.json"]
     assert items((place / "items.json").read_text()) == ITEMS
@@ -257,7 +257,7 @@ def test_half_a_file_is_never_the_last_word(project: Project, place: Path) -> No
 def test_batches_are_delivered_when_they_are_full(
     project: Project, place: Path
 ) -> None:
-    with ftp_server(place) as ftp:
+    with ftp_server(place, kept_port()) as ftp:
         feeds = {
             f"{ftp.uri}/%(batch_id)d.json": {"format": "json", "batch_item_count": 4}
         }

@@ -22,7 +22,8 @@ import msgpack  # type: ignore[import-untyped]
 import pytest
 from jobs import COMMIT, SPIDER, call, killed_after, sound, urls
 from page_server import page_server
-from redis_server import RedisServer, free_port
+from ports import kept_port
+from redis_server import RedisServer
 from scrapy import Request
 
 from bloomdupe import BloomFilter
@@ -697,7 +698,7 @@ def test_a_server_that_does_not_answer(
     message: str,
 ) -> None:
     client.ping()
-    given = url.format(port=free_port(), socket=server.socket)
+    given = url.format(port=kept_port(), socket=server.socket)
     answer = verb("import", "job", given, "--spider", "site")
     assert (answer.code, answer.out) == (code, "")
     assert message in answer.err
