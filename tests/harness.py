@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from forks import shared_forks
 from w3lib.url import canonicalize_url
 
 from crawler.sample_site import SampleSite, canonical_path
@@ -75,12 +77,17 @@ class Project:
 
     def crawl(self, *args: str) -> tuple[int, str]:
         """Run a crawl to its end and return its exit status and its log."""
-        process = self.start(*args)
-        try:
-            _, log = process.communicate(timeout=DEADLINE)
-        finally:
-            process.kill()
-        return process.returncode, log
+        place = self.folder.with_name(f"{self.folder.name}.log")
+        task = {
+            "folder": str(self.folder),
+            "environment": dict(os.environ),
+            "log": str(place),
+            "command": ["scrapy", "crawl", "site", *args],
+        }
+        status, late = shared_forks().run(task, lambda _: None)
+        log = place.read_text()
+        assert not late, log
+        return status, log
 
     def jobs(self) -> list[str]:
         """Name everything that crawls have left in the project's folder."""

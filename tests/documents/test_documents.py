@@ -247,6 +247,7 @@ def test_a_transcript_that_is_wrong_is_found() -> None:
     assert not re.fullmatch(as_pattern("store a\n...\nAll is lost.\n"), found)
 
 
+@pytest.mark.slow
 def test_the_script_prints_what_is_shown(clone: Path) -> None:
     done = run(clone, shown("script", "sh"))
     alone, killed = done.stdout.splitlines()

@@ -485,8 +485,9 @@ def test_what_a_server_that_goes_back_has_lost_is_offered_again(tmp_path: Path) 
 def test_replicas_that_have_what_is_offered(tmp_path: Path) -> None:
     port = kept_port()
     follow = ("--replicaof", "127.0.0.1", str(port))
+    at_once = ("--repl-diskless-sync-delay", "0")
     with (
-        RedisServer(tmp_path / "master", port=port) as master,
+        RedisServer(tmp_path / "master", *at_once, port=port) as master,
         worker(master.url("job"), replicas=1) as one,
     ):
         with pytest.raises(StoreUnreachableError, match="0 of 1 replicas have"):

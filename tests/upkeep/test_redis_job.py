@@ -856,7 +856,10 @@ def site() -> Iterator[tuple[str, list[str]]]:
         yield serving
 
 
-@pytest.mark.parametrize("queue", QUEUES)
+@pytest.mark.parametrize(
+    "queue",
+    ["PriorityQueue", *(pytest.param(q, marks=pytest.mark.slow) for q in QUEUES[1:])],
+)
 def test_a_crawl_that_scrapy_redis_has_begun_is_finished_here(
     client: redis.Redis,
     project: Callable[[str], None],
