@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-import pytest
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+from shared_data import needs_program
 
 if TYPE_CHECKING:
     import random
     from pathlib import Path
 
 DEADLINE = 60  # seconds; only a broken test gets there
-
-
-def program_of(name: str) -> str:
-    """Return the path of a program, or skip the test without it (in CI: fail)."""
-    path = shutil.which(name)
-    if path is None:
-        if os.environ.get("BLOOMDUPE_TEST_ALL"):
-            pytest.fail(f"needs {name}")
-        pytest.skip(f"needs {name}")
-    return path
 
 
 class RedisServer:
@@ -39,7 +28,7 @@ class RedisServer:
     """
 
     def __init__(self, folder: Path, *options: str, port: int = 0) -> None:
-        program = program_of("redis-server")
+        program = needs_program("redis-server")
         folder.mkdir(parents=True, exist_ok=True)
         self.socket = folder / "s"
         self.port = port
@@ -103,7 +92,7 @@ class RedisServer:
         """
         os.truncate(self._appended / name, size)
         subprocess.run(
-            [program_of("redis-check-aof"), "--fix", "appendonly.aof.manifest"],
+            [needs_program("redis-check-aof"), "--fix", "appendonly.aof.manifest"],
             cwd=self._appended,
             input=b"y\n",
             stdout=subprocess.DEVNULL,

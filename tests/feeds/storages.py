@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import subprocess
 import sys
 import threading
@@ -11,21 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
+from shared_data import needs_package
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PASSWORD = "hidden7"  # noqa: S105 - of a server on loopback
-
-
-def needed(name: str) -> None:
-    """Skip the test without a server (in CI: fail)."""
-    if importlib.util.find_spec(name) is None:
-        reason = f"needs {name}: pip install '.[test]'"
-        if os.environ.get("BLOOMDUPE_TEST_ALL"):
-            pytest.fail(reason)
-        pytest.skip(reason)
 
 
 def ftp_uri(port: int) -> str:
@@ -69,7 +58,7 @@ class Ftp:
 @contextmanager
 def ftp_server(folder: Path, port: int, *, limit: int = 0) -> Iterator[Ftp]:
     """Serve a folder; takes ``limit`` bytes a second at most, if that is not 0."""
-    needed("pyftpdlib")
+    needs_package("pyftpdlib")
     arguments = [str(Path(__file__).with_name("ftp_child.py")), str(folder)]
     ftp = Ftp(
         subprocess.Popen(
@@ -89,8 +78,7 @@ def ftp_server(folder: Path, port: int, *, limit: int = 0) -> Iterator[Ftp]:
 @contextmanager
 def s3_server() -> Iterator[tuple[str, Any]]:
     """Serve S3; yields the endpoint, and a client with a bucket ``bucket``."""
-    needed("moto")
-    needed("boto3")
+    needs_package("moto", "boto3")
     import boto3
     from moto.server import ThreadedMotoServer
 

@@ -14,7 +14,8 @@ import pytest
 import redis
 from cutting import PATIENCE, Cutting
 from ports import kept_port
-from redis_server import RedisServer, program_of
+from redis_server import RedisServer
+from shared_data import needs_program
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import (
@@ -256,7 +257,7 @@ def test_tls(folder: Path) -> None:
     subprocess.run(
         [
             *(
-                program_of("openssl"),
+                needs_program("openssl"),
                 "req",
                 "-x509",
                 "-newkey",

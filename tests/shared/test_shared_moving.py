@@ -20,6 +20,7 @@ from jobs import killed_after
 from page_server import page_server
 from redis_server import RedisServer
 from scrapy import Request, Spider
+from shared_data import needs_package
 
 from bloomdupe.links.scrapy_redis import ScrapyRedisFingerprinter
 from bloomdupe.redis.shared_frontier import SharedFrontier
@@ -442,7 +443,7 @@ def test_another_cut_cannot_take_over_what_is_seen(
 
 
 def test_workers_of_scrapy_redis_are_followed_by_ours(crew: Crew, move: Move) -> None:
-    pytest.importorskip("scrapy_redis")
+    needs_package("scrapy_redis")
     theirs = (
         "SCHEDULER=scrapy_redis.scheduler.Scheduler",
         "DUPEFILTER_CLASS=scrapy_redis.dupefilter.RFPDupeFilter",

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from jobs import run
-from PIL import Image
 from report_page import Page, value_of
-from shared_data import needs
+from shared_data import needs, needs_package
 from sighted_jobs import sighted_job
 
 from bloomdupe import BloomFilter
@@ -35,6 +34,8 @@ CHARTS = {
 def report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> Callable[[Path], Page]:
+    needs_package("matplotlib")
+
     def write(job: Path) -> Page:
         answer = run(capsys, "report", job, "-o", tmp_path / "report.html")
         assert answer.code == 0, answer.err
@@ -114,6 +115,7 @@ def test_what_cannot_be_is_refused(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    needs_package("matplotlib")
     job = sighted_job(tmp_path)
     assert run(capsys, "report", tmp_path / "nothing").code == 1
     answer = run(capsys, "report", job, "-o", tmp_path)
@@ -145,6 +147,9 @@ def browse(page: Path, *options: str) -> subprocess.CompletedProcess[str]:
 def test_a_browser_shows_it_light_and_dark_and_has_nothing_to_complain(
     tmp_path: Path, report: Callable[[Path], Page]
 ) -> None:
+    needs_package("PIL")
+    from PIL import Image
+
     given = report(sighted_job(tmp_path))
     page = tmp_path / "report.html"
     papers = []

@@ -25,6 +25,7 @@ from page_server import page_server
 from ports import kept_port
 from redis_server import RedisServer
 from scrapy import Request
+from shared_data import needs_package
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.serializer import Serializer
@@ -869,7 +870,7 @@ def test_a_crawl_that_scrapy_redis_has_begun_is_finished_here(
     queue: str,
 ) -> None:
     """Two of its workers, stopped in good order: nothing is lost, and none is twice."""
-    pytest.importorskip("scrapy_redis")
+    needs_package("scrapy_redis")
     base, requested = site
     project(WORKER.format(url=url, queue=queue, base=base))
     scrapy = [sys.executable, "-W", "ignore", "-m", "scrapy", "crawl", "site"]
