@@ -18,6 +18,8 @@ import traceback
 import warnings
 from typing import Any, NoReturn
 
+from hesitation import hesitate
+
 
 def preload() -> None:
     """Import what every crawl imports, and no reactor."""
@@ -66,6 +68,7 @@ def child(task: dict[str, Any]) -> int:
     """Be a ``scrapy`` command, or a script, in a folder; return the exit status."""
     os.chdir(task["folder"])
     os.environ.update(task["environment"])
+    hesitate()
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     log = os.open(task["log"], flags, 0o600)
     out = os.open(task["output"], flags, 0o600) if "output" in task else log

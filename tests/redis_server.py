@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import redis
+from hesitation import hesitate
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 from shared_data import needs_program
@@ -48,6 +49,7 @@ class RedisServer:
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
+        hesitate()
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
         end = time.monotonic() + DEADLINE

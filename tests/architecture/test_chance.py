@@ -45,6 +45,7 @@ JUSTIFIED = {
     f"{SLEEP} in crash/taken_out.py:settle_first": SLOW,
     f"{SLEEP} in crash/taken_out.py:slowly": SLOW,
     f"{SLEEP} in crawler/test_known.py:parse": SLOW,
+    f"{SLEEP} in hesitation.py:hesitate": SLOW,
     f"{SLEEP} in idioms/everyday/others.py:meddle": SLOW,
     f"{SLEEP} in idioms/known_site.py:respond": SLOW,
     f"{SLEEP} in idioms/stops.py:pause": "It is what the loops of the stops call.",
