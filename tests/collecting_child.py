@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe.cli import main as cli
 from bloomdupe.errors import StoreUnreachableError
+from bloomdupe.moving import collecting
+from bloomdupe.moving.collection import Collection
 from bloomdupe.redis.partition import Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
-from bloomdupe.upkeep import collecting
-from bloomdupe.upkeep.collection import Collection
 
 if TYPE_CHECKING:
     import random

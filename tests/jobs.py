@@ -15,7 +15,7 @@ from scrapy.utils.request import fingerprint
 
 from bloomdupe import BloomFilter
 from bloomdupe.cli import main as cli
-from bloomdupe.crawl.serializer import Serializer
+from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.frontier.frontier import Frontier
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from jobs import make_job
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.failure import Failure, digest_of
-from bloomdupe.crawl.history import History, Point
+from bloomdupe.crawl.leases.failure import Failure, digest_of
+from bloomdupe.crawl.progress.history import History, Point
 from bloomdupe.store.format import FAILURES
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from jobs import SPIDER
 from scrapy import Request
 
-from bloomdupe.crawl.serializer import Serializer
+from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.redis.partition import Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
 from bloomdupe.shared.names import ITEM, REQUEST, joined, payload_of

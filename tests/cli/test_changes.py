@@ -31,7 +31,7 @@ from scrapy import Request
 from scrapy.utils.request import fingerprint
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.serializer import Serializer
+from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.frontier.frontier import Frontier
 
 if TYPE_CHECKING:

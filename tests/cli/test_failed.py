@@ -14,8 +14,8 @@ from scrapy import Request
 from scrapy.utils.request import fingerprint
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.failure import Failure, digest_of
-from bloomdupe.crawl.serializer import Serializer
+from bloomdupe.crawl.leases.failure import Failure, digest_of
+from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store.format import FAILURES
 

@@ -14,7 +14,7 @@ from jobs import SPIDER, make_job, run
 from scrapy import Request
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.serializer import Serializer
+from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store import files
 

@@ -21,7 +21,7 @@ from scrapy.statscollectors import StatsCollector
 from scrapy.utils.request import RequestFingerprinter
 
 from bloomdupe import BloomDupeFilter, BloomFilter
-from bloomdupe.crawl.job import Job
+from bloomdupe.crawl.engines.job import Job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -119,7 +119,7 @@ class Banned(scrapy.Spider):
 """
 
 EARLIER = """
-from bloomdupe.crawl.cut_short import CutShort
+from bloomdupe.crawl.leases.cut_short import CutShort
 
 prepare = CutShort.prepare
 

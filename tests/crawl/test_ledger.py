@@ -14,7 +14,7 @@ from small_site import JOB, Site
 
 from bloomdupe import BloomFilter
 from bloomdupe.cli import main as cli
-from bloomdupe.crawl.failure import Failure
+from bloomdupe.crawl.leases.failure import Failure
 from bloomdupe.errors import SettingError
 from bloomdupe.rescue.repair import repair
 from bloomdupe.settings import JobSettings

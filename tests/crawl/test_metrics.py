@@ -21,7 +21,7 @@ from sighted_jobs import point
 from small_site import JOB, PAGES, Site
 
 from bloomdupe import settings as module
-from bloomdupe.crawl.metrics import Metrics
+from bloomdupe.crawl.progress.metrics import Metrics
 from bloomdupe.errors import SettingError
 from bloomdupe.settings import JobSettings
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROMETHEUS = Path("/usr/bin/prometheus")
-BOARD = REPOSITORY / "bloomdupe" / "sight" / "grafana.json"
+BOARD = REPOSITORY / "bloomdupe" / "monitoring" / "grafana.json"
 
 SPIDERS = """
 import scrapy

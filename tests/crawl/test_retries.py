@@ -16,7 +16,7 @@ from scrapy.settings import Settings
 from small_site import JOB, Site
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.growing_wait import GrowingWait
+from bloomdupe.crawl.later.growing_wait import GrowingWait
 from bloomdupe.errors import SettingError
 from bloomdupe.settings import JobSettings
 
@@ -235,7 +235,7 @@ def test_what_is_known_of_slots_is_bounded(
     site: Site, server: Moody, known: int, kept: int, most: int
 ) -> None:
     server.away_after, server.away, server.status = 0, math.inf, 503
-    few = "import bloomdupe.crawl.circuits as circuits\n"
+    few = "import bloomdupe.crawl.later.circuits as circuits\n"
     few += f"circuits.MOST_KNOWN, circuits.MOST_KEPT = {known}, {kept}\n"
     options = ["SLOTS=1", "RETRY_TIMES=1", RETRY, JOB]
     options += ["BLOOMDUPE_RETRY_BACKOFF=60,1,60", "CLOSESPIDER_TIMEOUT=5"]

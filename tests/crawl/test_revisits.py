@@ -19,9 +19,9 @@ from scrapy import Request, Spider
 from scrapy.settings import Settings
 from small_site import JOB, Site
 
-from bloomdupe.crawl.change_rate import ChangeRate, best_interval
-from bloomdupe.crawl.serializer import Serializer
-from bloomdupe.crawl.visits import Look, Visit
+from bloomdupe.crawl.later.change_rate import ChangeRate, best_interval
+from bloomdupe.crawl.requests.serializer import Serializer
+from bloomdupe.crawl.requests.visits import Look, Visit
 from bloomdupe.errors import SettingError
 from bloomdupe.settings import JobSettings
 

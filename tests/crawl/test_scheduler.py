@@ -764,7 +764,7 @@ def test_a_crawl_that_cannot_open_leaves_the_state_alone(site: Site) -> None:
 
 GONE = """
 import atexit, os, threading
-import bloomdupe.crawl.watch as watch
+import bloomdupe.crawl.progress.watch as watch
 watch.GLANCE = 0.1
 def remove():
     while not os.path.exists("job/bloomdupe/data.mdb"):

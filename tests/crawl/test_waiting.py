@@ -14,7 +14,7 @@ from scrapy import Request
 from scrapy.settings import Settings
 from small_site import JOB, Site
 
-from bloomdupe.crawl.not_before import without_time
+from bloomdupe.crawl.later.not_before import without_time
 from bloomdupe.errors import SettingError
 from bloomdupe.settings import JobSettings
 

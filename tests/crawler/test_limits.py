@@ -13,7 +13,7 @@ from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.limits import SlotLimits
+from bloomdupe.crawl.state.limits import SlotLimits
 from bloomdupe.errors import SettingError, StoreDamagedError
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.settings import JobSettings

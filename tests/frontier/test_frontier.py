@@ -14,7 +14,7 @@ from offering import offer
 from scrapy import FormRequest, Request, Spider
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.serializer import Serializer
+from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.errors import StoreDamagedError, StoreError, StoreMismatchError
 from bloomdupe.filter.layer import LayerState
 from bloomdupe.frontier import frontier

@@ -25,7 +25,7 @@ FRONTIER = "bloomdupe.frontier.frontier"
 PREPARE = (
     ("bloomdupe.filter.bloom", "BloomFilter", "prepare"),
     (FRONTIER, "Frontier", "prepare"),
-    ("bloomdupe.crawl.checkpoint", "Checkpoint", "_prepare_totals"),
+    ("bloomdupe.crawl.engines.checkpoint", "Checkpoint", "_prepare_totals"),
     ("bloomdupe.feeds.exporter", "FeedExporter", "prepare"),
 )
 """Where a checkpoint prepares its part: module, class, method. The participants that
@@ -86,7 +86,7 @@ def _install_commit(points: Points) -> None:
 
 def _install_end(points: Points) -> None:
     """Have points where the last checkpoint is made, and where the process ends."""
-    from bloomdupe.crawl.run import Run
+    from bloomdupe.crawl.progress.rounds import Run
     from bloomdupe.crawl.scheduler import FrontierScheduler
 
     close = FrontierScheduler.close
@@ -142,7 +142,7 @@ def _install_method(points: Points, module: str, owner: str, method: str) -> Non
 
 def _prepared(points: Points, name: str, prepare: Callable[[], Any]) -> Any:
     """Prepare a part between two points; it takes note between two others."""
-    from bloomdupe.crawl.part import Part
+    from bloomdupe.crawl.engines.part import Part
 
     part = points.around(f"prepare {name}", prepare)
     if isinstance(part, Part):
@@ -167,7 +167,7 @@ class Preparing:
 
 
 def _install_participants(points: Points) -> None:
-    from bloomdupe.crawl.checkpoint import Checkpoint
+    from bloomdupe.crawl.engines.checkpoint import Checkpoint
 
     commit = Checkpoint._commit_all
 

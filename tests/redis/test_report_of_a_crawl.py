@@ -14,7 +14,7 @@ from shared_data import needs_package
 from standing_crawl import StandingCrawl, lines_of_nobody, offer_of
 
 from bloomdupe import BloomFilter
-from bloomdupe.sight import extra
+from bloomdupe.monitoring import extra
 
 if TYPE_CHECKING:
     from collections.abc import Callable

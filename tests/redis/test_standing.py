@@ -15,8 +15,8 @@ from standing_crawl import IDENTITY, PARTITIONS, StandingCrawl
 
 import bloomdupe
 from bloomdupe import BloomFilter
+from bloomdupe.moving.collecting import Collecting
 from bloomdupe.redis.shared_frontier import SharedFrontier
-from bloomdupe.upkeep.collecting import Collecting
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,16 +17,16 @@ from terminal import Terminal
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreMismatchError, StoreUnreachableError
+from bloomdupe.monitoring import extra
+from bloomdupe.monitoring.shared_top import SORTS, screen
+from bloomdupe.monitoring.shared_view import SharedReader
 from bloomdupe.redis.shared_frontier import SharedFrontier
-from bloomdupe.sight import extra
-from bloomdupe.sight.shared_top import SORTS, screen
-from bloomdupe.sight.shared_view import SharedReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from bloomdupe.sight.shared_view import SharedView
+    from bloomdupe.monitoring.shared_view import SharedView
 
 
 @pytest.fixture

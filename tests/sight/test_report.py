@@ -16,8 +16,8 @@ from shared_data import needs, needs_package
 from sighted_jobs import sighted_job
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.history import History
-from bloomdupe.sight import extra
+from bloomdupe.crawl.progress.history import History
+from bloomdupe.monitoring import extra
 from bloomdupe.store import files
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from scrapy import FormRequest, Request
 from scrapy.utils.request import fingerprint
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.serializer import Serializer
-from bloomdupe.crawl.visits import Visit
+from bloomdupe.crawl.requests.serializer import Serializer
+from bloomdupe.crawl.requests.visits import Visit
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.waiting import waiting
 from bloomdupe.store.store import Store

@@ -28,16 +28,16 @@ from scrapy import Request
 from shared_data import needs_package
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.serializer import Serializer
+from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.errors import StoreError
 from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.jobs.lines import Problems
+from bloomdupe.jobs.project import Project
 from bloomdupe.links.scrapy_redis import (
     ScrapyRedis07Fingerprinter,
     ScrapyRedisFingerprinter,
 )
-from bloomdupe.upkeep.lines import Problems
-from bloomdupe.upkeep.project import Project
-from bloomdupe.upkeep.redis_job import RedisJob
+from bloomdupe.moving.scrapy_redis import RedisJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

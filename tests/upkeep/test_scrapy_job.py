@@ -161,7 +161,7 @@ def test_requests_come_back_as_they_were(verb: Verb, tmp_path: Path) -> None:
     job = stopped(tmp_path / "job", requests, 0)
     assert verb("import", job, "--spider", "site").code == 0
     from bloomdupe import BloomFilter
-    from bloomdupe.crawl.serializer import Serializer
+    from bloomdupe.crawl.requests.serializer import Serializer
     from bloomdupe.frontier.frontier import Frontier
 
     found = []
