@@ -104,7 +104,7 @@ def call(
     )
 
 
-COMMIT = "bloomdupe.upkeep.job:StoppedJob.commit"
+COMMIT = "bloomdupe.jobs.on_disk:StoppedJob.commit"
 
 DYING = """
 import os, signal, sys

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from crawls import Stop
-from forks import Forks
+from forks import Forks, shared_forks
 from judging import stopped, undisturbed
 from table import load
 
@@ -19,11 +19,9 @@ FILES = 64
 STOP = Stop(point="after commit", nth=4)
 
 
-@pytest.fixture(scope="module")
-def forks() -> Iterator[Forks]:
-    server = Forks()
-    yield server
-    server.close()
+@pytest.fixture(scope="session")
+def forks() -> Forks:
+    return shared_forks()
 
 
 @pytest.fixture(scope="module")

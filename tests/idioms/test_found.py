@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from crawls import Stop
-from forks import Forks
+from forks import Forks, shared_forks
 from judging import stopped, undisturbed
 from table import load
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.slow
 
@@ -25,11 +20,9 @@ FOUND = {
 }
 
 
-@pytest.fixture(scope="module")
-def forks() -> Iterator[Forks]:
-    server = Forks()
-    yield server
-    server.close()
+@pytest.fixture(scope="session")
+def forks() -> Forks:
+    return shared_forks()
 
 
 @pytest.mark.parametrize("name", FOUND)

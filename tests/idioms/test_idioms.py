@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from crawls import Stop
-from forks import Forks
+from forks import Forks, shared_forks
 from judging import Model, stopped, undisturbed
 from table import IDIOMS, Idiom, load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 load()
 
@@ -22,10 +22,8 @@ every_idiom = pytest.mark.parametrize(
 
 
 @pytest.fixture(scope="session")
-def forks() -> Iterator[Forks]:
-    server = Forks()
-    yield server
-    server.close()
+def forks() -> Forks:
+    return shared_forks()
 
 
 @pytest.fixture(scope="session")

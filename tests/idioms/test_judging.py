@@ -9,23 +9,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 from crawls import Crawl, Stop
-from forks import Forks
+from forks import Forks, shared_forks
 from judging import Model, again, judge, run_to_end, stopped, undisturbed
 from recorder import FILE
 from table import load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 PLAIN = load()["plain"]
 KILL = Stop(point="after pwrite items.jsonl", nth=2)
 
 
-@pytest.fixture(scope="module")
-def forks() -> Iterator[Forks]:
-    server = Forks()
-    yield server
-    server.close()
+@pytest.fixture(scope="session")
+def forks() -> Forks:
+    return shared_forks()
 
 
 @pytest.fixture(scope="module")
