@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 sys.path.append(str(Path(__file__).parents[1]))  # beside pytest, too
 
 from shared_worker import PARTITIONS, fork_shared_worker
-from support.redis_server import RedisServer, free_port
+from support.ports import kept_port
+from support.redis_server import RedisServer
 from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
 from world import World
 
@@ -108,7 +109,7 @@ class Redis:
         self._count += 1
         folder = self._folder / f"redis{self._count}"
         log = ("--appendonly", "yes", "--appendfsync", "always")
-        return RedisServer(folder, *log, *options, port=free_port())
+        return RedisServer(folder, *log, *options, port=kept_port())
 
     def __enter__(self) -> Redis:
         self.server.start()

@@ -45,7 +45,11 @@ LOCAL_REDIS = "redis://localhost:6379/0"
 DEADLINE = 300  # seconds; only a broken test gets there
 MOST_LINES = 300
 """Of the first document that a stranger reads."""
-OF_THE_TESTS = {"BLOOMDUPE_TEST_ALL", "BLOOMDUPE_CRASH_CRAWLS"}
+OF_THE_TESTS = {
+    "BLOOMDUPE_TEST_ALL",
+    "BLOOMDUPE_TEST_DELAY",
+    "BLOOMDUPE_CRASH_CRAWLS",
+}
 """Environment variables, which look like settings."""
 NOT_IN_EVERY_CRAWL = {
     "bloomdupe/dropped_again",
@@ -247,6 +251,7 @@ def test_a_transcript_that_is_wrong_is_found() -> None:
     assert not re.fullmatch(as_pattern("store a\n...\nAll is lost.\n"), found)
 
 
+@pytest.mark.slow
 def test_the_script_prints_what_is_shown(clone: Path) -> None:
     done = run(clone, shown("script", "sh"))
     alone, killed = done.stdout.splitlines()

@@ -9,8 +9,9 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.cutting import Cutting
-from support.redis_server import DEADLINE, RedisServer, free_port
+from support.cutting import PATIENCE, Cutting
+from support.ports import kept_port
+from support.redis_server import DEADLINE, RedisServer
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import (
@@ -163,8 +164,9 @@ def test_what_is_refused_has_no_retry(url: str) -> None:
     with worker(url, partitions=1, lease_seconds=0.05) as one:
         one.offer(offers(1))
         [failed] = one.lease(1)
-        time.sleep(0.1)
         with worker(url, partitions=1) as two:
+            while not two.owned:  # until the lease has run out
+                two.tend()
             retry = Offer(failed.slot, b"not marked", b"request 77")
             assert one.settle([Done(failed, [], retry)]) == [failed]
             assert drained(two) == [1]
@@ -319,11 +321,11 @@ def between(server: RedisServer) -> Iterator[Cutting]:
     cutting.close()
 
 
-@pytest.mark.parametrize("how", ["cut", "silent"])
+@pytest.mark.parametrize("how", ["cut", pytest.param("silent", marks=pytest.mark.slow)])
 def test_every_call_may_be_repeated_when_its_answer_is_lost(
     between: Cutting, name: str, how: str
 ) -> None:
-    url = f"redis://127.0.0.1:{between.port}?socket_timeout=0.3#{name}"
+    url = f"redis://127.0.0.1:{between.port}?socket_timeout={PATIENCE}#{name}"
 
     def lost(call: Any) -> Any:
         between.lose = how
@@ -481,10 +483,11 @@ def test_what_a_server_that_goes_back_has_lost_is_offered_again(tmp_path: Path) 
 
 
 def test_replicas_that_have_what_is_offered(tmp_path: Path) -> None:
-    port = free_port()
+    port = kept_port()
     follow = ("--replicaof", "127.0.0.1", str(port))
+    at_once = ("--repl-diskless-sync-delay", "0")
     with (
-        RedisServer(tmp_path / "master", port=port) as master,
+        RedisServer(tmp_path / "master", *at_once, port=port) as master,
         worker(master.url("job"), replicas=1) as one,
     ):
         with pytest.raises(StoreUnreachableError, match="0 of 1 replicas have"):

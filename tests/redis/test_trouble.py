@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
-from support.cutting import Cutting
-from support.redis_server import RedisServer, free_port, program_of
+from support.cutting import PATIENCE, Cutting
+from support.ports import kept_port
+from support.redis_server import RedisServer
+from support.shared_data import needs_program
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import (
@@ -255,7 +257,7 @@ def test_tls(folder: Path) -> None:
     subprocess.run(
         [
             *(
-                program_of("openssl"),
+                needs_program("openssl"),
                 "req",
                 "-x509",
                 "-newkey",
@@ -270,7 +272,7 @@ def test_tls(folder: Path) -> None:
         check=True,
         capture_output=True,
     )
-    port = free_port()
+    port = kept_port()
     options = {
         "--tls-port": str(port),
         "--tls-cert-file": str(certificate),
@@ -379,7 +381,7 @@ def test_a_batch_whose_answer_is_lost_is_not_sent_again(
 ) -> None:
     """Sent again, it would find its own marks, and call all keys seen."""
     between = Cutting(server)
-    options = "socket_timeout=0.3&retry_on_timeout=1"
+    options = f"socket_timeout={PATIENCE}&retry_on_timeout=1"
     url = f"redis://127.0.0.1:{between.port}?{options}#{name}"
     with BloomFilter.open(url, 1_000) as seen, server.client() as judge:
         seen.update(KEYS[:10])
@@ -391,7 +393,7 @@ def test_a_batch_whose_answer_is_lost_is_not_sent_again(
         assert seen.add_many(KEYS[:30]) == [False] * 20 + [True] * 10
         # The control: a client that is left to itself does send again.
         judge.delete("counter")
-        with redis.Redis(port=between.port, socket_timeout=0.3) as other:
+        with redis.Redis(port=between.port, socket_timeout=PATIENCE) as other:
             other.ping()
             between.lose = how
             assert other.incr("counter") == 2
