@@ -10,6 +10,8 @@ import pytest
 from page_server import page_server
 from small_site import JOB, Site
 
+from bloomdupe import BloomFilter
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -133,3 +135,16 @@ def test_a_plain_link_back_is_a_duplicate(site: Site) -> None:
     stats = site.crawl("Rules", FEED, JOB)
     assert Counter(site.take())["/"] == 2  # once more for the rule, not for each link
     assert stats["dupefilter/filtered"] == 6
+
+
+def test_of_an_exact_url_no_second_use_is_lost(site: Site) -> None:
+    """Even if the filter takes everything for seen."""
+    settings = ["BLOOMDUPE_EXPECTED_URLS=1", "BLOOMDUPE_FPP=0.5", JOB, FEED]
+    settings += ["BLOOMDUPE_GROWTH=warn", r"BLOOMDUPE_EXACT_URLS=127\.0\.0\.1"]
+    site.crawl("Again", *settings, starts=("/a",))
+    with BloomFilter.open(site.folder / "job/bloomdupe", growth="warn") as seen:
+        seen.update(str(number) for number in range(1_000_000))
+    site.take()
+    site.crawl("Again", *settings, starts=("/b",))
+    assert site.take() == ["/b", "/b"]
+    assert items(site) == {"second": 2}
