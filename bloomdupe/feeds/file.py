@@ -87,8 +87,8 @@ class FeedFile:
 
     def sync(self) -> None:
         """Make sure that what was written is on disk: the store may forget it."""
-        if not self._unsynced or self._file is None:
-            return
+        if not self._unsynced or self._file is None or self._file.closed:
+            return  # in a fork, the store refuses the commit
         try:
             os.fdatasync(self._file.fileno())
             if self._new:

@@ -34,6 +34,11 @@ class Descriptor:
         """Open a file, as :func:`os.open` does."""
         return cls(os.open(path, flags | os.O_CLOEXEC, mode))
 
+    @property
+    def closed(self) -> bool:
+        """Whether it is closed; in a fork of the process that has opened it, always."""
+        return self._number is None
+
     def fileno(self) -> int:
         """Return the number; raises :class:`OSError` if it is closed."""
         if self._number is None:

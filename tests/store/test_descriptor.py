@@ -76,12 +76,15 @@ def test_a_closed_one_has_no_number(tmp_path: Path) -> None:
     descriptor = Descriptor.open(tmp_path, os.O_RDONLY, 0)
     assert not os.get_inheritable(descriptor.fileno())
     assert in_a_fork(lambda: _is_closed(descriptor))
+    assert not descriptor.closed
     descriptor.close()
     descriptor.close()
     assert _is_closed(descriptor)
 
 
 def _is_closed(descriptor: Descriptor) -> bool:
+    if not descriptor.closed:
+        return False
     try:
         descriptor.fileno()
     except OSError as error:
