@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scrapy import Request
 from scrapy.http import Response
 
-from bloomdupe.crawl.backoff import Backoff, seconds_of
-from bloomdupe.crawl.clock import Clock
+from bloomdupe.crawl.later.backoff import Backoff, seconds_of
+from bloomdupe.crawl.later.clock import Clock
 
 DAY = 86_400.0
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from page_server import page_server
 from scrapy import Request, Spider
 from scrapy.http import Response
 from scrapy.utils.test import get_crawler
-from small_site import JOB, Site
+from support.page_server import page_server
+from support.small_site import JOB, Site
 
 from bloomdupe.crawl.http_cache import WholeCache
 

@@ -9,9 +9,9 @@ import sqlite3
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from harness import wait_for
-from page_server import page_server
-from small_site import JOB, Site
+from support.harness import wait_for
+from support.page_server import page_server
+from support.small_site import JOB, Site
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
-from page_server import page_server
-from small_site import JOB, PAGES, Site
+from support.page_server import page_server
+from support.small_site import JOB, PAGES, Site
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

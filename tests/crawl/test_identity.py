@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scrapy import Request
 
-from bloomdupe.crawl.canonical import DEEPEST, canonical_text
-from bloomdupe.crawl.identity import identity_of
+from bloomdupe.crawl.requests.canonical import DEEPEST, canonical_text
+from bloomdupe.crawl.requests.identity import identity_of
 
 URL = "http://a.example/"
 

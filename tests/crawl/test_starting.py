@@ -7,8 +7,8 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
-from page_server import page_server
-from small_site import JOB, Site
+from support.page_server import page_server
+from support.small_site import JOB, Site
 
 from bloomdupe import BloomFilter
 
@@ -83,6 +83,18 @@ class InTurn(Base):
         yield self.request("a", n=1)
         if self.settings.getbool("KILL"):
             await self.kill()
+
+
+class Again(Base):
+    name = "again"
+    start = scrapy.Spider.start
+
+    def parse(self, response):
+        yield Request(response.url, self.second)
+        yield Request(response.url, self.second)
+
+    def second(self, response):
+        pass
 
 
 class Polls(Base):
@@ -183,9 +195,20 @@ def test_of_exact_urls_no_start_request_is_lost(site: Site, exact: bool) -> None
     assert site.take() == []
 
 
+def test_of_an_exact_url_no_second_use_is_lost(site: Site) -> None:
+    """Even if the filter takes everything for seen."""
+    settings = [JOB, *FULL, EXACT]
+    site.crawl("Again", *settings, starts=("/a",))
+    with BloomFilter.open(site.folder / "job/bloomdupe", growth="warn") as seen:
+        seen.update(str(number) for number in range(1_000_000))
+    site.take()
+    site.crawl("Again", *settings, starts=("/b",))
+    assert site.take() == ["/b", "/b"]
+
+
 def test_marks_of_an_earlier_version_are_not_exact(site: Site) -> None:
     """It has kept the fingerprints alone exactly."""
-    before = "from bloomdupe.crawl.run import Run\n"
+    before = "from bloomdupe.crawl.progress.rounds import Run\n"
     before += "Run.marks_exactly = property(lambda _: False, lambda _, value: None)\n"
     site.crawl("Stamped", JOB, EXACT, before=before)
     assert sorted(site.take()) == ["/a", "/a", "/b"]

@@ -1,0 +1,116 @@
+"""Identity: what tells requests with ``dont_filter`` from each other.
+
+Such requests often have the fingerprint in common: many for one URL, each with its own
+cookies, arguments, headers or callback. After a crash they are yielded again, perhaps
+in another order, and each must be known for what it is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mmh3 import mmh3_x64_128_digest
+
+from bloomdupe.crawl.requests.canonical import PLAIN, canonical_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Request
+
+__all__ = ["START", "child_name", "identity_of", "name_of"]
+
+START = b"start"
+"""Stands in the place of a parent's name for what ``start()`` yields."""
+
+BY_SCRAPY = frozenset(
+    {
+        "depth", "download_latency", "is_start_request", "redirect_reasons",
+        "redirect_times", "redirect_ttl", "redirect_urls", "retry_times",
+    }
+)  # fmt: skip
+"""Keys of ``meta`` that Scrapy sets on the way; they may be others in the next run."""
+BY_BLOOMDUPE = "bloomdupe_"
+"""The beginning of keys that say when, and not what."""
+OFTEN_COPIED = frozenset({"download_slot", "download_timeout", "proxy"})
+"""Keys of ``meta`` that are there when a request has been downloaded, so a copy of its
+``meta`` has them, too. Those that begin with an underscore are like them."""
+OFTEN_SENT = frozenset(
+    {
+        b"Accept", b"Accept-Encoding", b"Accept-Language", b"Cookie",
+        b"If-Modified-Since", b"If-None-Match", b"Proxy-Authorization", b"User-Agent",
+    }
+)  # fmt: skip
+"""Headers that Scrapy's middlewares set, likewise."""
+
+
+def identity_of(
+    request: Request, fingerprint: bytes, parent: Request | None = None
+) -> bytes:
+    """Return what tells a request from others that are yielded beside it.
+
+    It is the same when the same code yields the same request in another process. If
+    nothing but URL, method and body makes the request, it is the ``fingerprint``. Of
+    values of unknown types counts the type alone. What may have been copied from the
+    ``parent``, on its way through the downloader, does not count.
+    """
+    callback, errback = _name_of(request.callback), _name_of(request.errback)
+    values: list[Any] = [
+        request.cookies,
+        request.cb_kwargs,
+        {
+            key: value
+            for key, value in request.meta.items()
+            if not _is_of_others(key, value, parent)
+        },
+        {
+            name: value
+            for name, value in request.headers.items()
+            if name != b"Referer"  # of the page, whatever led to it
+            and not (
+                name in OFTEN_SENT
+                and parent is not None
+                and parent.headers.getlist(name) == value
+            )
+        },
+    ]
+    if callback in (None, "parse") and errback is None and not any(values):
+        return fingerprint
+    parts = [repr(callback), repr(errback), *map(canonical_text, values)]
+    text = f"[{', '.join(parts)}]".encode(errors="backslashreplace")
+    return fingerprint + mmh3_x64_128_digest(text)
+
+
+def name_of(*parts: bytes) -> bytes:
+    """Return the name of what these parts tell from others, 16 bytes."""
+    return bytes(
+        mmh3_x64_128_digest(b"".join(b"%d:%b" % (len(part), part) for part in parts))
+    )
+
+
+def child_name(parent: bytes, identity: bytes, number: int) -> bytes:
+    """Return what a request with ``dont_filter`` is called where workers share a crawl.
+
+    Of those that the ``parent`` has yielded with this identity, it is the one with this
+    number, from 0.
+    """
+    return name_of(b"child", parent, identity, b"%d" % number)
+
+
+def _is_of_others(key: object, value: object, parent: Request | None) -> bool:
+    if key in BY_SCRAPY:
+        return True
+    if not isinstance(key, str):
+        return False
+    if key in OFTEN_COPIED or key.startswith("_"):
+        if parent is None or key not in parent.meta:
+            return False
+        known = parent.meta[key]
+        return known is value or (type(value) in PLAIN and bool(known == value))
+    return key.startswith(BY_BLOOMDUPE)
+
+
+def _name_of(function: Callable[..., Any] | None) -> str | None:
+    if function is None:
+        return None
+    return str(getattr(function, "__name__", type(function).__name__))
