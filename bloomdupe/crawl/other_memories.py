@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
-from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 
 from bloomdupe.crawl.leases.leases import Lease
+from bloomdupe.inside_scrapy.engine import spider_middlewares
 from bloomdupe.inside_scrapy.processing import current_work
 from bloomdupe.printable import logger_of
 
@@ -92,11 +92,9 @@ class OtherMemories:
 
 def _components(crawler: Crawler) -> list[str]:
     """Return the names of those in use that are known to remember by themselves."""
-    settings = crawler.settings
-    used = [
-        class_
-        for class_ in map(load_object, settings.getdict("SPIDER_MIDDLEWARES"))
-        if isinstance(class_, type)
-    ]
-    names = {global_object_name(base) for class_ in used for base in class_.__mro__}
+    names = {
+        global_object_name(class_)
+        for middleware in spider_middlewares(crawler)
+        for class_ in type(middleware).__mro__
+    }
     return sorted(names & KNOWN)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bloomdupe.errors import FeedChangedError, FeedError
 from bloomdupe.feeds.content import Content
+from bloomdupe.store.descriptor import Descriptor
 from bloomdupe.store.files import free_space, make_directory, sync_directory
 
 __all__ = ["FeedFile"]
@@ -30,7 +31,7 @@ class FeedFile:
         self.mark = content.mark
         """Where it is cut back to if its crawl dies in the middle of a request."""
         self._private = private
-        self._fd: int | None = None
+        self._file: Descriptor | None = None
         self.due = False
         """Whether the piece is to be written by :meth:`append`."""
         self._begun = False
@@ -86,10 +87,10 @@ class FeedFile:
 
     def sync(self) -> None:
         """Make sure that what was written is on disk: the store may forget it."""
-        if not self._unsynced or self._fd is None:
-            return
+        if not self._unsynced or self._file is None or self._file.closed:
+            return  # in a fork, the store refuses the commit
         try:
-            os.fdatasync(self._fd)
+            os.fdatasync(self._file.fileno())
             if self._new:
                 sync_directory(Path(self.path).parent)
                 self._new = False
@@ -116,23 +117,24 @@ class FeedFile:
 
     def close(self) -> None:
         """Release the file; nothing is written."""
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def _opened(self) -> int:
-        if self._fd is None:
+        if self._file is None:
             self._new = not os.path.lexists(self.path)
             directory = Path(self.path).parent
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+            flags = os.O_RDWR | os.O_CREAT
             if self._private:
                 make_directory(directory, 0o700)
-                self._fd = os.open(self.path, flags | os.O_NOFOLLOW, 0o600)
+                flags |= os.O_NOFOLLOW
+                self._file = Descriptor.open(self.path, flags, 0o600)
             else:
                 make_directory(directory)
-                self._fd = os.open(self.path, flags, 0o666)
+                self._file = Descriptor.open(self.path, flags, 0o666)
             try:
-                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(self._file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 self.close()
                 raise FeedError(
@@ -142,7 +144,7 @@ class FeedFile:
                 ) from None
             except OSError:
                 pass  # a file system without locks; others are seen by the size
-        return self._fd
+        return self._file.fileno()
 
     def _check_place(self, fd: int) -> None:
         """Refuse to write to a file that others have changed while it was open."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bloomdupe.errors import StoreDamagedError, StoreError, StoreLockedError
+from bloomdupe.store.descriptor import Descriptor
 
 __all__ = [
     "DATA",
@@ -140,22 +141,23 @@ def _restore(path: Path) -> str:
 # Who uses it
 
 
-def lock_owner(path: Path, name: str = OWNER) -> int:
-    """Take the owner's lock, a file in ``path``, and return its file descriptor.
+def lock_owner(path: Path, name: str = OWNER) -> Descriptor:
+    """Take the owner's lock, a file in ``path``, and return what holds it.
 
-    The kernel drops the lock with the process, so a killed owner blocks nobody.
+    The kernel drops the lock with the process, so a killed owner blocks no other.
     """
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    fd = os.open(path / name, flags, 0o600)
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+    lock = Descriptor.open(path / name, flags, 0o600)
+    fd = lock.fileno()
     if not _lock(fd):
         pid = os.pread(fd, 32, 0).decode(errors="replace").strip()
-        os.close(fd)
+        lock.close()
         raise StoreLockedError(
             f"{path} is in use by process {pid or 'unknown'}; wait for it or stop it"
         )
     os.ftruncate(fd, 0)
     os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
-    return fd
+    return lock
 
 
 def _lock(fd: int) -> bool:

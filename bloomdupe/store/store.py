@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from bloomdupe.errors import StoreDamagedError
+    from bloomdupe.store.descriptor import Descriptor
     from bloomdupe.store.format import Ledger, StoredLater, Totals
 
 __all__ = ["Change", "Store"]
@@ -86,7 +87,7 @@ class Store:
         self.readonly = readonly
         self._file = str(path / files.DATA)
         self._pid = os.getpid()
-        self._lock: int | None = None
+        self._lock: Descriptor | None = None
         self._reader: Snapshot | None = None
         self._failure: StoreError | None = None
         if not (readonly or network):
@@ -162,7 +163,7 @@ class Store:
                 building.rename(path)
                 files.sync_directory(path.parent)
             finally:
-                os.close(lock)
+                lock.close()
         except StoreError:
             raise
         except (OSError, lmdb.Error) as error:
@@ -194,7 +195,7 @@ class Store:
 
     def _unlock(self) -> None:
         if self._lock is not None:
-            os.close(self._lock)
+            self._lock.close()
             self._lock = None
 
     def make_room_for(self, *names: bytes) -> None:

@@ -6,10 +6,10 @@ import json
 import re
 import signal
 import sqlite3
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.harness import wait_for
 from support.page_server import page_server
 from support.small_site import JOB, Site
 
@@ -325,8 +325,16 @@ def delays(log: str) -> list[tuple[int, int]]:
     return [(int(delay), int(change)) for delay, change in found]
 
 
+DAY_BACK = """
+import time
+clock = time.time
+time.time = lambda: clock() - 86_400
+"""
+
+
+@pytest.mark.parametrize("before", ["", DAY_BACK], ids=["", "clock set back"])
 def test_a_server_that_asks_for_time_gets_it_also_from_the_next_run(
-    site: Site,
+    site: Site, before: str
 ) -> None:
     busy = {**PAGES, "/a": "!503 Retry-After: 3"}
     times: list[float] = []
@@ -337,13 +345,23 @@ def test_a_server_that_asks_for_time_gets_it_also_from_the_next_run(
         _, log = process.communicate(timeout=60)
         assert process.returncode == -signal.SIGKILL, log
         told, count = requested.index("/a"), len(requested)
-        process = site.start("Told", *settings)
-        while len(requested) == count:
-            assert process.poll() is None
-            time.sleep(0.01)
-        process.kill()
+        process = site.start("Told", *settings, before=before)
+        try:
+            wait_for(lambda: len(requested) > count, process)
+        finally:
+            process.kill()
         process.communicate()
     assert times[count] - times[told] >= 3
+
+
+def test_a_header_that_is_no_date_is_as_none(site: Site) -> None:
+    date = "Mon, 01 Jan 2020 00:00:00 +99999999999999999999"
+    busy = {**PAGES, "/a": f"!503 Retry-After: {date}"}
+    with page_server(busy) as (base, requested):
+        site = Site(site.folder, base, requested)
+        log = site.crawl("Count", JOB, "CONCURRENT_REQUESTS=1")["log"]
+    assert "OverflowError" not in log
+    assert set(requested) == set(PAGES) - {"/a1", "/image"}
 
 
 def test_retry_after_can_be_ignored(site: Site) -> None:

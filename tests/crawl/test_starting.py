@@ -10,6 +10,8 @@ import pytest
 from support.page_server import page_server
 from support.small_site import JOB, Site
 
+from bloomdupe import BloomFilter
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -81,6 +83,27 @@ class InTurn(Base):
         yield self.request("a", n=1)
         if self.settings.getbool("KILL"):
             await self.kill()
+
+
+class Again(Base):
+    name = "again"
+    start = scrapy.Spider.start
+
+    def parse(self, response):
+        yield Request(response.url, self.second)
+        yield Request(response.url, self.second)
+
+    def second(self, response):
+        pass
+
+
+class Polls(Base):
+    name = "polls"
+
+    async def start(self):
+        while True:
+            yield self.request("a")
+            await asyncio.sleep(0.01)
 """
 PAGES = {"/a": "", "/b": "", "/c": ""}
 OFTEN = "BLOOMDUPE_CHECKPOINT_INTERVAL=0.05"
@@ -150,3 +173,62 @@ def test_a_new_round_asks_for_all_of_them(site: Site) -> None:
     assert sorted(site.take()) == ["/a", "/a", "/b"]
     site.crawl("Stamped", JOB)
     assert site.take() == []
+
+
+# Marks of pages that must not be lost
+
+FULL = ("BLOOMDUPE_EXPECTED_URLS=1", "BLOOMDUPE_FPP=0.5", "BLOOMDUPE_GROWTH=warn")
+EXACT = r"BLOOMDUPE_EXACT_URLS=127\.0\.0\.1"
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_of_exact_urls_no_start_request_is_lost(site: Site, exact: bool) -> None:
+    """Even if the filter takes everything for seen; without them, it is."""
+    settings = [JOB, *FULL, *([EXACT] if exact else [])]
+    site.crawl("Stamped", *settings)
+    site.take()
+    with BloomFilter.open(site.folder / "job/bloomdupe", growth="warn") as seen:
+        seen.update(str(number) for number in range(1_000_000))
+    site.crawl("Stamped", *settings, "MORE=1")
+    assert sorted(site.take()) == (["/a", "/c"] if exact else [])
+    site.crawl("Stamped", *settings, "MORE=1")
+    assert site.take() == []
+
+
+def test_of_an_exact_url_no_second_use_is_lost(site: Site) -> None:
+    """Even if the filter takes everything for seen."""
+    settings = [JOB, *FULL, EXACT]
+    site.crawl("Again", *settings, starts=("/a",))
+    with BloomFilter.open(site.folder / "job/bloomdupe", growth="warn") as seen:
+        seen.update(str(number) for number in range(1_000_000))
+    site.take()
+    site.crawl("Again", *settings, starts=("/b",))
+    assert site.take() == ["/b", "/b"]
+
+
+def test_marks_of_an_earlier_version_are_not_exact(site: Site) -> None:
+    """It has kept the fingerprints alone exactly."""
+    before = "from bloomdupe.crawl.progress.rounds import Run\n"
+    before += "Run.marks_exactly = property(lambda _: False, lambda _, value: None)\n"
+    site.crawl("Stamped", JOB, EXACT, before=before)
+    assert sorted(site.take()) == ["/a", "/a", "/b"]
+    site.crawl("Stamped", JOB, EXACT)
+    assert site.take() == []
+
+
+def test_a_poller_is_told_why_nothing_is_polled(site: Site) -> None:
+    words = "again and again, and an earlier run has scheduled it"
+    setting = "BLOOMDUPE_START_REQUESTS = 'always'"
+    pages = "CLOSESPIDER_PAGECOUNT={}".format
+    assert words not in site.crawl("Polls", JOB, pages(3))["log"]
+    second = site.crawl("Polls", JOB, pages(1))
+    assert second["log"].count(words) == second["log"].count(setting) == 1
+    assert second["bloomdupe/start_requests_skipped"] >= 3
+    third = site.crawl("Polls", JOB, pages(1), "BLOOMDUPE_START_REQUESTS=always")
+    assert words not in third["log"]
+    assert "bloomdupe/start_requests_skipped" not in third
+
+
+def test_one_that_has_ended_is_no_poller(site: Site) -> None:
+    site.crawl("Stamped", JOB, "MORE=1")
+    assert "again and again" not in site.crawl("Stamped", JOB, "MORE=1")["log"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 from pathlib import Path
@@ -82,7 +81,7 @@ def test_kills_are_told_from_runs_that_end_and_that_run(
     texts = report(job).texts
     assert [text for text in texts if text in ways] == list(ways)
     assert "It is running." in texts
-    os.close(owner)
+    owner.close()
     ended = [text for text in report(job).texts if text in ways]
     assert ended == ["killed", "shutdown", "killed"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
     from pathlib import Path
+
+    from bloomdupe.store.descriptor import Descriptor
 
 __all__ = ["Reset"]
 
@@ -73,7 +74,7 @@ class Reset(Verb[Removed]):
             for place in places:
                 _remove(place)
         finally:
-            os.close(lock)
+            lock.close()
         return Removed([str(place) for place in places], held, stays)
 
     def text(self, result: Removed) -> Iterable[str]:
@@ -86,7 +87,7 @@ class Reset(Verb[Removed]):
         return result._asdict()
 
 
-def _lock(store: Path) -> int:
+def _lock(store: Path) -> Descriptor:
     try:
         return files.lock_owner(store)
     except StoreError:

@@ -41,7 +41,7 @@ class Crawl:
 
     ``totals``       :class:`bloomdupe.crawl.totals.Totals`
     ``holds``        Unix time by slot before which a server does not want to be asked
-    ``clock``        Unix time of the checkpoint, if requests wait for a point in time
+    ``clock``        Unix time of the checkpoint
     ``circuits``     see :class:`bloomdupe.crawl.later.circuits.Circuits`
     ``start_items``  see :class:`bloomdupe.crawl.state.start_items.StartItems`
     ``cut_short``    see :class:`bloomdupe.crawl.leases.cut_short.CutShort`

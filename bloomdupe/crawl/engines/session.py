@@ -11,6 +11,7 @@ from scrapy import signals
 from bloomdupe.crawl.engines.checkpoint import FEED, Checkpoint, Crawl
 from bloomdupe.crawl.engines.order import Order
 from bloomdupe.crawl.later.backoff import Backoff
+from bloomdupe.crawl.later.clock import Clock
 from bloomdupe.crawl.later.growing_wait import GrowingWait
 from bloomdupe.crawl.later.retries import Retries
 from bloomdupe.crawl.later.revisits import Revisits
@@ -128,11 +129,13 @@ class Session:
             growing = GrowingWait(*self.settings.retry_backoff)
             self.retries = Retries(self._crawler, self.engine, growing)
             wait = self.retries.circuits.wait
+        limit = self.settings.max_retry_after
+        self._backoff = Backoff(self.engine.slot_of, wait, limit)
         self.frontier = Frontier(
             seen,
             fifo=order.fifo,
             start_fifo=order.start_fifo,
-            wait=wait,
+            wait=self._backoff.wait,
         )
 
     def _open_failures(self) -> Failures | None:
@@ -157,9 +160,9 @@ class Session:
             before = crawl.record.get("totals", {}).get("start_items", 0)
             self.starting.items.take_up(crawl.record.get("start_items", [before]))
         self.waiting = Waiting(crawler, self.frontier, settings.wait)
-        self.waiting.take_up(crawl.record.get("clock"))
-        self._backoff = Backoff(self.engine, settings.max_retry_after)
-        self._backoff.take_up(crawl.record.get("holds", {}))
+        clock = Clock(crawl.record.get("clock"))
+        self.waiting.take_up(clock.stored)
+        self._backoff.take_up(crawl.record.get("holds", {}), clock)
         self.checkpoint = Checkpoint(
             crawler, self.frontier, self.outcomes, crawl, feeds
         )
@@ -169,10 +172,10 @@ class Session:
             self.cut_short,
             self.state,
             self._backoff,
-            self.waiting,
+            clock,
         ]
         if self.retries is not None:
-            self.retries.circuits.take_up(crawl.record.get("circuits", {}))
+            self.retries.circuits.take_up(crawl.record.get("circuits", {}), clock)
             self.retries.attach(self.frontier, self.leases)
             self.checkpoint.participants.append(self.retries.circuits)
         self.revisits = self._begin_revisits()

@@ -20,6 +20,7 @@ from scrapy.utils.misc import load_object
 from twisted.python.failure import Failure
 
 from bloomdupe.crawl.engines.part import Part
+from bloomdupe.crawl.later.clock import Clock
 from bloomdupe.crawl.leases.leases import Watcher
 from bloomdupe.printable import logger_of
 
@@ -234,13 +235,12 @@ class Circuits(Watcher):
 
     # Checkpoints
 
-    def take_up(self, stored: dict[str, list[Any]]) -> None:
+    def take_up(self, stored: dict[str, list[Any]], clock: Clock) -> None:
         """Go on with what the last checkpoint holds."""
-        now, wall = time.monotonic(), time.time()
         for slot, (failures, rests, until, dead) in stored.items():
             circuit = self._circuits[slot] = Circuit()
             circuit.failures, circuit.rests, circuit.dead = failures, rests, dead
-            circuit.until = now + min(until - wall, self._growing.limit)
+            circuit.until = clock.until(until, self._growing.limit)
 
     def prepare(self) -> Part:
         """Work out what the next checkpoint writes: open slots.
@@ -251,9 +251,7 @@ class Circuits(Watcher):
         rested = [(slot, c) for slot, c in self._circuits.items() if c.rests]
         if len(rested) > MOST_KEPT:
             rested = sorted(rested, key=lambda item: item[1].rests)[-MOST_KEPT:]
-        ahead = time.time() - time.monotonic()
         circuits = {
-            slot: [c.failures, c.rests, round(c.until + ahead, 3), c.dead]
-            for slot, c in rested
+            slot: [c.failures, c.rests, Clock.at(c.until), c.dead] for slot, c in rested
         }
         return Part({"circuits": circuits} if circuits else {})

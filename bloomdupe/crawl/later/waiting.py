@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import CloseSpider
 
-from bloomdupe.crawl.engines.part import Part
 from bloomdupe.crawl.progress.pace import duration
 from bloomdupe.printable import logger_of
 
@@ -52,16 +51,10 @@ class Waiting:
         """Unix time of the last look, and what ``monotonic()`` said then."""
         self._looked = 0.0
 
-    def take_up(self, record: float | None) -> None:
-        """Go on with what the last checkpoint holds: its Unix time."""
-        self._latest = record
+    def take_up(self, stored: float | None) -> None:
+        """Go on from the Unix time of the last checkpoint, if it is known."""
+        self._latest = stored
         self._looked = time.monotonic()
-
-    def prepare(self) -> Part:
-        """Work out what the next checkpoint writes."""
-        if not self._frontier.waiting:
-            return Part()
-        return Part({"clock": round(time.time(), 3)})
 
     @property
     def is_worth_it(self) -> bool:
