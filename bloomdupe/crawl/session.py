@@ -15,6 +15,7 @@ from bloomdupe.crawl.children import Children
 from bloomdupe.crawl.cookies import Cookies, forget_cookies
 from bloomdupe.crawl.cut_short import CutShort
 from bloomdupe.crawl.delays import Delays
+from bloomdupe.crawl.ending import INCOMPLETE, Ending
 from bloomdupe.crawl.failures import Failures
 from bloomdupe.crawl.growing_wait import GrowingWait
 from bloomdupe.crawl.leases import Lease, Leases
@@ -158,6 +159,8 @@ class Session:
             self.starting.items.take_up(crawl.record.get("start_items", [before]))
         self.waiting = Waiting(crawler, self.frontier, settings.wait)
         self.waiting.take_up(crawl.record.get("clock"))
+        self.ending = Ending(crawler, self.frontier, self.waiting)
+        self.leases.leaves = self.ending.leaves
         self._backoff = Backoff(self.engine, settings.max_retry_after)
         self._backoff.take_up(crawl.record.get("holds", {}))
         self.checkpoint = Checkpoint(
@@ -284,7 +287,7 @@ class Session:
             connect(self._scraped, signals.item_scraped)
         connect(self._dropped, signals.item_dropped)
         connect(self._item_failed, signals.item_error)
-        connect(self.waiting.idle, signals.spider_idle)
+        connect(self.ending.idle, signals.spider_idle)
         self._memory_watch.begin()
         self.watch.begin()
         self._tick.set(self.settings.checkpoint_interval)
@@ -453,6 +456,7 @@ class Session:
         self._tick.cancel()
         self.stopping.end()
         self.watch.end()
+        reason = self.ending.reason_of(reason)
         finished = reason == FINISHED
         self.commit(last=True, finished=finished)
         if not self.run.idle and self.stopping.failure is None:
@@ -460,6 +464,8 @@ class Session:
             self.run.end(reason)
             self.watch.end_run(reason)
             self.commit(last=True, finished=finished)
+        if reason == INCOMPLETE and self.stopping.failure is None:
+            self.ending.say()
         self.outcomes.close()
         if self.failures is not None:
             self._stats.set_value("bloomdupe/failed", len(self.failures))

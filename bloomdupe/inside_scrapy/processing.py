@@ -62,6 +62,9 @@ class Work(Protocol):
     def raised(self, error: BaseException, response: object) -> None:
         """Take note of what callback or errback have raised, given a response."""
 
+    def broke_off(self, error: BaseException) -> None:
+        """Take note of what went wrong on the road; the end follows, not whole."""
+
     def ended(self, *, whole: bool) -> None:
         """Take note of the end; ``whole`` says that nothing went wrong on the road."""
 
@@ -97,7 +100,7 @@ class Processing:
         self._work_of = work_of
         self._failed = failed
         self._direct = direct
-        self._broken: set[Work] = set()
+        self._broken: dict[Work, BaseException] = {}
         # Where Scrapy hands outputs on: whose they are, by the identity of the object.
         self._owners: defaultdict[int, deque[Work | None]] = defaultdict(deque)
         self.answering: Work | None = None
@@ -151,9 +154,12 @@ class Processing:
             _CURRENT.reset(token)
 
         def ended(outcome: Any) -> Any:  # noqa: ANN401 - None, or a failure
-            whole = not isinstance(outcome, Failure) and work not in self._broken
-            self._broken.discard(work)
-            work.ended(whole=whole)
+            error = self._broken.pop(work, None)
+            if error is None and isinstance(outcome, Failure):
+                error = outcome.value
+            if error is not None:
+                work.broke_off(error)
+            work.ended(whole=error is None)
             return outcome
 
         return deferred.addBoth(ended)
@@ -212,9 +218,9 @@ class Processing:
                         rest = BREATH
                         await asyncio.sleep(0)
             await items.join()
-        except BaseException:
+        except BaseException as broken:
             if work is not None:
-                self._broken.add(work)
+                self._broken[work] = broken
             raise
 
     def _take_output(self, output: object, response: object, work: Work | None) -> Any:  # noqa: ANN401 - a coroutine, or None
@@ -266,9 +272,9 @@ class Processing:
             marked = _Marked(iter(result), self._owners, work)
         try:
             await self._handle_output(marked, request, response)
-        except BaseException:
+        except BaseException as broken:
             if work is not None:
-                self._broken.add(work)
+                self._broken[work] = broken
             raise
 
     def _owner_of(self, output: object) -> Work | None:
