@@ -106,7 +106,11 @@ class Session:
             self._mark,
         )
         self.processing = Processing(
-            crawler, self.leases.of, self._raised, direct=settings.direct_output
+            crawler,
+            self.leases.of,
+            self._raised,
+            direct=settings.direct_output,
+            crowded=lambda: self.hurries,
         )
         self.starting = Starting(self.run, settings.start_requests, self.processing)
         self.limits = SlotLimits(settings, self.frontier, self._stats)
@@ -114,7 +118,7 @@ class Session:
         """Fingerprints of requests in memory only: what is lost in a crash must not
         have been marked."""
         self._take_up()
-        self._closed = False
+        self._closed = self.hurries = False
         self._tick = Timer(self._on_tick)
         self._memory_watch = MemoryWatch(lambda: self.stopping.fail(MemoryError()))
 
@@ -400,12 +404,18 @@ class Session:
     # Checkpoints
 
     def hurry(self) -> None:
-        """Write a checkpoint as soon as the running code lets go."""
+        """Write a checkpoint as soon as the running code lets go.
+
+        Until then callbacks wait with what else they yield, for it is in memory.
+        """
         if self._tick.due is not None:
             self._tick.set(0)
+            self.hurries = self.durable
 
     def _on_tick(self) -> None:
         self.commit()
+        stopped = self._closed or self.stopping.failure is not None
+        self.hurries = self.hurries and self.frontier.due and not stopped
         if not self._closed:
             soon = self.checkpoint.unfinished or self.frontier.due
             self._tick.set(REST if soon else self.settings.checkpoint_interval)
@@ -451,7 +461,7 @@ class Session:
 
     def close(self, reason: str) -> None:
         """Write the last checkpoint, and why the run has ended; stop watching."""
-        self._closed = True
+        self._closed, self.hurries = True, False
         self._memory_watch.end()
         self._tick.cancel()
         self.stopping.end()
