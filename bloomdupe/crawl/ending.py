@@ -80,8 +80,8 @@ class Ending:
         if self._frontier.store is None:
             remedy = "They are lost, for there is no JOBDIR"
         logger.error(
-            "The crawl is incomplete, for %(left)d requests are not done%(url)s:"
-            " %(why)s. %(remedy)s",
+            "The crawl is incomplete. Requests that are not done: %(left)d%(url)s"
+            " (%(why)s). %(remedy)s",
             {
                 "left": self.left,
                 "url": url and f", such as {url}",

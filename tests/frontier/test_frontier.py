@@ -262,6 +262,38 @@ def test_memory_is_bounded(
     assert sorted(map(int, drain(owed))) == list(range(3000))
 
 
+def test_large_requests_are_bounded_by_their_bytes(stored: BloomFilter) -> None:
+    owed = Frontier(stored)
+    size = frontier.MAX_FRESH // 4
+    for number in range(80):
+        owed.push(f"host{number % 5}", 0, b"%d " % number + b"x" * size)
+        assert owed._fresh_bytes <= frontier.MAX_FRESH + size + 2_000
+        if owed.due:
+            owed.checkpoint()
+    owed.checkpoint()
+    assert not owed.due
+    found = []
+    while (entry := owed.lease()) is not None:
+        assert owed._loaded <= frontier.MAX_LOADED + size
+        assert all(queue.loaded <= 2 * size for queue in owed._queues.values())
+        assert entry.payload is not None
+        found.append(int(entry.payload.split()[0]))
+        owed.settle(entry)
+        owed.checkpoint()
+    assert sorted(found) == list(range(80))
+
+
+def test_what_is_settled_before_a_checkpoint_makes_none_due(
+    stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frontier, "MAX_FRESH", 10_000)
+    owed = Frontier(stored)
+    for _ in range(30):
+        owed.push("host", 0, b"x" * 1_000)
+        drain(owed)
+        assert not owed.due
+
+
 def test_a_damaged_request_is_noticed(stored: BloomFilter, tmp_path: Path) -> None:
     owed = Frontier(stored)
     owed.push("host", 0, b"payload")

@@ -228,6 +228,32 @@ def test_memory_is_bounded(
     assert found == 1_000
 
 
+def test_large_requests_are_bounded_by_their_bytes(
+    stored: BloomFilter, wall: Wall
+) -> None:
+    owed = Frontier(stored, wall=wall)
+    size = frontier.MAX_FRESH // 4
+    for number in range(40):
+        owed.push("host", 0, b"%d " % number + b"x" * size, not_before=NOON + 1)
+        if owed.due:
+            owed.checkpoint()
+        assert owed._later is not None
+        assert owed._later.fresh_bytes <= frontier.MAX_FRESH
+        assert owed._later._near_bytes <= later.MAX_NEAR + frontier.MAX_FRESH
+    owed.checkpoint()
+    wall.now += 1
+    found = []
+    assert owed._later is not None
+    while (entry := owed.lease()) is not None:
+        assert owed._loaded <= frontier.MOST_MOVED + size + 2_000
+        assert owed._later._near_bytes <= later.MAX_NEAR + size + 2_000
+        assert entry.payload is not None
+        found.append(int(entry.payload.split()[0]))
+        owed.settle(entry)
+        owed.checkpoint()
+    assert sorted(found) == list(range(40))
+
+
 def test_a_store_that_never_had_any_is_as_it_was(
     stored: BloomFilter, wall: Wall
 ) -> None:
