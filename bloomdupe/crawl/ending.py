@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import CloseSpider
 
-from bloomdupe.crawl.run import FINISHED
-from bloomdupe.crawl.waiting import WAITING
+from bloomdupe.crawl.later.waiting import WAITING
+from bloomdupe.crawl.progress.rounds import FINISHED
 from bloomdupe.inside_scrapy.engine import mark_failed
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-    from bloomdupe.crawl.waiting import Waiting
+    from bloomdupe.crawl.later.waiting import Waiting
     from bloomdupe.frontier.frontier import Frontier
 
 __all__ = ["INCOMPLETE", "Ending"]

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import pytest
+from bloomdupe.upkeep.overview import overview
 from page_server import page_server
 from small_site import JOB, Site
-
-from bloomdupe.upkeep.overview import overview
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,15 +57,15 @@ ITEMS = sorted((path[1:], number) for path in PAGES for number in range(3))
 MANY = sorted([*ITEMS, *(("c", number) for number in range(3, 500))])
 
 SMALL = """
-import bloomdupe.feeds.feed, bloomdupe.feeds.exporter, bloomdupe.crawl.outcomes
+import bloomdupe.feeds.feed, bloomdupe.feeds.exporter, bloomdupe.crawl.leases.outcomes
 bloomdupe.feeds.feed.BLOCK_BYTES = 400
-bloomdupe.feeds.exporter.MOST_BYTES = bloomdupe.crawl.outcomes.MOST_BYTES = 5_000
+bloomdupe.feeds.exporter.MOST_BYTES = bloomdupe.crawl.leases.outcomes.MOST_BYTES = 5_000
 """
 """Many blocks, and many parts of a large page."""
 
 DIE = """
 import os
-from bloomdupe.crawl.checkpoint import Checkpoint
+from bloomdupe.crawl.engines.checkpoint import Checkpoint
 from bloomdupe.feeds.file import FeedFile
 append, commit_with, pieces, commits = FeedFile.append, Checkpoint._commit_with, 0, 0
 
