@@ -6,9 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from bloomdupe.upkeep.overview import overview
-from page_server import page_server
-from small_site import JOB, PAGES, Site
+from support.page_server import page_server
+from support.small_site import JOB, PAGES, Site
+
+from bloomdupe.jobs.overview import overview
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import pytest
-from bloomdupe.upkeep.overview import overview
-from page_server import page_server
-from small_site import JOB, Site
+from support.page_server import page_server
+from support.small_site import JOB, Site
+
+from bloomdupe.jobs.overview import overview
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
