@@ -28,8 +28,7 @@ class FeedFile:
 
     def __init__(self, content: Content, *, private: bool = False) -> None:
         self.content = content
-        self.mark = content.mark
-        """Where it is cut back to if its crawl dies in the middle of a request."""
+        self.settle()
         self._private = private
         self._file: Descriptor | None = None
         self.due = False
@@ -43,11 +42,18 @@ class FeedFile:
         """Where it is."""
         return self.content.path
 
+    def settle(self) -> None:
+        """Take note that everything in it is settled."""
+        self.mark = self.content.mark
+        """Where it is cut back to if its crawl dies in the middle of a request."""
+        self.held = self.content.held
+        """What is held then."""
+
     def take(self, content: Content) -> None:
         """Take note of what has been committed, to be written by :meth:`append`."""
         self._begun = bool(self.content.piece)
         self.content = content
-        self.due = True
+        self.due = not content.held
 
     def finish(self) -> None:
         """Write what the last run has committed, and perhaps has written in part."""
@@ -113,7 +119,12 @@ class FeedFile:
             self.content = Content.begin(self.path, overwrite=False)
         except OSError as error:
             raise FeedError(f"cannot continue the feed {place}: {error}") from error
-        self.mark = self.content.mark
+        self.settle()
+
+    def hold(self, held: bytes) -> None:
+        """Take up lines that the last run has held."""
+        self.content = self.content.with_held(held)
+        self.settle()
 
     def close(self) -> None:
         """Release the file; nothing is written."""

@@ -91,6 +91,9 @@ class SharedLease:
     def raised(self, error: BaseException, response: object) -> None:
         """Likewise."""
 
+    def broke_off(self, error: BaseException) -> None:
+        """Nothing to note: a page that is not whole is done again."""
+
     def ended(self, *, whole: bool) -> None:
         """Take note that callback, pipelines and exports are through."""
         self._leases.end(self, whole=whole)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 import lmdb
@@ -25,7 +24,7 @@ from bloomdupe.store.environment import (
 )
 from bloomdupe.store.failures import failed
 from bloomdupe.store.format import damaged
-from bloomdupe.store.snapshot import Snapshot
+from bloomdupe.store.snapshot import READ_BYTES, Snapshot
 from bloomdupe.store.trust import (
     OpenData,
     check_data,
@@ -227,7 +226,8 @@ class Store:
     ) -> list[tuple[bytes, bytes, int]]:
         """Return the next requests of a slot as of the last commit.
 
-        See :meth:`bloomdupe.store.format.Snapshot.next_requests`.
+        At most ``limit``, and none after ``READ_BYTES``. See
+        :meth:`bloomdupe.store.format.Snapshot.next_requests`.
         The transaction is kept until the next commit: a new one would cost more than
         reading a request.
         """
@@ -245,11 +245,18 @@ class Store:
         """Return the next requests that wait for a point in time.
 
         As of the last commit, the first ``limit`` of those whose keys are above
-        ``after`` and not in ``but``.
+        ``after`` and not in ``but``; none after ``READ_BYTES``.
         """
+        found: list[StoredLater] = []
+        most = READ_BYTES
         with self.snapshot() as snapshot:
-            found = (later for later in snapshot.later(after) if later.key not in but)
-            return list(islice(found, limit))
+            for later in snapshot.later(after):
+                if later.key not in but:
+                    found.append(later)
+                    most -= len(later.payload)
+                if len(found) == limit or most <= 0:
+                    break
+        return found
 
     def _end_reader(self) -> None:
         reader, self._reader = self._reader, None

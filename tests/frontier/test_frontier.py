@@ -215,7 +215,7 @@ def test_a_request_settled_before_it_was_written_is_never_written(
 def test_a_checkpoint_is_due_when_much_is_unwritten(
     stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frontier, "MAX_FRESH", 10)
+    monkeypatch.setattr(frontier, "MAX_FRESH", 10_000)
     owed = Frontier(stored)
     for number in range(10):
         assert not owed.due
@@ -248,8 +248,8 @@ def test_a_full_batch_of_marks_waits_for_the_push(tmp_path: Path) -> None:
 def test_memory_is_bounded(
     stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frontier, "MAX_LOADED", 50)
-    monkeypatch.setattr(frontier, "MAX_HEAD", 5)
+    monkeypatch.setattr(frontier, "MAX_LOADED", 50_900)
+    monkeypatch.setattr(frontier, "MAX_HEAD", 5_900)
     owed = Frontier(stored)
     for number in range(3000):
         owed.push(f"host{number % 30}", number % 3, str(number).encode())
@@ -258,8 +258,40 @@ def test_memory_is_bounded(
     owed.checkpoint()
     in_memory = sum(len(queue.heap or ()) for queue in owed._queues.values())
     assert in_memory <= 50
-    assert in_memory == owed._loaded
+    assert owed._loaded == sum(queue.loaded for queue in owed._queues.values())
     assert sorted(map(int, drain(owed))) == list(range(3000))
+
+
+def test_large_requests_are_bounded_by_their_bytes(stored: BloomFilter) -> None:
+    owed = Frontier(stored)
+    size = frontier.MAX_FRESH // 4
+    for number in range(80):
+        owed.push(f"host{number % 5}", 0, b"%d " % number + b"x" * size)
+        assert owed._fresh_bytes <= frontier.MAX_FRESH + size + 2_000
+        if owed.due:
+            owed.checkpoint()
+    owed.checkpoint()
+    assert not owed.due
+    found = []
+    while (entry := owed.lease()) is not None:
+        assert owed._loaded <= frontier.MAX_LOADED + size
+        assert all(queue.loaded <= 2 * size for queue in owed._queues.values())
+        assert entry.payload is not None
+        found.append(int(entry.payload.split()[0]))
+        owed.settle(entry)
+        owed.checkpoint()
+    assert sorted(found) == list(range(80))
+
+
+def test_what_is_settled_before_a_checkpoint_makes_none_due(
+    stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frontier, "MAX_FRESH", 10_000)
+    owed = Frontier(stored)
+    for _ in range(30):
+        owed.push("host", 0, b"x" * 1_000)
+        drain(owed)
+        assert not owed.due
 
 
 def test_a_damaged_request_is_noticed(stored: BloomFilter, tmp_path: Path) -> None:
@@ -456,7 +488,7 @@ def test_a_slot_of_a_checkpoint_that_was_given_up_is_forgotten(
 def test_a_checkpoint_stays_due_when_much_has_come_meanwhile(
     stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frontier, "MAX_FRESH", 10)
+    monkeypatch.setattr(frontier, "MAX_FRESH", 10_000)
     owed = Frontier(stored)
     store = owed.store
     assert store is not None

@@ -195,9 +195,9 @@ class Checkpoint:
         self.totals.show(self._crawler.stats)
 
     def commit_everything(self, *, finished: bool) -> None:
-        """Commit until nothing is left; if ``finished``, nothing more will come."""
-        if finished and self._feeds is not None:
-            self._feeds.finish()
+        """Commit until nothing is left of this run; ``finished``: nor of the crawl."""
+        if self._feeds is not None:
+            self._feeds.end(finished=finished)
         self.commit()
         while self._unfinished:
             self.commit()

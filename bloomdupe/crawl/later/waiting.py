@@ -6,8 +6,6 @@ import time
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from scrapy.exceptions import CloseSpider
-
 from bloomdupe.crawl.progress.pace import duration
 from bloomdupe.printable import logger_of
 
@@ -74,9 +72,9 @@ class Waiting:
             self._next_word = now + BETWEEN_WORDS
             self._say("the crawl sleeps until then")
 
-    def idle(self) -> None:
-        """End the run if all that is left waits (the signal ``spider_idle``)."""
-        if not self._frontier.waiting or self._most is None:
+    def say_end(self) -> None:
+        """Say that the run ends because all that is left waits."""
+        if self._most is None:
             return
         now = time.monotonic()
         if now >= self._next_end:  # unless others have kept the spider open since
@@ -85,7 +83,6 @@ class Waiting:
             if self._frontier.store is None:
                 then = "they are lost, for there is no JOBDIR"
             self._say(f"BLOOMDUPE_WAIT = {self._most:g} ends the run, and {then}")
-        raise CloseSpider(WAITING)
 
     def _say(self, what: str) -> None:
         due = self._frontier.next_due
