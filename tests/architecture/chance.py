@@ -58,7 +58,7 @@ def _program(node: ast.AST) -> ast.Module | None:
         return None
     try:
         program = ast.parse(node.value)
-    except SyntaxError:
+    except (SyntaxError, ValueError):  # ValueError: it is no UTF-8
         return None
     # A sentence of one word is a program as well; it does nothing.
     return program if any(isinstance(n, ast.Call) for n in ast.walk(program)) else None
