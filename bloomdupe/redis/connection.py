@@ -175,5 +175,5 @@ class Connection:
         return StoreAccessError(
             f"{self.address.shown}: Redis lets us not in ({error}); check user and"
             " password in the URL, and what the user may do (see"
-            " bloomdupe/redis/README.md)"
+            " bloomdupe/docs/redis.md)"
         )

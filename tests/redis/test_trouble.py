@@ -226,7 +226,7 @@ def test_a_password(folder: Path) -> None:
 
 
 def test_what_a_user_must_be_allowed(server: RedisServer, name: str) -> None:
-    """The list is that of bloomdupe/redis/README.md."""
+    """The list is that of bloomdupe/docs/redis.md."""
     allowed = (
         "+info +hgetall +mget +evalsha +script|load +exists +hset +hget +hmget"
         " +hincrby +hdel +bitfield +bitfield_ro +set +bitop +del +unlink"
