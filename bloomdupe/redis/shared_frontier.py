@@ -449,6 +449,9 @@ class SharedFrontier:
         all_done = [one if isinstance(one, Done) else Done(*one) for one in done]
         again = self._unreliable(all_done)
         refused = set(again)
+        # Not marked: a request that was settled before an answer was lost. Redis may
+        # have gone back since, and then it is done again.
+        sure = {one.lease.token for one in all_done if self._works_on(one.lease)}
         by_owner: dict[tuple[int, str], list[Done]] = {}
         for one in all_done:
             owner = one.lease.partition, one.lease.fence
@@ -464,11 +467,17 @@ class SharedFrontier:
                 refused.update(one.lease.token for one in some)
             elif number in self._leaving:
                 self._give_back(number)
-        accepted = (one for one in all_done if one.lease.token not in refused)
+        sure -= refused
+        accepted = (one for one in all_done if one.lease.token in sure)
         self.mark_seen([mark for one in accepted for mark in one.marks])
         for one in all_done:
             self._kept.settled(one.lease)
         return [one.lease for one in all_done if one.lease.token in refused]
+
+    def _works_on(self, lease: Lease) -> bool:
+        return self.holds(lease) and lease.number in (
+            self._owned[lease.partition].under_way
+        )
 
     def _unreliable(self, done: list[Done]) -> set[tuple[int, str, bytes]]:
         """Return the requests that rely on a request that this worker has lost.

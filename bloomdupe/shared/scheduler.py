@@ -602,11 +602,12 @@ class SharedScheduler(BaseScheduler):
             del root.carries[key]
             self._leases.end_part(root)
 
-    def accepted(self, leases: Sequence[Lease]) -> None:
+    def accepted(self, leases: Sequence[Lease], sure: bool) -> None:
         """Drop the requests from now on that were done with these pages."""
         if self._worker is not None:
+            end = self._mark if sure else self._give_back
             for lease in leases:
-                self._mark(self._settling.pop(lease.token))
+                end(self._settling.pop(lease.token))
 
     def refused(self, leases: Sequence[Lease]) -> None:
         """Take note that others do again what was settled too late."""

@@ -49,7 +49,7 @@ class Crawl(Protocol):
     def answered(self, answers: Sequence[tuple[Waiting, bool]]) -> None:
         """Begin with requests, or drop them if they count as seen."""
 
-    def accepted(self, leases: Sequence[Lease]) -> None:
+    def accepted(self, leases: Sequence[Lease], sure: bool) -> None:
         """Drop the marks of these from now on, for they are in Redis."""
 
     def refused(self, leases: Sequence[Lease]) -> None:
@@ -218,13 +218,15 @@ class Worker(Thread):
             if known := new.count(False):
                 self._tell(self._crawl.known, known)
         if done:
+            interruptions = self._frontier.interruptions
             refused = self._patiently(self._frontier.settle, done)
+            sure = interruptions == self._frontier.interruptions
             if refused:
                 self._tell(self._crawl.refused, refused)
             tokens = {lease.token for lease in refused}
             marked = [one.lease for one in done if one.marks]
             if accepted := [one for one in marked if one.token not in tokens]:
-                self._tell(self._crawl.accepted, accepted)
+                self._tell(self._crawl.accepted, accepted, sure)
 
     def _say_besides(
         self,
