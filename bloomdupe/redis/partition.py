@@ -19,6 +19,8 @@ __all__ = [
     "Done",
     "Entry",
     "Lease",
+    "Left",
+    "Mark",
     "Offer",
     "Output",
     "Partition",
@@ -70,6 +72,24 @@ class Lease(NamedTuple):
     priority: int
     payload: bytes
 
+    @property
+    def token(self) -> tuple[int, str, bytes]:
+        """A key for dictionaries; the hash of the lease would read the payload."""
+        return self.partition, self.fence, self.number
+
+    @property
+    def again(self) -> Offer:
+        """The same request, to wait once more."""
+        start = self.number[:1] in b"cd"
+        return Offer(self.slot, b"", self.payload, self.priority, start)
+
+
+class Mark(NamedTuple):
+    """A request that counts as seen, though it was never offered."""
+
+    slot: str
+    fingerprint: bytes
+
 
 class Done(NamedTuple):
     """A request that is done."""
@@ -81,6 +101,22 @@ class Done(NamedTuple):
     """What waits in its place from now on, such as its retry: see
     :meth:`SharedFrontier.may_stand_in
     <bloomdupe.redis.shared_frontier.SharedFrontier.may_stand_in>`."""
+    marks: Sequence[Mark] = ()
+    """Requests that were done as a part of it, and were never offered."""
+    relies: Sequence[Lease] = ()
+    """Requests of this worker that have led to the same: see
+    :meth:`SharedFrontier.settle
+    <bloomdupe.redis.shared_frontier.SharedFrontier.settle>`."""
+
+
+class Left(NamedTuple):
+    """A request that this worker will not settle."""
+
+    lease: Lease
+    payload: bytes
+    """Which it has from now on."""
+    lines: Sequence[bytes] = ()
+    """Lines of output that count all the same."""
 
 
 class Output(NamedTuple):
@@ -127,6 +163,8 @@ class Counts(NamedTuple):
     """Requests that are done."""
     worker: str
     """Its owner, or the last one; empty if it was given back."""
+    left: int
+    """Requests that are handed out, and that the owner will not settle."""
 
     @property
     def pending(self) -> int:
@@ -189,11 +227,14 @@ class Partition:
 
     # The owner's
 
-    def take(self, milliseconds: int) -> bool:
-        """Become the owner; False if another worker is."""
+    def take(self, milliseconds: int, *, expired: bool = True) -> bool:
+        """Become the owner; False if another worker is.
+
+        ``expired`` allows it to take over from an owner whose lease has run out.
+        """
         self.lose()
         fence = secrets.token_hex(8)
-        taken = self.server.run("take", self._worker, milliseconds, fence)
+        taken = self.server.run("take", self._worker, milliseconds, fence, +expired)
         if taken:
             self.fence = fence
             self._step = 0
@@ -250,6 +291,17 @@ class Partition:
             self._do(_Step("settle", arguments, settles=numbers))
         return bool(self.fence)
 
+    def leave(self, left: Sequence[Left]) -> None:
+        """Say that this worker will not settle requests.
+
+        They wait again when it is not the owner any more. Nothing, if it is not.
+        """
+        self._repeat()
+        words = [word for one in left for word in (one.lease.number, one.payload)]
+        lines = [line for one in left for line in one.lines]
+        numbers = tuple(one.lease.number for one in left)
+        self._do(_Step("leave", (len(left), *words, *lines), settles=numbers))
+
     def _do(self, step: _Step) -> None:
         """Do a step of the owner's; the last one must have been answered."""
         if self.fence:
@@ -270,8 +322,8 @@ class Partition:
         self._unanswered = None
         if state != b"done":
             raise StoreError(
-                f"{self.server.address.shown}: a request is settled that is not handed"
-                " out; nothing has happened"
+                f"{self.server.address.shown}: a request is settled or left that is not"
+                " handed out; nothing has happened"
             )
         self._step += 1
         for number, slot, score, payload in zip(*[iter(answer)] * 4, strict=True):
@@ -286,8 +338,8 @@ class Partition:
 
     def counts(self) -> Counts:
         """Count what is in it."""
-        pushed, slots, leased, done, worker = self.server.run("counts")
-        return Counts(pushed, slots, leased, done, worker.decode())
+        pushed, slots, leased, done, worker, left = self.server.run("counts")
+        return Counts(pushed, slots, leased, done, worker.decode(), left)
 
     def pending(self) -> Iterator[Pending]:
         """Yield what waits, slot by slot, in each the next one first.

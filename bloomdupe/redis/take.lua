@@ -4,6 +4,7 @@
 -- ARGV[1]  name of the worker
 -- ARGV[2]  milliseconds for which it is the owner
 -- ARGV[3]  its fencing token, drawn at random
+-- ARGV[4]  1: also if another worker is the owner, and its lease has run out
 --
 -- Returns 1, or 0 if another worker is the owner. What was handed out to the last owner
 -- waits again, and that owner's token is worth nothing any more.
@@ -12,7 +13,7 @@ local owner = redis.call('HMGET', state_key, 'worker', 'until')
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local others = owner[1] and owner[1] ~= '' and owner[1] ~= ARGV[1]
-if others and tonumber(owner[2]) > now then return 0 end
+if others and (ARGV[4] ~= '1' or tonumber(owner[2]) > now) then return 0 end
 redis.call('HSET', state_key, 'worker', ARGV[1], 'until', now + ARGV[2],
   'fence', ARGV[3], 'step', 0, 'handed', '')
 put_back()

@@ -12,7 +12,7 @@ from chance import PATTERNS, Finding, found_in
 
 TESTS = Path(__file__).parents[1]
 CONTROLS = Path(__file__)
-LEFT_OUT = {"benchmarks", "crawl"}
+LEFT_OUT = {"benchmarks"}
 
 SLEEP, KILL, SIZE, PORT = PATTERNS
 
@@ -32,8 +32,8 @@ JUSTIFIED = {
     f"{SLEEP} in crash/shared_kills.py:_crawl": STRIKES,
     f"{SLEEP} in crash/shared_kills.py:_disturb": STRIKES,
     f"{SLEEP} in crash/shared_kills.py:promote": STRIKES,
-    f"{SLEEP} in redis_server.py:go_back": STRIKES,
-    f"{SLEEP} in redis_server.py:stall": STRIKES,
+    f"{SLEEP} in support/redis_server.py:go_back": STRIKES,
+    f"{SLEEP} in support/redis_server.py:stall": STRIKES,
     f"{SLEEP} in shared/test_workers.py:test_whatever_happens_every_item_stands_once": (
         STRIKES
     ),
@@ -45,10 +45,11 @@ JUSTIFIED = {
     f"{SLEEP} in crash/taken_out.py:settle_first": SLOW,
     f"{SLEEP} in crash/taken_out.py:slowly": SLOW,
     f"{SLEEP} in crawler/test_known.py:parse": SLOW,
-    f"{SLEEP} in hesitation.py:hesitate": SLOW,
+    f"{SLEEP} in support/delays.py:dawdle": SLOW,
+    f"{SLEEP} in support/site.py:enter": SLOW,
     f"{SLEEP} in idioms/everyday/others.py:meddle": SLOW,
     f"{SLEEP} in idioms/known_site.py:respond": SLOW,
-    f"{SLEEP} in idioms/stops.py:pause": "It is what the loops of the stops call.",
+    f"{SLEEP} in support/stops.py:pause": "It is what the loops of the stops call.",
     f"{KILL} in feeds/storages.py:wait_for": HANGS,
     f"{KILL} in idioms/crawls.py:run_program": HANGS,
 }

@@ -86,7 +86,7 @@ class Forgetful(KeptOffers):
 
 def _take_out_the_fence() -> None:
     """Let whoever was handed out a request settle it, whenever that is."""
-    scripts.SCRIPTS["settle"] = ("queue", "settle")
+    scripts.SCRIPTS["settle"] = ("queue", "put_out", "settle")
     read = scripts._source
 
     def unfenced(name: str) -> str:

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import pytest
 import scrapy
+from support.ports import kept_port
 from support.redis_server import RedisServer
 
 import bloomdupe
@@ -275,16 +276,11 @@ TUTORIALS_STEP = re.compile(
 )
 
 
-@pytest.fixture
-def shops_port() -> int:
-    with socket.create_server(("localhost", 0)) as taken:
-        return int(taken.getsockname()[1])
-
-
 def test_the_tutorial_can_be_followed(
-    tmp_path: Path, shops_port: int, request: pytest.FixtureRequest
+    tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """Word for word, but for the port, which another test may have."""
+    shops_port = kept_port()
     text = TEXTS[TUTORIAL].replace(":8000", f":{shops_port}")
     text = text.replace("8000)", f"{shops_port})")
     folder = tmp_path

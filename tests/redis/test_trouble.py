@@ -7,14 +7,15 @@ import socket
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+import time
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
 from support.cutting import PATIENCE, Cutting
 from support.ports import kept_port
-from support.redis_server import RedisServer
+from support.redis_server import DEADLINE, RedisServer
 from support.shared_data import needs_program
 
 from bloomdupe import BloomFilter
@@ -30,7 +31,7 @@ from bloomdupe.errors import (
 from bloomdupe.redis.address import Address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 PASSWORD = "open-sesame"  # noqa: S105 - of a server that lives for a test
@@ -334,6 +335,84 @@ def test_one_that_throws_keys_away(folder: Path) -> None:
         with BloomFilter.open(server.url("seen"), 100) as seen:
             seen.update(KEYS)
         assert {other.ttl(key) for key in other.scan_iter()} == {-1}
+
+
+@contextmanager
+def without_replica(server: RedisServer) -> Iterator[None]:
+    with server.client() as other:
+        other.config_set("min-replicas-to-write", 1)
+        yield
+        other.config_set("min-replicas-to-write", 0)
+
+
+@contextmanager
+def without_snapshot(server: RedisServer) -> Iterator[None]:
+    """A directory lies where the snapshot should be written."""
+    in_the_way = server.socket.with_name("dump.rdb")
+    with server.client() as other:
+        other.config_set("save", "3600 1")
+        in_the_way.mkdir()
+        saved(other, "err")
+        yield
+        in_the_way.rmdir()
+        saved(other, "ok")
+
+
+def saved(client: redis.Redis, status: str) -> None:
+    client.bgsave()
+    end = time.monotonic() + DEADLINE
+    while client.info("persistence")["rdb_last_bgsave_status"] != status:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@contextmanager
+def with_a_long_script(server: RedisServer) -> Iterator[None]:
+    def run() -> None:
+        with server.client() as client, suppress(redis.ResponseError):
+            client.eval("while true do end", 0)
+
+    with server.client() as other:
+        other.config_set("lua-time-limit", 1)
+        thread = threading.Thread(target=run)
+        thread.start()
+        end = time.monotonic() + DEADLINE
+        while _answers(other):
+            assert time.monotonic() < end
+        yield
+        other.script_kill()
+        thread.join()
+
+
+def _answers(client: redis.Redis) -> bool:
+    try:
+        return bool(client.ping())
+    except redis.ResponseError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("code", "refusing"),
+    [
+        ("NOREPLICAS", without_replica),
+        ("MISCONF", without_snapshot),
+        ("BUSY", with_a_long_script),
+    ],
+)
+def test_a_refusal_that_passes(
+    folder: Path, code: str, refusing: Callable[[RedisServer], Any]
+) -> None:
+    with (
+        RedisServer(folder) as server,
+        BloomFilter.open(server.url("seen"), 100) as seen,
+    ):
+        assert seen.update(KEYS[:10]) == 10
+        with (
+            refusing(server),
+            pytest.raises(StoreUnreachableError, match=rf"\({code} .* try again"),
+        ):
+            seen.update(KEYS[:20])
+        assert seen.update(KEYS[:20]) == 10
 
 
 def test_memory_that_is_full(folder: Path) -> None:

@@ -1,0 +1,26 @@
+-- Says that the owner will not settle some requests. They stay handed out, and wait again
+-- when the partition is given back or taken over. Begins with queue.lua, owner.lua and
+-- put_out.lua.
+--
+-- ARGV[4]  how many requests
+-- then for each of those its number, and the payload that it has from now on
+-- then the lines that all have put out
+--
+-- Returns 'done'; or 'strange', and nothing has happened, if a request is not handed out.
+
+if not done_before then
+  local first = 5 + 2 * ARGV[4]
+  for i = 5, first - 1, 2 do
+    if redis.call('HEXISTS', leased_key, ARGV[i]) == 0 then return {'strange'} end
+  end
+  put_out(first)
+  for i = 5, first - 1, 2 do
+    local value = redis.call('HGET', leased_key, ARGV[i])
+    local _, length, name = struct.unpack('<dH', value)
+    redis.call('HSET', leased_key, ARGV[i],
+      string.sub(value, 1, name + length - 1) .. ARGV[i + 1])
+    redis.call('HSET', left_key, ARGV[i], '')
+  end
+  redis.call('HSET', state_key, 'step', ARGV[3])
+end
+return {'done'}
