@@ -11,6 +11,7 @@ from scrapy.core.scheduler import BaseScheduler
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from bloomdupe.crawl.acceptance import ASKING
+from bloomdupe.crawl.backoff import Backoff
 from bloomdupe.crawl.circuits import tries_of
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
 from bloomdupe.crawl.identity import START, identity_of
@@ -42,6 +43,7 @@ from bloomdupe.shared.names import (
     name_of,
     payload_of,
 )
+from bloomdupe.shared.progress import Progress
 from bloomdupe.shared.slots import forget_inherited_slot
 from bloomdupe.shared.starting import StartOutputs
 from bloomdupe.shared.worker import Worker
@@ -77,6 +79,9 @@ class SharedScheduler(BaseScheduler):
     Each worker is a process that runs ``scrapy crawl`` with the same settings. The
     hosts are shared out among them; whatever a worker that dies was doing is done again
     by others. See :class:`bloomdupe.redis.shared_frontier.SharedFrontier`.
+
+    ``spider.state`` is a dictionary. Each worker has its own, and it ends with the
+    worker.
     """
 
     def __init__(self, crawler: Crawler, dupefilter: BloomDupeFilter, job: Job) -> None:
@@ -115,6 +120,8 @@ class SharedScheduler(BaseScheduler):
         """
         crawler, settings = self._crawler, self._job.settings
         self._spider = spider
+        if getattr(spider, "state", None) is None:
+            spider.state = {}  # type: ignore[attr-defined]
         self._engine = EngineAccess(crawler)
         self._stopping = Stopping(crawler)
         self._serializer = Serializer(spider, pickles=settings.serializer == "pickle")
@@ -141,6 +148,9 @@ class SharedScheduler(BaseScheduler):
         connect = crawler.signals.connect
         connect(self._left_downloader, signals.request_left_downloader)
         connect(self._reached_downloader, signals.request_reached_downloader)
+        if settings.max_retry_after:
+            self._backoff = Backoff(self._engine, settings.max_retry_after)
+            connect(self._backoff.response_downloaded, signals.response_downloaded)
         self._link_filter = None
         if type(self.df) is BloomDupeFilter:
             self._link_filter = attach_link_filter(crawler, self._would_drop, self.df)
@@ -155,6 +165,9 @@ class SharedScheduler(BaseScheduler):
         )
         worker.start()
         worker.want(self._enough)
+        interval = settings.progress_interval
+        self._progress = Progress(crawler, self._at_hand, self._frontier, interval)
+        self._progress.begin()
         logger.info(
             "This is worker %(worker)s on %(shown)s",
             {"worker": self._frontier.worker, "shown": self._frontier.shown},
@@ -199,6 +212,7 @@ class SharedScheduler(BaseScheduler):
         if worker is None:
             return
         self._alarm.cancel()
+        self._progress.end()
         self._stopping.end()
         error = worker.close()
         if error is not None:

@@ -1,0 +1,160 @@
+"""A spider has on Redis what it has with a JOBDIR: real workers, a real site."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from crew import DEADLINE, Crew
+from page_server import page_server
+from redis_server import RedisServer
+
+from bloomdupe.redis.shared_frontier import SharedFrontier
+from bloomdupe.settings import DEFAULTS
+from bloomdupe.shared.joining import SHARED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.slow
+
+SPIDERS = """
+import scrapy
+
+
+class Plain(scrapy.Spider):
+    name = "plain"
+
+    def parse(self, response):
+        yield {"page": response.url.rpartition("/")[2]}
+        yield from response.follow_all(css="a")
+
+
+class Counting(Plain):
+    def parse(self, response):
+        self.state["pages"] = self.state.get("pages", 0) + 1
+        yield {"page": self.state["pages"]}
+"""
+FEED = 'FEEDS={"items.jsonl": {"format": "jsonlines"}}'
+PAGES = {"/0": "first"}
+
+
+class OnceBusy(dict[str, str]):
+    """Pages of a server that refuses the first request for each, for a long time."""
+
+    def __init__(self, pages: dict[str, str]) -> None:
+        super().__init__(pages)
+        self._asked: set[str] = set()
+
+    def get(self, path: str, default: str | None = None) -> str | None:  # type: ignore[override]
+        """Return a page, or the refusal."""
+        if path not in self._asked:
+            self._asked.add(path)
+            return "!503 Retry-After: 1000"
+        return super().get(path, default)
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[RedisServer]:
+    with RedisServer(tmp_path / "redis") as server:
+        yield server
+
+
+@pytest.fixture
+def times() -> list[float]:
+    return []
+
+
+@pytest.fixture
+def pages() -> dict[str, str]:
+    return dict(PAGES)
+
+
+@pytest.fixture
+def crew(
+    tmp_path: Path, redis: RedisServer, pages: dict[str, str], times: list[float]
+) -> Iterator[Crew]:
+    (tmp_path / "spiders.py").write_text(SPIDERS)
+    with page_server(pages, times) as (base, requested):
+        crew = Crew(tmp_path, base, redis, requested, FEED, "BLOOMDUPE_REDIS_LEASE=1")
+        try:
+            yield crew
+        finally:
+            crew.dismiss()
+
+
+def lines(*pages: object) -> Counter[str]:
+    """Return the output that has an item for each of these."""
+    quoted = [f'"{page}"' if isinstance(page, str) else page for page in pages]
+    return Counter(f'0 {{"page": {page}}}\n' for page in quoted)
+
+
+def test_a_spider_has_a_state(crew: Crew) -> None:
+    crew.hire("Counting").end()
+    assert crew.items() == lines(1)
+
+
+# Settings
+
+
+def test_the_spiders_name_stands_in_the_url(crew: Crew, redis: RedisServer) -> None:
+    url = redis.url("of %(spider)s")
+    crew.hire("Plain", f"BLOOMDUPE_REDIS_URL={url}").end()
+    with SharedFrontier.open(redis.url("of plain")) as frontier:
+        assert [output.line for output in frontier.outputs()] == [b'0 {"page": "0"}\n']
+
+
+def test_only_the_spiders_name_is_replaced(crew: Crew) -> None:
+    url = "redis://:secret@localhost/0#%(spyder)s"
+    worker = crew.hire("Plain", f"BLOOMDUPE_REDIS_URL={url}")
+    assert worker.process.wait(DEADLINE) == 1
+    assert "BLOOMDUPE_REDIS_URL: only %(spider)s is replaced" in worker.log
+    assert "secret" not in worker.log
+
+
+OTHER_VALUES = {
+    "BLOOMDUPE_ALLOW_NETWORK_FS": "1",
+    "BLOOMDUPE_CHECKPOINT_INTERVAL": "3",
+    "BLOOMDUPE_FEED_CHANGED": "accept",
+    "BLOOMDUPE_MAX_FAILURES": "5",
+    "BLOOMDUPE_METRICS_PORT": "0",
+    "BLOOMDUPE_REVISIT_BOUNDS": "1,2",
+    "BLOOMDUPE_REVISIT_ITEMS": "always",
+    "BLOOMDUPE_WAIT": "5",
+}
+
+
+def test_settings_without_effect_are_refused(crew: Crew) -> None:
+    for name, value in OTHER_VALUES.items():
+        worker = crew.hire("Plain", f"{name}={value}")
+        assert worker.process.wait(DEADLINE) == 1
+        assert f"{name} = '{value}' does not work with" in worker.log
+
+
+def test_supported_settings_are_settings() -> None:
+    assert DEFAULTS.keys() >= SHARED
+    assert not SHARED & OTHER_VALUES.keys()
+
+
+def test_progress_is_logged(crew: Crew, pages: dict[str, str]) -> None:
+    pages["/0"] = "<a href='/1'>x</a>"
+    worker = crew.hire("Plain", "BLOOMDUPE_PROGRESS_INTERVAL=0.2", "DOWNLOAD_DELAY=600")
+    crew.wait(lambda: "This worker: 1 pages" in worker.log)
+    assert "8 of 8 partitions" in worker.log
+    silent = crew.hire(
+        "Plain", "BLOOMDUPE_PROGRESS_INTERVAL=0", "BLOOMDUPE_REDIS_URL=" + crew.url("b")
+    ).end()
+    assert "pages, " not in silent.log
+
+
+# Sites
+
+
+@pytest.mark.parametrize("pages", [OnceBusy(PAGES)])
+def test_retry_after_is_obeyed_up_to_the_limit(crew: Crew, times: list[float]) -> None:
+    crew.hire("Plain", "BLOOMDUPE_MAX_RETRY_AFTER=2").end()
+    assert crew.items() == lines("0")
+    first, second = times
+    assert second - first >= 2
