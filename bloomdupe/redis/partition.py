@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.errors import StoreDamagedError, StoreError
@@ -164,6 +165,10 @@ class Partition:
         """The owner's fencing token; empty: this worker is not the owner."""
         self.under_way: set[bytes] = set()
         """Numbers of what was handed out and is not done."""
+        self.not_begun: set[bytes] = set()
+        """Those of them with which this worker will not begin."""
+        self.last_owner_until: float | None = None
+        """When there was an owner before this one, in seconds of ``monotonic()``."""
         self._step = 0
         self._unanswered: _Step | None = None
         self._handed_out: list[Lease] = []
@@ -193,10 +198,12 @@ class Partition:
         """Become the owner; False if another worker is."""
         self.lose()
         fence = secrets.token_hex(8)
-        taken = self.server.run("take", self._worker, milliseconds, fence)
+        taken, without = self.server.run("take", self._worker, milliseconds, fence)
         if taken:
             self.fence = fence
             self._step = 0
+            now = time.monotonic()
+            self.last_owner_until = now - without / 1000 if without >= 0 else None
         return bool(taken)
 
     def renew(self, milliseconds: int) -> bool:
@@ -210,9 +217,16 @@ class Partition:
         """Take note that this worker is not the owner."""
         self.fence = ""
         self.under_way.clear()
+        self.not_begun.clear()
         self._unanswered = None
         self._handed_out.clear()
         self._again.clear()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether this worker works on nothing of it, and will begin with nothing."""
+        undelivered = {lease.number for lease in self._handed_out}
+        return self.under_way <= self.not_begun | undelivered
 
     def ask_again(self, slot: str) -> None:
         """Take note that a slot may have its next turn."""

@@ -89,7 +89,7 @@ class SharedFrontier:
         self._by_slot = self.partition_by == "slot"
         self._partitions: dict[int, Partition] = {}
         self._owned: dict[int, Partition] = {}
-        # Given back as soon as nothing of them is under way.
+        # Given back as soon as this worker works on nothing of them.
         self._leaving: set[int] = set()
         self._handed_out: list[Lease] = []
         # What is offered again when Redis has gone back, and until which time it is.
@@ -255,12 +255,13 @@ class SharedFrontier:
         for number, partition in list(self._owned.items()):
             if not partition.renew(self._milliseconds):
                 self._lost(number)
-        surplus = len(self._owned) - share
-        self._leaving = set(list(self._owned)[: max(0, surplus)])
-        for number in list(self._leaving):
-            self._give_back(number)
-        if surplus >= 0:
-            return
+        self._leave_all_but(share)
+        self._give_back_idle()
+        if len(self._owned) < share:
+            self._take_up_to(share)
+
+    def _take_up_to(self, share: int) -> None:
+        """Become the owner of other partitions, as far as they are free."""
         others = [n for n in range(self._size) if n not in self._owned]
         self._chance.shuffle(others)
         for number in others:
@@ -270,10 +271,49 @@ class SharedFrontier:
                 if len(self._owned) == share:
                     break
 
+    @property
+    def leaving(self) -> frozenset[int]:
+        """Numbers of the partitions that this worker gives back as soon as it can.
+
+        It can when all requests that it was handed out of them are settled or
+        :meth:`not_begun`. None of them is handed out any more.
+        """
+        return frozenset(self._leaving)
+
+    def _leave_all_but(self, share: int) -> None:
+        for number in list(self._owned):
+            if len(self._owned) - len(self._leaving) <= share:
+                break
+            if number not in self._leaving:
+                self._leave(number)
+
+    def _leave(self, number: int) -> None:
+        """Hand out nothing more of a partition."""
+        self._leaving.add(number)
+        kept = [lease for lease in self._handed_out if lease.partition != number]
+        here = (lease for lease in self._handed_out if lease.partition == number)
+        self._owned[number].not_begun.update(lease.number for lease in here)
+        self._handed_out = kept
+
+    def not_begun(self, leases: Iterable[Lease]) -> None:
+        """Say that this worker will not begin with requests that it was handed out.
+
+        They are pending again when their partition is given back, so only requests of
+        those that are :attr:`leaving` count.
+        """
+        for lease in leases:
+            if lease.partition in self._leaving and self.holds(lease):
+                self._owned[lease.partition].not_begun.add(lease.number)
+        self._give_back_idle()
+
+    def _give_back_idle(self) -> None:
+        for number in list(self._leaving):
+            self._give_back(number)
+
     def _give_back(self, number: int) -> None:
-        """Let others have a partition, unless something of it is under way."""
+        """Let others have a partition, if this worker works on nothing of it."""
         partition = self._owned[number]
-        if not partition.under_way:
+        if partition.is_idle:
             partition.renew(0)
             self._lost(number)
 
@@ -352,10 +392,21 @@ class SharedFrontier:
     def holds(self, lease: Lease) -> bool:
         """Whether this worker may still settle a request, as far as it knows.
 
-        The only method that another thread may call.
+        This and :meth:`last_owner_until` are what another thread may call.
         """
         partition = self._owned.get(lease.partition)
         return partition is not None and partition.fence == lease.fence
+
+    def last_owner_until(self, lease: Lease) -> float | None:
+        """Return until when another owner may have worked on the slot of a request.
+
+        In seconds of ``time.monotonic()``. None if the slot had no other owner, or if
+        it may have several at a time.
+        """
+        partition = self._owned.get(lease.partition)
+        if partition is None or not self._by_slot:
+            return None
+        return partition.last_owner_until
 
     def ask_again(self, slot: str) -> None:
         """Take note that a slot may have its next turn."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
@@ -361,14 +362,25 @@ class SharedScheduler(BaseScheduler):
 
     def _push(self, waiting: Waiting) -> None:
         request = waiting.request
+        slot = self._engine.slot_of(request)
         self._at_hand.push(
-            self._engine.slot_of(request),
+            slot,
             request.priority,
             b"",
             start=self._starts_apart and bool(request.meta.get("is_start_request")),
             attachment=waiting,
         )
+        if waiting.lease is not None:
+            self._keep_delay(slot, waiting.lease)
         self._wake()
+
+    def _keep_delay(self, slot: str, lease: Lease) -> None:
+        """Let the delay of a slot pass after the last request of its last owner."""
+        last = self._frontier.last_owner_until(lease)
+        if last is not None:
+            seconds = last + self._engine.delay_of(slot) - time.monotonic()
+            if seconds > 0:
+                self._engine.hold(slot, time.time() + seconds)
 
     def next_request(self) -> Request | None:
         """Return the next request, or None if there is none that may go now."""
@@ -480,6 +492,18 @@ class SharedScheduler(BaseScheduler):
         """Take cookies that others have changed."""
         if self._worker is not None and self._cookies is not None:
             self._cookies.take(news)
+
+    def give_back(self, partitions: frozenset[int]) -> None:
+        """Begin with nothing more of partitions that other workers are to have."""
+        if self._worker is None:
+            return
+
+        def is_theirs(entry: Entry) -> bool:
+            waiting: Any = entry.attachment
+            return waiting.lease is not None and waiting.lease.partition in partitions
+
+        withdrawn: list[Any] = self._at_hand.withdraw(is_theirs)
+        self._worker.not_begin([entry.attachment.lease for entry in withdrawn])
 
     def known(self, count: int) -> None:
         """Count what others have offered before."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from bloomdupe.errors import StoreAccessError, StoreFullError, StoreUnreachableError
 from bloomdupe.redis.partition import Done
+from bloomdupe.shared.heartbeat import Heartbeat
 from bloomdupe.shared.names import ITEM, message_of, taken_apart
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 SHORTEST, LONGEST = 0.02, 1.0
 """Seconds between two questions, while Redis has nothing for this worker."""
+TENDING = 4
+"""How often a lease is renewed before it would run out."""
 PATIENCE = 5.0
 """Seconds in which Redis may answer when the crawl closes."""
 TROUBLE = (StoreUnreachableError, StoreFullError, StoreAccessError)
@@ -44,6 +47,9 @@ class Crawl(Protocol):
 
     def cookies(self, news: Sequence[bytes]) -> None:
         """Take cookies that others have changed."""
+
+    def give_back(self, partitions: frozenset[int]) -> None:
+        """Begin with nothing more of partitions that other workers are to have."""
 
     def refused(self, leases: Sequence[Lease]) -> None:
         """Take note that others work on these, and that nothing of them counts."""
@@ -75,16 +81,18 @@ class Worker(Thread):
     ) -> None:
         super().__init__(name="bloomdupe-redis", daemon=True)
         self._frontier = frontier
-        self._tend_every = lease_seconds / 4
+        self._tend_every = lease_seconds / TENDING
         self._tend_at = 0.0
         self._crawl = crawl
         self._with_cookies = cookies
         self._post = _poster()
+        self._reactor = Heartbeat(self._post, self._tend_every, lease_seconds)
         self._changed = Condition()
         # What the reactor has said, and this thread has not taken:
         self._cookies: list[tuple[bytes, bytes]] = []
         self._offers: list[Offer] = []
         self._done: list[Done] = []
+        self._not_begun: list[Lease] = []
         self._again: set[str] = set()
         self._wanted = 0
         self._closing: float | None = None
@@ -119,6 +127,12 @@ class Worker(Thread):
         with self._changed:
             self._again.add(slot)
 
+    def not_begin(self, leases: Sequence[Lease]) -> None:
+        """Say that requests that were handed out are for other workers to do."""
+        with self._changed:
+            self._not_begun += leases
+            self._changed.notify()
+
     def want(self, count: int) -> None:
         """Say how many more requests are wanted now."""
         if count == self._wanted:
@@ -151,19 +165,21 @@ class Worker(Thread):
         pause = SHORTEST
         while True:
             with self._changed:
-                if not (self._offers or self._done or self._closing):
+                if not (self._offers or self._done or self._not_begun or self._closing):
                     self._changed.wait(pause)
                 cookies, self._cookies = self._cookies, []
                 offers, self._offers = self._offers, []
                 done, self._done = self._done, []
+                not_begun, self._not_begun = self._not_begun, []
                 again, self._again = self._again, set()
                 offered, held = self.offered, self.held
                 wanted, closing = self._wanted, self._closing
+            wanted = 0 if self._reactor.is_lost else wanted
             if time.monotonic() >= self._tend_at:
                 self._patiently(self._tend)
             if cookies:
                 self._patiently(self._frontier.cookies.keep, cookies)
-            self._say(offers, done)
+            self._say(offers, done, not_begun)
             for slot in again:
                 self._frontier.ask_again(slot)
             if closing:
@@ -178,10 +194,16 @@ class Worker(Thread):
 
     def _tend(self) -> None:
         begun = time.monotonic()
-        self._frontier.tend()
+        self._reactor.beat()
+        if not self._reactor.is_lost:
+            self._frontier.tend()
+            if self._frontier.leaving:
+                self._tell(self._crawl.give_back, self._frontier.leaving)
         self._tend_at = begun + self._tend_every
 
-    def _say(self, offers: list[Offer], done: list[Done]) -> None:
+    def _say(
+        self, offers: list[Offer], done: list[Done], not_begun: Sequence[Lease] = ()
+    ) -> None:
         """Offer, and then settle: everything that these lead to was offered."""
         if offers:
             new = self._patiently(self._frontier.offer, offers)
@@ -191,6 +213,8 @@ class Worker(Thread):
             refused = self._patiently(self._frontier.settle, done)
             if refused:
                 self._tell(self._crawl.refused, refused)
+        if not_begun:
+            self._patiently(self._frontier.not_begun, not_begun)
 
     def _lease(self, wanted: int) -> bool:
         """Hand out requests; whether there were any."""

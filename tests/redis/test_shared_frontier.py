@@ -250,6 +250,74 @@ def test_a_partition_is_given_back_when_nothing_of_it_is_under_way(url: str) -> 
             assert (len(one.owned), len(two.owned)) == (1, 1)
 
 
+def test_a_partition_is_given_back_when_its_owner_begins_with_nothing_more(
+    url: str,
+) -> None:
+    with worker(url) as one:
+        one.offer(offers(*range(70)))
+        first, *others = one.lease(40)
+        buffered = one.lease(1)  # the other requests of that answer stay there
+        with worker(url) as two:
+            one.tend()
+            assert len(one.leaving) == 2
+            settled = [lease for lease in others if lease.partition not in one.leaving]
+            one.not_begun([lease for lease in others + buffered if lease != first])
+            assert len(one.leaving) == (first.partition in one.leaving)
+            assert one.settle([(first, [])]) == []
+            assert not one.leaving
+            # Requests of a partition that stays are this worker's to settle.
+            assert one.settle([(lease, []) for lease in settled]) == []
+            two.tend()
+            assert len(two.owned) == 2
+            two.close()
+        one.tend()
+        stays = {lease for lease in buffered if one.holds(lease)}
+        assert one.settle([(lease, []) for lease in stays]) == []
+        for number in range(7):
+            one.ask_again(f"host{number}")
+        left = 70 - 1 - len(settled) - len(stays)
+        assert len(drained(one)) == left
+        assert one.finished
+
+
+def test_a_worker_that_leaves_gives_the_others_back_what_was_to_be_theirs(
+    url: str,
+) -> None:
+    """A partition whose requests are given back is given back, whoever goes."""
+    with worker(url) as one:
+        one.offer(offers(*range(70)))
+        leases = one.lease(70, of_each=100)
+        with worker(url):
+            one.tend()
+            leaving = one.leaving
+        one.tend()  # the other worker is gone again
+        one.not_begun([lease for lease in leases if lease.partition in leaving])
+        one.tend()
+        assert len(one.owned) == PARTITIONS
+        assert {lease.partition for lease in one.lease(70)} == {
+            lease.partition for lease in leases if lease.partition in leaving
+        }
+
+
+@pytest.mark.parametrize("partition_by", ["slot", "url"])
+def test_the_time_of_the_last_owner_is_known(url: str, partition_by: str) -> None:
+    with worker(url, partition_by=partition_by) as one:
+        one.offer(offers(*range(70)))
+        assert one.last_owner_until(one.lease(1)[0]) is None
+        one.lease(20)
+        before = time.monotonic()
+    after = time.monotonic()
+    with worker(url, partition_by=partition_by) as two:
+        (lease,) = two.lease(1)
+        until = two.last_owner_until(lease)
+        if partition_by == "url":  # several workers may ask the host at a time
+            assert until is None
+        else:
+            assert until is not None
+            # Redis counts in milliseconds.
+            assert before - 0.002 <= until <= after + 0.1
+
+
 def test_the_end_is_seen_by_all_and_not_before(url: str) -> None:
     """Workers do what a random graph holds, in any order; a model says what is owed."""
     rng = random.Random(4)
