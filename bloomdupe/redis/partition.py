@@ -264,6 +264,10 @@ class Partition:
             self._do(_Step("settle", arguments, settles=numbers))
         return bool(self.fence)
 
+    def set_aside(self, number: bytes, reason: str) -> None:
+        """Keep the reason why a request is not begun, if this worker is the owner."""
+        self.server.run("set_aside", self._worker, self.fence, number, reason)
+
     def _do(self, step: _Step) -> None:
         """Do a step of the owner's; the last one must have been answered."""
         if self.fence:

@@ -35,6 +35,7 @@ SCRIPTS = {
     "renew": ("queue", "renew"),
     "lease": ("queue", "owner", "lease"),
     "settle": ("queue", "owner", "settle"),
+    "set_aside": ("queue", "set_aside"),
     "counts": ("queue", "counts"),
     "waiting": ("queue", "waiting"),
     "output": ("queue", "output"),

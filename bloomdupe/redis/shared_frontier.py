@@ -455,6 +455,16 @@ class SharedFrontier:
             self._kept.settled(one.lease)
         return refused
 
+    def set_aside(self, lease: Lease, reason: str) -> None:
+        """Keep the reason why a request cannot be restored, until it is settled.
+
+        It stays handed out to this worker. :class:`FrontierReader
+        <bloomdupe.redis.frontier_reader.FrontierReader>` has the reasons.
+        """
+        self._make_up()
+        if self.holds(lease):
+            self._owned[lease.partition].set_aside(lease.number, reason)
+
     # What is in it
 
     def counts(self) -> list[Counts]:

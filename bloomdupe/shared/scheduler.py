@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 from scrapy.core.scheduler import BaseScheduler
+from scrapy.exceptions import CloseSpider
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from bloomdupe.crawl.acceptance import ASKING
@@ -25,8 +26,9 @@ from bloomdupe.crawl.stopping import Stopping
 from bloomdupe.crawl.timer import Timer
 from bloomdupe.errors import SettingError, UnserializableError
 from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.frontier.payload import url_of
 from bloomdupe.inside_scrapy.cookies import CookieJars
-from bloomdupe.inside_scrapy.engine import EngineAccess
+from bloomdupe.inside_scrapy.engine import EngineAccess, mark_failed
 from bloomdupe.inside_scrapy.processing import Processing, current_work
 from bloomdupe.links.link_filter import Drop, attach_link_filter
 from bloomdupe.redis.partition import Done, Offer
@@ -63,6 +65,8 @@ __all__ = ["SharedScheduler"]
 
 logger = logging.getLogger(__name__)
 
+INCOMPLETE = "incomplete"
+"""The reason of a crawl that ends with requests that this worker cannot do."""
 SHORTEST_ALARM, LONGEST_ALARM = 0.001, 60.0
 """Seconds."""
 AT_HAND = 4
@@ -98,6 +102,8 @@ class SharedScheduler(BaseScheduler):
         # Requests that cannot be stored: which page has brought them.
         self._kept: dict[bytes, bytes] = {}
         self._kept_for_nobody: set[bytes] = set()
+        # Those that were handed out and cannot be restored.
+        self._aside: list[Lease] = []
         self._alarm = Timer(self._wake)
 
     @classmethod
@@ -147,6 +153,7 @@ class SharedScheduler(BaseScheduler):
         self._start_requests = Family(START)
         self._engine.watch_start(self._starting.watch)
         connect = crawler.signals.connect
+        connect(self._idle, signals.spider_idle)
         connect(self._left_downloader, signals.request_left_downloader)
         connect(self._reached_downloader, signals.request_reached_downloader)
         if settings.max_retry_after:
@@ -484,9 +491,38 @@ class SharedScheduler(BaseScheduler):
             try:
                 request = self._serializer.load(message.body)
             except UnserializableError as error:
-                self._stopping.fail(error)
-                return
-            self._push(Waiting(message.name, request, lease))
+                self._set_aside(lease, url_of(message.body), error)
+            else:
+                self._push(Waiting(message.name, request, lease))
+
+    def _set_aside(self, lease: Lease, url: str, error: UnserializableError) -> None:
+        """Keep a request that cannot be restored, as that of a renamed callback."""
+        logger.error(
+            "A request cannot be restored and stays in Redis: %(request)s - reason:"
+            " %(reason)s",
+            {"request": url, "reason": error},
+            extra={"spider": self._spider},
+        )
+        self._stats.inc_value("bloomdupe/unrestorable")
+        self._aside.append(lease)
+        reason = f"{url}: {error}"
+        if not reason.isprintable():
+            reason = ascii(reason)
+        self._opened.set_aside(lease, reason)
+        self._wake()  # for more requests are wanted now
+
+    def _idle(self) -> None:
+        """End an incomplete crawl as such (the signal ``spider_idle``)."""
+        if self._finished and self._worker is not None and self._worker.held:
+            logger.error(
+                "The crawl is incomplete: this worker leaves %(count)d requests in"
+                " Redis that it could not do, and the log says why. Once the cause is"
+                " gone, run the same command again. `bloomdupe list URL` names them",
+                {"count": self._worker.held},
+                extra={"spider": self._spider},
+            )
+            mark_failed(self._crawler)
+            raise CloseSpider(INCOMPLETE)
 
     def cookies(self, news: Sequence[bytes]) -> None:
         """Take cookies that others have changed."""
@@ -503,7 +539,10 @@ class SharedScheduler(BaseScheduler):
             return waiting.lease is not None and waiting.lease.partition in partitions
 
         withdrawn: list[Any] = self._at_hand.withdraw(is_theirs)
-        self._worker.not_begin([entry.attachment.lease for entry in withdrawn])
+        aside = [lease for lease in self._aside if lease.partition in partitions]
+        self._aside = [one for one in self._aside if one.partition not in partitions]
+        self._worker.held -= len(aside)
+        self._worker.not_begin([*aside, *(e.attachment.lease for e in withdrawn)])
 
     def known(self, count: int) -> None:
         """Count what others have offered before."""

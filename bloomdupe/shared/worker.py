@@ -93,6 +93,7 @@ class Worker(Thread):
         self._offers: list[Offer] = []
         self._done: list[Done] = []
         self._not_begun: list[Lease] = []
+        self._aside: list[tuple[Lease, str]] = []
         self._again: set[str] = set()
         self._wanted = 0
         self._closing: float | None = None
@@ -133,6 +134,13 @@ class Worker(Thread):
             self._not_begun += leases
             self._changed.notify()
 
+    def set_aside(self, lease: Lease, reason: str) -> None:
+        """Say why a request that was handed out cannot be restored."""
+        with self._changed:
+            self._aside.append((lease, reason))
+            self._again.add(lease.slot)
+            self.held += 1
+
     def want(self, count: int) -> None:
         """Say how many more requests are wanted now."""
         if count == self._wanted:
@@ -171,6 +179,7 @@ class Worker(Thread):
                 offers, self._offers = self._offers, []
                 done, self._done = self._done, []
                 not_begun, self._not_begun = self._not_begun, []
+                aside, self._aside = self._aside, []
                 again, self._again = self._again, set()
                 offered, held = self.offered, self.held
                 wanted, closing = self._wanted, self._closing
@@ -179,6 +188,8 @@ class Worker(Thread):
                 self._patiently(self._tend)
             if cookies:
                 self._patiently(self._frontier.cookies.keep, cookies)
+            for lease, reason in aside:
+                self._patiently(self._frontier.set_aside, lease, reason)
             self._say(offers, done, not_begun)
             for slot in again:
                 self._frontier.ask_again(slot)

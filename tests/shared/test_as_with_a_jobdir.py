@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from crew import DEADLINE, Crew
 from page_server import page_server
 from redis_server import RedisServer
 
+from bloomdupe.cli.main import main
 from bloomdupe.redis.shared_frontier import SharedFrontier
 from bloomdupe.settings import DEFAULTS
 from bloomdupe.shared.joining import SHARED
@@ -36,9 +38,29 @@ class Counting(Plain):
     def parse(self, response):
         self.state["pages"] = self.state.get("pages", 0) + 1
         yield {"page": self.state["pages"]}
+
+
+class Before(Plain):
+    # Its requests are for a method that others do not have.
+
+    def parse(self, response):
+        yield response.follow("/1", self.old, meta={"download_slot": "1"})
+        for number in range(2, 5):
+            slot = {"download_slot": str(number)}
+            yield response.follow(f"/{number}", self.leaf, meta=slot)
+
+    def old(self, response):
+        yield {"page": "old"}
+
+    def leaf(self, response):
+        yield {"page": response.url.rpartition("/")[2]}
+
+
+class After(Before):
+    old = None
 """
 FEED = 'FEEDS={"items.jsonl": {"format": "jsonlines"}}'
-PAGES = {"/0": "first"}
+PAGES = {f"/{number}": "a page" for number in range(5)}
 
 
 class OnceBusy(dict[str, str]):
@@ -94,6 +116,41 @@ def lines(*pages: object) -> Counter[str]:
 def test_a_spider_has_a_state(crew: Crew) -> None:
     crew.hire("Counting").end()
     assert crew.items() == lines(1)
+
+
+def test_what_cannot_be_restored_is_set_aside(
+    crew: Crew, redis: RedisServer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    first = crew.hire("Before", "CLOSESPIDER_PAGECOUNT=1", "CONCURRENT_REQUESTS=1")
+    assert first.process.wait(DEADLINE) == 0
+    for _ in range(2):  # a new worker does not mend it
+        after = crew.hire("After")
+        assert after.process.wait(DEADLINE) == 1, after.log
+        assert after.stats["finish_reason"] == "incomplete"
+        assert after.stats["bloomdupe/unrestorable"] == 1
+        assert re.search(r"cannot be restored .*/1 - reason: .*old", after.log)
+        assert "Traceback" not in after.log
+        assert main(["info", redis.url("crawl")]) == 0
+        shown = capfd.readouterr().out
+        assert re.search(
+            r"requests that cannot be restored +1\n +http.*/1: .*old", shown
+        )
+    with SharedFrontier.open(redis.url("crawl")) as frontier:
+        found = Counter(output.line.decode() for output in frontier.outputs())
+    assert found == lines("2", "3", "4")
+    crew.hire("Before").end()
+    assert crew.items() == lines("2", "3", "4", "old")
+    main(["info", redis.url("crawl")])
+    assert "cannot be restored" not in capfd.readouterr().out
+
+
+def test_workers_pass_on_what_they_have_set_aside(crew: Crew) -> None:
+    first = crew.hire("Before", "CLOSESPIDER_PAGECOUNT=1", "CONCURRENT_REQUESTS=1")
+    assert first.process.wait(DEADLINE) == 0
+    together = [crew.hire("After"), crew.hire("After")]
+    for worker in together:
+        assert worker.process.wait(DEADLINE) == 1, worker.log
+        assert worker.stats["finish_reason"] == "incomplete"
 
 
 # Settings
