@@ -13,9 +13,14 @@ from bloomdupe._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from bloomdupe.addon import Addon as Addon
+    from bloomdupe.crawl.admission import Admission as Admission
     from bloomdupe.crawl.dupefilter import BloomDupeFilter as BloomDupeFilter
+    from bloomdupe.crawl.http_cache import WholeCache as WholeCache
+    from bloomdupe.crawl.other_memories import OtherMemories as OtherMemories
     from bloomdupe.crawl.scheduler import FrontierScheduler as FrontierScheduler
     from bloomdupe.errors import BloomDupeError as BloomDupeError
+    from bloomdupe.feeds.exporter import FeedExporter as FeedExporter
+    from bloomdupe.feeds.media import WholeFiles as WholeFiles
     from bloomdupe.filter.bloom import BloomFilter as BloomFilter
     from bloomdupe.links.link_filter import LinkFilter as LinkFilter
     from bloomdupe.links.link_filter import new_links as new_links
@@ -23,12 +28,17 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Addon": "bloomdupe.addon",
+    "Admission": "bloomdupe.crawl.admission",
     "BloomDupeError": "bloomdupe.errors",
     "BloomDupeFilter": "bloomdupe.crawl.dupefilter",
     "BloomFilter": "bloomdupe.filter.bloom",
+    "FeedExporter": "bloomdupe.feeds.exporter",
     "FrontierScheduler": "bloomdupe.crawl.scheduler",
     "LinkFilter": "bloomdupe.links.link_filter",
+    "OtherMemories": "bloomdupe.crawl.other_memories",
     "SharedScheduler": "bloomdupe.shared.scheduler",
+    "WholeCache": "bloomdupe.crawl.http_cache",
+    "WholeFiles": "bloomdupe.feeds.media",
     "new_links": "bloomdupe.links.link_filter",
 }
 

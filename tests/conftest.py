@@ -7,7 +7,11 @@ import os
 import sys
 
 import pytest
-from shared_data import REPOSITORY, SHARED, needs
+from support.crawl import crawl, pages, site
+from support.engines import engine, redis_server
+from support.shared_data import REPOSITORY, SHARED, needs
+
+__all__ = ["crawl", "engine", "pages", "redis_server", "site"]
 
 # Last, so that an installed bloomdupe is the one that is tested; crawler is never
 # installed.

@@ -10,28 +10,28 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe._version import __version__
-from bloomdupe.cli.add import Add
-from bloomdupe.cli.backup import Backup
-from bloomdupe.cli.block import Block
-from bloomdupe.cli.check import Check
-from bloomdupe.cli.collect import Collect
-from bloomdupe.cli.compact import Compact
-from bloomdupe.cli.drop import Drop
-from bloomdupe.cli.export import Export
-from bloomdupe.cli.import_ import Import
-from bloomdupe.cli.info import Info
-from bloomdupe.cli.list import List
+from bloomdupe.cli.change.add import Add
+from bloomdupe.cli.change.block import Block
+from bloomdupe.cli.change.drop import Drop
+from bloomdupe.cli.change.requeue import Requeue
+from bloomdupe.cli.change.reset import Reset
+from bloomdupe.cli.maintain.backup import Backup
+from bloomdupe.cli.maintain.compact import Compact
+from bloomdupe.cli.maintain.repair import Repair
+from bloomdupe.cli.maintain.restore import Restore
+from bloomdupe.cli.maintain.verify import Verify
+from bloomdupe.cli.move.collect import Collect
+from bloomdupe.cli.move.export import Export
+from bloomdupe.cli.move.import_ import Import
+from bloomdupe.cli.move.union import Union
 from bloomdupe.cli.progress import say
-from bloomdupe.cli.repair import Repair
-from bloomdupe.cli.report import Report
-from bloomdupe.cli.requeue import Requeue
-from bloomdupe.cli.reset import Reset
-from bloomdupe.cli.restore import Restore
-from bloomdupe.cli.size import Size
-from bloomdupe.cli.top import Top
-from bloomdupe.cli.union import Union
+from bloomdupe.cli.show.check import Check
+from bloomdupe.cli.show.info import Info
+from bloomdupe.cli.show.list import List
+from bloomdupe.cli.show.report import Report
+from bloomdupe.cli.show.size import Size
+from bloomdupe.cli.show.top import Top
 from bloomdupe.cli.verb import INTERRUPTED
-from bloomdupe.cli.verify import Verify
 from bloomdupe.errors import BloomDupeError, SettingError
 
 if TYPE_CHECKING:

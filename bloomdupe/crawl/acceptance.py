@@ -8,12 +8,12 @@ from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.identity import identity_of
-from bloomdupe.crawl.not_before import TIME_KEYS, time_of, without_time
-from bloomdupe.crawl.packed_cookies import without_cookie_header
-from bloomdupe.crawl.retries import is_retry
-from bloomdupe.crawl.revisits import REVISIT
-from bloomdupe.crawl.visits import Visit
+from bloomdupe.crawl.later.not_before import TIME_KEYS, time_of, without_time
+from bloomdupe.crawl.later.retries import is_retry
+from bloomdupe.crawl.later.revisits import REVISIT
+from bloomdupe.crawl.requests.cookies_packed import without_cookie_header
+from bloomdupe.crawl.requests.identity import identity_of
+from bloomdupe.crawl.requests.visits import Visit
 from bloomdupe.errors import StoreError, UnserializableError
 from bloomdupe.links.link_filter import Drop
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from scrapy.dupefilters import BaseDupeFilter
 
     from bloomdupe.crawl.dupefilter import BloomDupeFilter
-    from bloomdupe.crawl.leases import Key, Lease
-    from bloomdupe.crawl.session import Session
+    from bloomdupe.crawl.engines.session import Session
+    from bloomdupe.crawl.leases.leases import Key, Lease
 
 __all__ = ["ASKING", "Acceptance"]
 

@@ -17,7 +17,7 @@ from scrapy.settings import get_settings_priority
 from scrapy.utils.project import get_project_settings
 from scrapy.utils.spider import DefaultSpider
 
-from bloomdupe.crawl.job import Job
+from bloomdupe.crawl.engines.job import Job
 from bloomdupe.errors import BloomDupeError, SettingError
 from bloomdupe.inside_scrapy.commands import cancel_crawl, running_command
 from bloomdupe.settings import JobSettings

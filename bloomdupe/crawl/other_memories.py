@@ -15,7 +15,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 
-from bloomdupe.crawl.leases import Lease
+from bloomdupe.crawl.leases.leases import Lease
 from bloomdupe.inside_scrapy.processing import current_work
 
 if TYPE_CHECKING:

@@ -15,16 +15,15 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.python import global_object_name
 
 from bloomdupe.crawl.acceptance import ASKING, Acceptance
-from bloomdupe.crawl.blocked import BLOCKED, Blocked
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
-from bloomdupe.crawl.job import Job
-from bloomdupe.crawl.not_before import time_of
-from bloomdupe.crawl.revisits import checked_rule
-from bloomdupe.crawl.run import IMPORT
-from bloomdupe.crawl.session import Session
-from bloomdupe.crawl.spider_state import leave_scrapys_file
-from bloomdupe.crawl.timer import Timer
-from bloomdupe.crawl.visits import Visit
+from bloomdupe.crawl.engines.job import Job
+from bloomdupe.crawl.engines.session import Session
+from bloomdupe.crawl.later.not_before import time_of
+from bloomdupe.crawl.later.revisits import checked_rule
+from bloomdupe.crawl.progress.rounds import IMPORT
+from bloomdupe.crawl.requests.visits import Visit
+from bloomdupe.crawl.state.blocked import BLOCKED, Blocked
+from bloomdupe.crawl.state.spider_state import leave_scrapys_file
 from bloomdupe.errors import (
     FilterFullError,
     InterruptedOpeningError,
@@ -34,6 +33,7 @@ from bloomdupe.errors import (
     UnserializableError,
 )
 from bloomdupe.frontier.payload import url_of
+from bloomdupe.inside_scrapy.timer import Timer
 from bloomdupe.links.fingerprint import fingerprint_function
 from bloomdupe.links.link_filter import Drop, attach_link_filter
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
     from typing_extensions import Self
 
-    from bloomdupe.crawl.leases import Lease
+    from bloomdupe.crawl.leases.leases import Lease
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.frontier.slot_queue import Entry
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy import Request
 
-from bloomdupe.crawl.identity import START, child_name
-from bloomdupe.crawl.start_items import StartItems
+from bloomdupe.crawl.requests.identity import START, child_name
+from bloomdupe.crawl.state.start_items import StartItems
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from bloomdupe.crawl.run import Run
+    from bloomdupe.crawl.progress.rounds import Run
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.inside_scrapy.processing import Processing
 
@@ -85,8 +85,8 @@ class Starting:
         """Decide on a start request with the fingerprint ``key``.
 
         That it was scheduled in this round takes a mark of its own, with ``identity``
-        (see :func:`bloomdupe.crawl.identity.identity_of`): ``key`` may have been seen
-        as a link. In the first round, one that is not ``forced`` needs none, for it is
+        (see :mod:`bloomdupe.crawl.requests.identity`): ``key`` may have been seen as a
+        link. In the first round, one that is not ``forced`` needs none, for it is
         dropped if it was seen; unless fingerprints are not ``marked`` as seen.
 
         One that is another one in each run, such as with the time of day in its

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.timer import Timer
 from bloomdupe.errors import SettingError, StoreError, UnserializableError
 from bloomdupe.inside_scrapy.engine import fail_crawl, mark_failed
+from bloomdupe.inside_scrapy.timer import Timer
 from bloomdupe.store.failures import limit_of_memory, reason_of
 
 if TYPE_CHECKING:

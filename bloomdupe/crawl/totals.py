@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from scrapy.statscollectors import StatsCollector
 
-    from bloomdupe.crawl.outcomes import Outcome
+    from bloomdupe.crawl.leases.outcomes import Outcome
 
 __all__ = ["DEEPEST", "Totals"]
 

@@ -1,4 +1,4 @@
-"""BloomFilter: what has been seen, in a few bytes a key."""
+"""BloomFilter: remembers keys, in a few bytes a key."""
 
 from __future__ import annotations
 
@@ -378,10 +378,11 @@ class BloomFilter:
         self._point_at_newest()
 
     def share_store(self) -> Store | None:
-        """Leave the checkpoints to somebody who has more for the same transaction.
+        """Leave the checkpoints to a caller that has more for the same transaction.
 
-        From now on nothing here is committed, at close neither, unless what
-        :meth:`prepare` returns is. Returns the store (None: the filter is in memory).
+        From now on the filter commits nothing, not even when it closes, except the
+        changes that :meth:`prepare` returns. Returns the store (None: the filter is in
+        memory).
         """
         self._shared = True
         return self._store
@@ -397,11 +398,11 @@ class BloomFilter:
         return len(self._pending) >= self._room
 
     def prepare(self) -> Change:
-        """Return what the next checkpoint writes, for a common transaction.
+        """Return the change of the next checkpoint, for a common transaction.
 
         Keys may be added before it is committed, and before its ``done`` is called:
-        they wait for the one after it. Only the last one that was prepared can be
-        written; those before it that are not done are given up.
+        they belong to the checkpoint after it. Only the change that was prepared last
+        can be written; earlier changes that are not done are given up.
         """
         self._durable("prepare")
         return _Prepared(self, self._contents.prepare())
@@ -451,12 +452,12 @@ class BloomFilter:
 
     @property
     def key(self) -> bytes:
-        """The secret; whoever knows it can make keys that collide."""
+        """The secret key; with it, keys that collide can be made."""
         return self.parameters.key
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What the creator of the store called it (empty in memory)."""
+        """The identity that the creator of the store gave it (empty in memory)."""
         return {} if self._store is None else dict(self._store.header["identity"])
 
     @property
@@ -465,7 +466,7 @@ class BloomFilter:
         return self._contents.notes
 
     def record(self, name: str) -> dict[str, Any] | None:
-        """Return what somebody else keeps in the store under this name."""
+        """Return the record that another room keeps in the store under this name."""
         if self._store is None:
             return None
         with self._store.snapshot() as snapshot:
@@ -545,12 +546,12 @@ class BloomFilter:
         return self._look().named_layers
 
     def take_over(self, layers: Iterable[tuple[str, Layer, int]]) -> None:
-        """Let all count as seen that is in layers of filters with the same key.
+        """Mark everything as seen that layers of filters with the same key have seen.
 
-        They may be of any capacity; p must be that of this filter. Each is asked for
-        every key, and the probabilities add up: what :meth:`current_fpp` says is not
-        bounded by p any more. A layer is known by its name: what is in it is added to
-        what was there.
+        The layers may be of any capacity; p must be that of this filter. Every key is
+        looked up in each of them, and the probabilities add up: :meth:`current_fpp` is
+        not bounded by p any more. A layer is known by its name: its content is added to
+        the content of the layer with that name.
         """
         algebra.merge_layers(self._contents, [*layers])
         self._contents.fold()

@@ -51,7 +51,7 @@ class FilterChange(NamedTuple):
         batch.put_record(RECORD, self.record)
 
     def done(self) -> None:
-        """Take note that it is durable."""
+        """Mark the change as durable."""
         self.contents.expect(self)
         self.contents.done(self)
 
@@ -70,7 +70,7 @@ class _Clearing(NamedTuple):
 
 
 class Contents:
-    """Layers, exact keys and counts; what is new in them since the last checkpoint.
+    """Layers, exact keys and counts, and the changes since the last checkpoint.
 
     The store's record ``filter`` is a JSON object:
 
@@ -163,10 +163,11 @@ class Contents:
         ]
 
     def takers(self, others: list[tuple[str | None, Layer, int]]) -> list[Layer]:
-        """Return the layers that take the keys of another filter's layers.
+        """Return the layers that receive the keys of another filter's layers.
 
-        Those that are missing are added. Of the filter's own, the first takes those of
-        the first, and so on; others take those of the same name.
+        Missing layers are added. Of the filter's own layers, the first receives the
+        keys of the first, and so on; every other layer receives the keys of the layer
+        with the same name.
         """
         found: list[Layer] = []
         own = 0
@@ -223,10 +224,10 @@ class Contents:
         )
 
     def prepare(self, *, everything: bool = False) -> FilterChange:
-        """Work out what the next checkpoint writes, and change nothing.
+        """Return the change of the next checkpoint, and change nothing.
 
-        ``everything`` sweeps as many pages as one transaction may hold. A change
-        that was prepared before and is not done yet is given up.
+        ``everything`` sweeps as many pages as one transaction may hold. A change that
+        was prepared before and is not done yet is given up.
         """
         new_keys = sum(len(layer.pending) for layer in self.layers)
         end = self._journal_end
@@ -259,7 +260,7 @@ class Contents:
         return self._prepared
 
     def expect(self, change: FilterChange) -> None:
-        """Refuse a change that was given up: others have been prepared on its base."""
+        """Refuse a change that was given up: later changes build on its base."""
         if self._prepared is not change:
             raise StoreError(
                 "a checkpoint that was given up must not be written: another one has"
@@ -267,9 +268,9 @@ class Contents:
             )
 
     def done(self, change: FilterChange) -> None:
-        """Take note that a checkpoint is durable; what came since waits for the next.
+        """Mark a checkpoint as durable; later keys belong to the next checkpoint.
 
-        Takes as long as what it held.
+        Takes time in proportion to its size.
         """
         self._prepared = None
         for part in change.layers:

@@ -68,7 +68,7 @@ class ExactKeys:
         return sorted(self._pending)
 
     def done(self, identities: list[bytes]) -> None:
-        """Take note that these, which were pending, are durable."""
+        """Mark these keys, which were pending, as durable."""
         self._pending.difference_update(identities)
         self.stored += len(identities)
 

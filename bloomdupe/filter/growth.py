@@ -1,4 +1,4 @@
-"""Growth: what a filter does when it holds as many keys as it was made for."""
+"""Growth: the reaction of a filter that holds as many keys as it was made for."""
 
 from __future__ import annotations
 

@@ -3,17 +3,17 @@
 Frozen by golden vectors: a change here makes every existing store unreadable.
 
 1. ``digest = murmur3_x64_128(secret + key)``, 16 bytes. The secret is drawn at
-   random for each store, so nobody outside can compute which bits a key sets.
+   random for each store, so no stranger can compute which bits a key sets.
 2. ``page = murmur3_32(digest) mod pages``.
 3. Positions are the digest's eight 16-bit little-endian fields. If k > 8, eight
    more come from ``murmur3_x64_128(digest)``, and so on. They are independent:
    double hashing within a page of this size costs 50 % at p = 1e-4 and 27 times p
    at 1e-6.
 
-Everything follows from the 16-byte digest, which is therefore all that a journal
-must keep of a key. Murmur is fast but not collision-resistant against chosen raw
-input, whatever the secret: keys chosen by a stranger should be hashed
-cryptographically first, as Scrapy's fingerprints (SHA-1) are.
+Everything follows from the 16-byte digest, so a journal need not keep more of a key.
+Murmur is fast but not collision-resistant against chosen raw input, whichever secret is
+used: keys chosen by a stranger should be hashed cryptographically first, as Scrapy's
+fingerprints (SHA-1) are.
 """
 
 from __future__ import annotations

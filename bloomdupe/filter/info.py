@@ -1,4 +1,4 @@
-"""FilterInfo: what can be told about a filter, given, calculated and measured."""
+"""FilterInfo: the figures of a filter, given, calculated and measured."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ MAX_BACKLOG = 1_000_000
 
 
 class LayerState(NamedTuple):
-    """What a checkpoint records of a layer besides its pages."""
+    """State of a layer in a checkpoint, besides its pages."""
 
     capacity: int
     fpp: float
@@ -142,10 +142,10 @@ class Layer:
         return layer
 
     def replay(self, entry: JournalEntry) -> None:
-        """Take over a journal entry of the store.
+        """Read a journal entry of the store.
 
-        Its digests are only sorted by page; they are applied when the page is
-        first touched, so opening a huge layer does not load it.
+        Its digests are only sorted by page; they are applied when the page is first
+        touched, so opening a huge layer does not load it.
         """
         pages = self.geometry.pages
         unapplied = self._unapplied
@@ -224,9 +224,9 @@ class Layer:
         self.keys = self.united_keys(self.keys, other_keys)
 
     def united_keys(self, keys: int, other_keys: int) -> int:
-        """Estimate how many keys are in here after those of another layer came.
+        """Estimate how many keys the layer holds after another layer was added to it.
 
-        Before, there were so many in this one and in the other.
+        The arguments say how many keys each of the two held before.
         """
         estimate = self.geometry.keys_for_fill(self.fill())
         most = keys + other_keys
@@ -237,7 +237,7 @@ class Layer:
 
     @property
     def state(self) -> LayerState:
-        """What a checkpoint records."""
+        """State of the layer in a checkpoint."""
         shape = self.geometry
         return LayerState(
             shape.capacity,
@@ -269,11 +269,11 @@ class Layer:
     def prepare(
         self, sequence: int, new_keys: int, *, everything: bool = False
     ) -> LayerChange:
-        """Work out the layer's part of a checkpoint, and change nothing.
+        """Return the layer's part of a checkpoint, and change nothing.
 
-        ``sequence`` is the number of its journal entry. ``new_keys`` digests enter
-        the journal now, in whatever layer; they set the pace of the sweep.
-        ``everything`` goes on as fast as one transaction allows.
+        ``sequence`` is the number of its journal entry. ``new_keys`` digests enter the
+        journal now, in any layer; they set the pace of the sweep. ``everything`` goes
+        on as fast as one transaction allows.
         """
         entry = None
         if self.pending:
@@ -326,7 +326,7 @@ class Layer:
         return None if _as_number(value) == self._checksums[number] else value
 
     def done(self, change: LayerChange, new_keys: int) -> None:
-        """Take note that a change is durable; what was added since stays pending."""
+        """Mark a change as durable; keys that were added since stay pending."""
         due = self._debt + new_keys * len(self.pages) / self.backlog_limit
         self._debt = max(0.0, due - (change.state.swept - self.swept))
         for number, value in change.writes:
@@ -339,12 +339,12 @@ class Layer:
             self.journalled(change.entry)
 
     def count_pending(self) -> None:
-        """Count what was added as the rest, where nothing is ever durable."""
+        """Count the added keys as folded, where nothing is ever durable."""
         self.keys += len(self.pending)
         self.pending.clear()
 
     def journalled(self, entry: JournalEntry) -> None:
-        """Take note of an entry that is now in the journal."""
+        """Record an entry that is now in the journal."""
         count = len(entry.digests) // DIGEST_BYTES
         self._journal.append((entry.sequence, entry.swept, count))
 

@@ -1,8 +1,8 @@
-"""Opening: the store of a filter, found or created, and held against what is asked.
+"""Opening: finds or creates the store of a filter, and compares it with the arguments.
 
-A filter that is named by a URL is opened by ``bloomdupe.redis``. That room stands above
-this one and imports it; what is here knows of it only the name of a module, in
-:func:`class_for_urls`, which is imported when the first URL is opened.
+A filter that is named by a URL is opened by ``bloomdupe.redis``. That room is above
+this room and imports it. This module knows only the name of a module of that room, in
+:func:`class_for_urls`, and imports it when the first URL is opened.
 """
 
 from __future__ import annotations
@@ -53,10 +53,9 @@ def open_or_create(
 ) -> tuple[Parameters, Store]:
     """Open the store in the directory ``path``, or create it there.
 
-    ``given`` are the parameters by name; None: not asked for. A store that is there
-    must have been made with those given and with ``identity``. A new one needs a
-    capacity. Returns what it was made with, too; see
-    :meth:`bloomdupe.BloomFilter.open`.
+    ``given`` are the parameters by name; None: not asked for. An existing store must
+    have been made with those given and with ``identity``. A new store needs a capacity.
+    Returns the parameters of the store, too; see :meth:`bloomdupe.BloomFilter.open`.
     """
     capacity = given["capacity"]
     # One that need not be given is 1 as long as nobody looks at it.
@@ -89,10 +88,10 @@ def held_against(
     given: dict[str, Any],
     identity: dict[str, Any],
 ) -> Parameters:
-    """Return the parameters in a store's header, unless others were ``given``.
+    """Return the parameters in a store's header, unless different ones were ``given``.
 
     ``asked`` are the checked ones. Raises
-    :class:`~bloomdupe.errors.StoreMismatchError`, which says both.
+    :class:`~bloomdupe.errors.StoreMismatchError`, which prints both.
     """
     found = Parameters.from_header(header, path)
     wanted = {

@@ -1,4 +1,4 @@
-"""Parameters: what a filter is made with, checked once and kept for ever."""
+"""Parameters: the arguments of a filter, checked once and kept for ever."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Parameters:
         confirm: object = None,
         key: object = None,
     ) -> Parameters:
-        """Check what the user gave, and fill in what is left out (None)."""
+        """Check the user's arguments, and fill in the missing ones (None)."""
         return cls(
             check_capacity(capacity),
             DEFAULT_FPP if fpp is None else check_fpp(fpp),
@@ -91,8 +91,8 @@ class Parameters:
     def geometry(self, number: int, hashes: int = 1) -> Geometry:
         """Return the shape of a layer, with so many ``hashes`` at least.
 
-        More than the layers before have are needed where others were taken over. Then
-        it is that of a later layer, but for its capacity.
+        Imported layers may need more hashes than the layers before have. Then the shape
+        is that of a later layer, except for its capacity.
         """
         later = number
         while True:
@@ -142,7 +142,7 @@ class Parameters:
 
     @classmethod
     def from_header(cls, header: dict[str, Any], path: Path | str) -> Parameters:
-        """Read a store's header, refusing what this version cannot handle."""
+        """Read a store's header; refuse a header that this version cannot handle."""
         for name, ours in (("hash", hashing.NAME), ("page_bits", PAGE_BITS)):
             if header[name] != ours:
                 raise StoreMismatchError(

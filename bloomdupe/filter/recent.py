@@ -1,4 +1,4 @@
-"""RecentFilter: what was added last, in memory that does not grow."""
+"""RecentFilter: the keys that were added last, in memory that does not grow."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ __all__ = ["RecentFilter"]
 
 
 class RecentFilter(BloomFilter):
-    """A filter in memory that forgets all it holds when it is full, and begins anew.
+    """A filter in memory that empties itself when it is full.
 
-    For those who lose nothing by asking somebody else once more.
+    Use it where a forgotten key costs one more lookup.
     """
 
     def __init__(self, capacity: int, fpp: float) -> None:

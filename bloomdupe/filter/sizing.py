@@ -79,7 +79,7 @@ GROWTH_FACTOR = 2
 def check_capacity(value: object, name: str = "capacity") -> int:
     """Return ``value`` as a number of keys, or raise :class:`SettingError`.
 
-    ``name`` is what the user calls it: the parameter or the setting.
+    ``name`` is the user's name for it: the parameter or the setting.
     """
     number = _number(value)
     if number is None or not number.is_integer() or number < 1:
@@ -180,10 +180,10 @@ def false_positive_rate(hashes: int, pages: int, keys: float) -> float:
 def offered_keys(hashes: int, pages: int, keys: float) -> float:
     """Number of different keys that a layer was offered when it took ``keys``.
 
-    The others were called seen. They set no bit, but those taken set at least one
-    new bit each, so the layer is as full as if all had been added. Integrates
-    ``d offered / d keys = 1 / (1 - rate)`` (midpoint rule, 32 steps). Matters from
-    p = 1e-3 on; at 1e-1 the difference is 3 %.
+    The rest were called seen. They set no bit, but each key that was taken set at least
+    one new bit, so the layer is as full as if all had been added. Integrates ``d
+    offered / d keys = 1 / (1 - rate)`` (midpoint rule, 32 steps). Matters from p = 1e-3
+    on; at 1e-1 the difference is 3 %.
     """
     if false_positive_rate(hashes, pages, keys) < NEGLIGIBLE:
         return keys

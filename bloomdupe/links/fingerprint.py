@@ -1,13 +1,14 @@
 """Scrapy's own fingerprint of a request, several times as fast for most URLs.
 
-So are those of scrapy-redis, which hash the same URL with less around it.
+The fingerprints of scrapy-redis are as fast: they hash the same URL with less around
+it.
 
-Scrapy hashes a JSON text with the *canonical* URL in it (w3lib's
-``canonicalize_url``: query sorted, escapes normalised, and so on), which takes 20 to
-30 µs. Of most URLs a regular expression can tell that they are canonical but for the
-order of the query; then little more than the hash is left to do. All others, and
-requests with a body or with another method than GET, take Scrapy's way. The bytes are
-the same in every case.
+Scrapy hashes a JSON text with the *canonical* URL in it (w3lib's ``canonicalize_url``:
+query sorted, escapes normalised, and so on), which takes 20 to 30 µs. For most URLs a
+regular expression can tell that they are canonical except for the order of the query.
+Then little more than the hash is left to do. All other URLs, and requests with a body
+or with another method than GET, take Scrapy's way. The bytes are the same in every
+case.
 """
 
 from __future__ import annotations
@@ -75,16 +76,18 @@ def is_plain(fingerprinter: RequestFingerprinterProtocol) -> bool:
 def is_known_early(
     fingerprinter: RequestFingerprinterProtocol, settings: BaseSettings
 ) -> bool:
-    """Whether a request has its fingerprint already where the spider yields it.
+    """Whether a request has its final fingerprint when the spider yields it.
 
-    So it is if nothing counts but URL, method, body, callback, and what the spider
-    itself has put into ``meta``. Scrapy's own is such a one. That of scrapy-poet adds
-    the dependencies of the callback, and ``meta["page_params"]``, to one that a
-    setting names. Others say it of themselves by the attribute ``bloomdupe_early``.
+    It has if the fingerprint depends on nothing but URL, method, body, callback, and
+    the ``meta`` that the spider itself has set. This holds for Scrapy's own
+    fingerprinter. The fingerprinter of scrapy-poet adds the dependencies of the
+    callback, and ``meta["page_params"]``, to a fingerprinter that a setting names. Any
+    other class can declare it by the attribute ``bloomdupe_early``.
 
-    That of scrapy-zyte-api is none: it looks at what its own spider middleware, which
-    comes later, puts into ``meta``, at session pools, which are the project's code,
-    and it keeps the first fingerprint that it has made of a request.
+    It does not hold for scrapy-zyte-api: its fingerprint depends on the ``meta`` that
+    its own spider middleware, which comes later, sets, and on session pools, which are
+    the project's code. It also keeps the first fingerprint that it has made of a
+    request.
     """
     class_ = type(fingerprinter)
     base = _BASES.get(global_object_name(class_))

@@ -11,12 +11,12 @@ MAX_BYTES = 8_000_000
 
 
 class KnownUrls:
-    """A set of URLs that forgets those that were not asked for lately.
+    """A set of URLs that forgets URLs that were not asked for lately.
 
-    Two halves: a URL goes into the young one when it is added and when it is found
-    in the old one. When the young half is full, it becomes the old one, and what was
-    in that is forgotten. The URLs themselves are kept, no hashes of them: what is
-    found here is certain.
+    Two halves: a URL goes into the young half when it is added and when it is found in
+    the old half. When the young half is full, it becomes the old half, and the previous
+    old half is forgotten. The set keeps the URLs themselves and no hashes, so a match
+    is certain.
     """
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:

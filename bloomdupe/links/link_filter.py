@@ -1,27 +1,27 @@
 """LinkFilter: duplicate links dropped next to the spider, before they cost anything.
 
-A link that the scheduler would call a duplicate has by then been through the spider
-middlewares, a queue, a signal or two and the fingerprinter. Here it is dropped when
-the spider yields it, or with :func:`new_links` before there is a request at all.
+Before the scheduler finds out that a link is a duplicate, the link has passed the
+spider middlewares, a queue, a signal or two and the fingerprinter. This filter drops it
+when the spider yields it, or with :func:`new_links` before there is a request at all.
 
-Nothing is marked here, so a link that is let through has lost nothing, and whenever
-in doubt a link is let through. A link is dropped only if the scheduler would find the
-very same fingerprint seen, which stays so: *seen* never becomes *new* again, and what
-was found seen once needs no second look. What could make a difference on the way to
-the scheduler is looked for at the first response; if there is anything, the log says
-so, and all links are let through:
+The filter marks nothing, so a link that is let through loses nothing. In doubt a link
+is let through. A link is dropped only if the scheduler would find the very same
+fingerprint seen. That cannot change: *seen* never becomes *new* again, so a URL that
+was found seen once needs no second look. At the first response the filter looks for
+anything that could change a link on its way to the scheduler. If it finds anything, the
+log says so, and all links are let through:
 
 * another spider middleware, nearer to the engine, that handles the output of spiders:
   it may replace or drop requests;
-* a fingerprinter that may look at what is not there yet, such as headers
+* a fingerprinter that may depend on data that is set later, such as headers
   (:func:`bloomdupe.links.fingerprint.is_known_early`);
 * a receiver of the signals ``request_scheduled`` or ``request_dropped``, which are not
-  sent for links that are dropped here (Scrapy's own one, for offsite links, is asked);
+  sent for links that are dropped here (Scrapy's own, for offsite links, is asked);
 * settings that want to see every link: ``DUPEFILTER_DEBUG``, ``DEPTH_STATS_VERBOSE``;
 * a scheduler or a dupefilter that is not from this package.
 
-Links that Scrapy would not count as duplicates, for their length or depth, are let
-through to be counted as what they are.
+Links that Scrapy would drop for another reason, such as length or depth, are let
+through, so that the right stat counts them.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ class Drop(Enum):
 
 
 class DupeFilter(Protocol):
-    """What a link filter needs of the crawl's duplicate filter."""
+    """The part of the crawl's duplicate filter that a link filter needs."""
 
     def tell(self, request: Request, spider: Spider) -> None:
-        """Log a request that was dropped, if it is one that is to be logged."""
+        """Log a dropped request, if it is to be logged."""
 
     def mark_scheduled(self, request: Request) -> None:
         """Mark what is scheduled; receives the signal ``request_scheduled``."""
@@ -126,7 +126,7 @@ class LinkFilter:
         self._dupefilter = dupefilter
 
     def forget(self) -> None:
-        """Ask about every URL again: what was seen may not be any more."""
+        """Ask about every URL again, because seen URLs may have become unseen."""
         self._known.clear()
 
     # Between spider and engine
@@ -134,7 +134,7 @@ class LinkFilter:
     def process_spider_output(
         self, response: Response, result: Iterable[Any], **_: Spider
     ) -> Iterator[Any]:
-        """Drop the duplicates from what a callback yields; called by Scrapy."""
+        """Drop the duplicates from the output of a callback; called by Scrapy."""
         judge = self._judge(response)
         dropped = 0
         try:
@@ -311,7 +311,7 @@ class LinkFilter:
         return None
 
     def _foreign(self, *, all_: bool = False) -> list[str]:
-        """Name other people's middlewares after this one, or all of them."""
+        """Name foreign middlewares after this one, or all of them."""
         names = []
         for middleware in spider_middlewares(self._crawler):
             if middleware is self:
@@ -328,13 +328,13 @@ class LinkFilter:
 
 
 def _depth(response: Response) -> int | None:
-    """Return what Scrapy has noted; where its middleware is off, it may be anything."""
+    """Return the depth that Scrapy has noted; with its middleware off, any value."""
     depth = response.meta.get("depth")
     return depth if type(depth) is int else None
 
 
 def _is_offsite(receiver: Any) -> bool:  # noqa: ANN401 - anything can listen
-    """Whether it is Scrapy's filter of offsite links, whatever its idea of offsite."""
+    """Whether it is Scrapy's filter of offsite links, or a subclass."""
     return (
         isinstance(getattr(receiver, "__self__", None), OffsiteMiddleware)
         and receiver.__func__ is OffsiteMiddleware.request_scheduled

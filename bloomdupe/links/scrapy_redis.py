@@ -1,9 +1,9 @@
 """Fingerprints as scrapy-redis makes them, for a crawl that has begun there.
 
-Its duplicate filter has a function of its own, and Scrapy's gives other bytes. Nobody
-can turn one into the other, for a hash does not say what was hashed. So a crawl that
-moves goes on with the fingerprints with which it has begun: one of these classes stands
-in ``REQUEST_FINGERPRINTER_CLASS``, and stays there as long as the job does.
+The duplicate filter of scrapy-redis has a function of its own, and Scrapy's gives other
+bytes. A hash does not show its input, so the fingerprints cannot be converted. A crawl
+that moves therefore keeps the fingerprints with which it has begun: set
+``REQUEST_FINGERPRINTER_CLASS`` to one of these classes for as long as the job exists.
 
 ===================================== ==============================================
 class                                 SHA-1 of

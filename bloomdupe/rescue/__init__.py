@@ -1,4 +1,4 @@
-"""Damaged stores: saving what can be read, and putting a backup in place.
+"""Damaged stores: saves the readable records, and restores a backup.
 
 Above ``filter``, ``frontier`` and ``store``, which it uses; ``cli`` comes in.
 """

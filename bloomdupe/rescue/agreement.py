@@ -1,4 +1,4 @@
-"""Agreement: whether what filter and frontier say about a store is what is in it."""
+"""Agreement: whether filter and frontier describe the store as it is."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ __all__ = ["disagreements"]
 
 
 def disagreements(store: Path) -> list[str]:
-    """Say where the records of filter and frontier contradict what is there.
+    """Say where the records of filter and frontier contradict the store.
 
-    The sums and the ledger prove that a store holds what was written; this, that
-    what was written fits together. The store must be sound otherwise. Takes about
-    a second per million requests.
+    The sums and the ledger prove that each record is as it was written. This proves
+    that the records fit together. The store must be sound otherwise. Takes about a
+    second per million requests.
     """
     records: dict[str, dict[str, Any]] = {}
     counts = Counter[bytes]()

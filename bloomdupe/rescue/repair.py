@@ -81,7 +81,7 @@ Record = tuple[bytes, bytes, bytes]
 
 @dataclass
 class Repaired:
-    """What :func:`repair` has saved and lost."""
+    """The result of :func:`repair`: the records it saved and lost."""
 
     saved: dict[str, int] = field(default_factory=dict)
     """Records by database."""
@@ -105,7 +105,7 @@ class _Records(NamedTuple):
 
 
 class _Summary(NamedTuple):
-    """The last transaction: what the records say about the others."""
+    """The last transaction, as its records describe the rest of the store."""
 
     records: dict[str, dict[str, Any]]
     slots: list[tuple[int, int, str]]
@@ -125,10 +125,10 @@ class _Summary(NamedTuple):
 def repair(
     source: Path, target: Path, progress: Callable[[int], None] | None = None
 ) -> Repaired:
-    """Make the new store ``target`` from what can be read in ``source``.
+    """Make the new store ``target`` from the readable records in ``source``.
 
-    ``source`` stays as it is. Nobody may use it meanwhile. ``progress`` is called
-    with numbers of bytes; the file is read twice.
+    ``source`` stays as it is and must not be in use. ``progress`` is called with
+    numbers of bytes; the file is read twice.
     """
     if target.exists():
         raise StoreError(f"{target} exists; name a new place for the repaired store")
@@ -175,7 +175,7 @@ def repair(
 
 
 def _marked(source: Path, repaired: Repaired) -> dict[str, Any]:
-    """Take from ``store.json`` what the store is, when its own record is lost."""
+    """Read the description in ``store.json``, if the store's own record is lost."""
     header = files.read_marker(source)
     if header is None:
         raise StoreDamagedError(
@@ -190,7 +190,7 @@ def _marked(source: Path, repaired: Repaired) -> dict[str, Any]:
 
 
 def _found(file: DataFile, damaged: list[str]) -> Iterator[Record]:
-    """Yield every record that is what was written, those of trees first."""
+    """Yield every record that is as it was written, those of trees first."""
     astray: list[Record] = []
     for database, root in file.databases().items():
         for leaf in file.records(database, root):
@@ -226,7 +226,7 @@ def _summary(
     meta: dict[str, dict[str, Any]],
     repaired: Repaired,
 ) -> _Summary:
-    """Work out the records that fit what was saved."""
+    """Work out the records that fit the saved data."""
     with store.snapshot() as snapshot:
         filter_ = _filter(snapshot, parameters, meta.get("filter"), repaired)
         frontier, slots = _frontier(snapshot, meta.get("frontier"), repaired)
@@ -362,10 +362,10 @@ def _account(
     closed: int,
     repaired: Repaired,
 ) -> None:
-    """Say what was saved; hold it against what the old ledger says there was.
+    """Report the saved records, compared with the counts in the old ledger.
 
-    ``transaction`` is the last one of the old store, ``closed`` that with which it
-    was closed.
+    ``transaction`` is the last transaction of the old store, and ``closed`` the
+    transaction that closed it.
     """
     saved = {name.decode(): total for name, total in store.totals.items()}
     repaired.saved = {name: records for name, (records, _) in saved.items()}

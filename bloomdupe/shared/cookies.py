@@ -6,13 +6,13 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.packed_cookies import digest_of
+from bloomdupe.crawl.requests.cookies_packed import digest_of
 from bloomdupe.errors import UnserializableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bloomdupe.crawl.packed_cookies import PackedCookies
+    from bloomdupe.crawl.requests.cookies_packed import PackedCookies
     from bloomdupe.inside_scrapy.cookies import CookieJars
 
 __all__ = ["SharedCookies"]

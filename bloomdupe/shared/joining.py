@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from scrapy.utils.misc import load_object
 
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
-from bloomdupe.crawl.job import Job
+from bloomdupe.crawl.engines.job import Job
 from bloomdupe.errors import SettingError, StoreMismatchError
 from bloomdupe.redis.shared_frontier import SharedFrontier
 from bloomdupe.settings import DEFAULTS

@@ -10,7 +10,7 @@ from collections import Counter
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from bloomdupe.crawl.identity import child_name, name_of
+from bloomdupe.crawl.requests.identity import child_name, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,8 +37,8 @@ class Family:
     """Names of the requests with ``dont_filter`` that one request has yielded.
 
     They often have the fingerprint in common. The name is made of the parent's, of what
-    tells the child from others (:mod:`bloomdupe.crawl.identity`), and of how many of
-    these came before: so a parent that runs again yields the same names, in whatever
+    tells the child from others (:mod:`bloomdupe.crawl.requests.identity`), and of how
+    many of these came before: so a parent that runs again yields the same names, in any
     order.
     """
 
@@ -60,7 +60,7 @@ class Message(NamedTuple):
     """``REQUEST``, or ``ITEM``: lines that ``start()`` has yielded."""
     name: bytes
     body: bytes
-    """A payload of :class:`~bloomdupe.crawl.serializer.Serializer`; or the lines."""
+    """The payload of a request, as the serializer wrote it; or the lines."""
 
 
 def payload_of(kind: bytes, name: bytes, body: bytes) -> bytes:

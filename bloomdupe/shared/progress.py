@@ -6,7 +6,7 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.timer import Timer
+from bloomdupe.inside_scrapy.timer import Timer
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler

@@ -13,23 +13,23 @@ from scrapy.exceptions import CloseSpider
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from bloomdupe.crawl.acceptance import ASKING
-from bloomdupe.crawl.backoff import Backoff
-from bloomdupe.crawl.circuits import tries_of
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
-from bloomdupe.crawl.identity import START, identity_of
-from bloomdupe.crawl.job import Job
-from bloomdupe.crawl.order import Order
-from bloomdupe.crawl.packed_cookies import PackedCookies, without_cookie_header
-from bloomdupe.crawl.serializer import Serializer
-from bloomdupe.crawl.start_items import StartItem
+from bloomdupe.crawl.engines.job import Job
+from bloomdupe.crawl.engines.order import Order
+from bloomdupe.crawl.later.backoff import Backoff
+from bloomdupe.crawl.later.circuits import tries_of
+from bloomdupe.crawl.requests.cookies_packed import PackedCookies, without_cookie_header
+from bloomdupe.crawl.requests.identity import START, identity_of
+from bloomdupe.crawl.requests.serializer import Serializer
+from bloomdupe.crawl.state.start_items import StartItem
 from bloomdupe.crawl.stopping import Stopping
-from bloomdupe.crawl.timer import Timer
 from bloomdupe.errors import SettingError, UnserializableError
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.inside_scrapy.cookies import CookieJars
 from bloomdupe.inside_scrapy.engine import EngineAccess, mark_failed
 from bloomdupe.inside_scrapy.processing import Processing, current_work
+from bloomdupe.inside_scrapy.timer import Timer
 from bloomdupe.links.link_filter import Drop, attach_link_filter
 from bloomdupe.redis.partition import Done, Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier

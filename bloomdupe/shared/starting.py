@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 
-from bloomdupe.crawl.start_items import StartItem
+from bloomdupe.crawl.state.start_items import StartItem
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -31,30 +31,30 @@ meta      ``frontier``                    sum + JSON: state of the frontier
 slots     slot u32 (big-endian)           sum + requests in ``queue`` u64
                                           (little-endian) + name in UTF-8
 queue     slot (QUIC's variable-length    sum + payload (see
-          integer: RFC 9000, section 16), :mod:`bloomdupe.crawl.serializer`)
+          integer: RFC 9000, section 16), :mod:`bloomdupe.crawl.requests.serializer`)
           rank (see
           :mod:`bloomdupe.frontier.rank`)
           inverted: the slot's last key
           goes first
 meta      ``crawl``                       sum + JSON: items, totals, delays
-                                          (:class:`bloomdupe.crawl.checkpoint.Crawl`)
+                                          (:class:`bloomdupe.crawl.engines.checkpoint.Crawl`)
 blobs     name                            sum + bytes (see the record
                                           ``crawl``)
 page_-    digest of the slot's name       sum + requests ever taken in u64 (little-
-counts                                    endian; see :mod:`bloomdupe.crawl.limits`)
+counts                                    endian; see ``bloomdupe.crawl.state.limits``)
 delays    digest of the slot's name       sum + 0 u8 + seconds f64 (little-endian;
-                                          see :mod:`bloomdupe.crawl.delays`)
+                                          see :mod:`bloomdupe.crawl.state.delays`)
 cookies   digest of jar, domain, path     sum + ``C`` u8 + the cookie (see
-          and name                        :mod:`bloomdupe.crawl.cookies`): a secret
+          and name                        ``bloomdupe.crawl.state.cookies``): a secret
 later     Unix time before which the      sum + ``L`` u8, flags u8 (1: a start
           request waits, microseconds     request), priority i64, length of the
           u64; sequence u64 (both         slot's name u32 (all little-endian), name
           big-endian)                     in UTF-8, payload (as in ``queue``)
 failures  digest of the request's         sum + ``F`` u8 + the failure (see
-          fingerprint                     :mod:`bloomdupe.crawl.failure`)
+          fingerprint                     :mod:`bloomdupe.crawl.leases.failure`)
 history   milliseconds of Unix time u64,  sum + ``H`` u8 + how the crawl stood
           number of the run u64 (big-     then, or the run if the time is 0
-          endian)                         (see :mod:`bloomdupe.crawl.history`)
+          endian)                         (see :mod:`bloomdupe.crawl.progress.history`)
 meta      ``cookies``                     sum + JSON: ``left_out``, how many cookies
                                           were not copied into this backup
 meta      ``ledger``                      sum + JSON: ``transaction``, the number

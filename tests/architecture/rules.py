@@ -26,13 +26,17 @@ ROOMS: dict[str, set[str]] = {
     },
     "addon": {"shared", "crawl", "links", "feeds", "settings", "errors"},
     "cli": {
-        "sight", "upkeep", "crawl", "rescue", "frontier", "filter", "store",
-        "settings", "errors", "_version",
+        "monitoring", "moving", "jobs", "crawl", "rescue", "frontier", "filter",
+        "store", "settings", "errors", "_version",
     },
-    "sight": {
-        "upkeep", "crawl", "frontier", "filter", "store", "errors", "_version",
+    "monitoring": {
+        "jobs", "crawl", "frontier", "filter", "store", "errors", "_version",
     },
-    "upkeep": {
+    "moving": {
+        "jobs", "shared", "crawl", "links", "inside_scrapy", "frontier", "redis",
+        "filter", "store", "settings", "errors", "_version",
+    },
+    "jobs": {
         "shared", "crawl", "links", "inside_scrapy", "frontier", "redis", "filter",
         "store", "settings", "errors", "_version",
     },
@@ -78,7 +82,7 @@ SCRAPY = {
 """Scrapy, and the packages that come with it."""
 
 SCRAPY_ROOMS = {
-    "addon", "upkeep", "shared", "crawl", "links", "feeds", "inside_scrapy",
+    "addon", "moving", "jobs", "shared", "crawl", "links", "feeds", "inside_scrapy",
 }  # fmt: skip
 SCRAPY_MODULES = {"bloomdupe.cli.scrapy_command"}
 SCRAPY_FOR_TYPES = {"bloomdupe.settings"}

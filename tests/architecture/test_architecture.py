@@ -64,8 +64,8 @@ BROKEN: list[tuple[Rule, dict[str, str], str]] = [
     ),
     (
         rules.arrows_up,
-        {"frontier.rank": "import_module('bloomdupe.crawl.leases')"},
-        "bloomdupe.frontier.rank imports bloomdupe.crawl.leases",
+        {"frontier.rank": "import_module('bloomdupe.crawl.leases.leases')"},
+        "bloomdupe.frontier.rank imports bloomdupe.crawl.leases.leases",
     ),
     (
         rules.arrows_up,
@@ -133,8 +133,8 @@ BROKEN: list[tuple[Rule, dict[str, str], str]] = [
     ),
     (
         rules.foreign_private_names,
-        {"crawl.leases": "def f(engine):\n    return engine._slot"},
-        "bloomdupe.crawl.leases: engine._slot",
+        {"crawl.scheduler": "def f(engine):\n    return engine._slot"},
+        "bloomdupe.crawl.scheduler: engine._slot",
     ),
     (
         rules.foreign_private_names,
@@ -143,8 +143,8 @@ BROKEN: list[tuple[Rule, dict[str, str], str]] = [
     ),
     (
         rules.foreign_private_names,
-        {"crawl.leases": "def f(scraper):\n    return getattr(scraper, '_x', None)"},
-        "bloomdupe.crawl.leases: getattr(scraper, '_x', None)",
+        {"crawl.scheduler": "def f(scraper):\n    return getattr(scraper, '_x', None)"},
+        "bloomdupe.crawl.scheduler: getattr(scraper, '_x', None)",
     ),
     (
         rules.foreign_private_names,
@@ -170,13 +170,13 @@ BROKEN: list[tuple[Rule, dict[str, str], str]] = [
     ),
     (
         rules.engine_outside,
-        {"crawl.leases": "def f(crawler):\n    return crawler.engine.scraper"},
-        "bloomdupe.crawl.leases: crawler.engine",
+        {"crawl.scheduler": "def f(crawler):\n    return crawler.engine.scraper"},
+        "bloomdupe.crawl.scheduler: crawler.engine",
     ),
     (
         rules.engine_outside,
-        {"crawl.leases": "def f(self):\n    return getattr(self._crawler, 'engine')"},
-        "bloomdupe.crawl.leases: getattr(self._crawler, 'engine')",
+        {"crawl.pace": "def f(self):\n    return getattr(self._crawler, 'engine')"},
+        "bloomdupe.crawl.pace: getattr(self._crawler, 'engine')",
     ),
 ]
 

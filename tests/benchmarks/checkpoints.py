@@ -28,7 +28,7 @@ from report import Report
 from scrapy import Request, Spider
 from scrapy.crawler import CrawlerProcess
 
-from bloomdupe.crawl.checkpoint import Checkpoint
+from bloomdupe.crawl.engines.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

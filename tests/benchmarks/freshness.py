@@ -30,7 +30,7 @@ import lmdb
 import msgpack  # type: ignore[import-untyped]
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.visits import ADAPTIVE, Look, Visit
+from bloomdupe.crawl.requests.visits import ADAPTIVE, Look, Visit
 from bloomdupe.frontier.frontier import Frontier
 
 if TYPE_CHECKING:

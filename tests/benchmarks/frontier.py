@@ -27,7 +27,7 @@ from scrapy.squeues import PickleLifoDiskQueue
 from scrapy.utils.test import get_crawler
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.serializer import Serializer
+from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.frontier.frontier import Frontier
 
 if TYPE_CHECKING:

@@ -19,18 +19,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from jobs import IDENTITY, SPIDER, call, make_job, sound, urls
 from scrapy import Request
 from scrapy.utils.request import fingerprint
+from support.jobs import IDENTITY, SPIDER, call, make_job, sound, urls
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.serializer import Serializer
+from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.frontier.frontier import Frontier
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jobs import Verb
+    from support.jobs import Verb
 
 DONE = [f"https://a.example/done/{number}" for number in range(50)]
 WAIT = [f"https://{host}.example/{number}" for host in "ab" for number in range(100)]

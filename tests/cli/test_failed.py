@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from jobs import IDENTITY, SPIDER, sound, urls
 from scrapy import Request
 from scrapy.utils.request import fingerprint
+from support.jobs import IDENTITY, SPIDER, sound, urls
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.failure import Failure, digest_of
-from bloomdupe.crawl.serializer import Serializer
+from bloomdupe.crawl.leases.failure import Failure, digest_of
+from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store.format import FAILURES
 
 if TYPE_CHECKING:
-    from jobs import Verb
+    from support.jobs import Verb
 
     from bloomdupe.store.batch import Batch
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from jobs import SPIDER, make_job, run
 from scrapy import Request
+from support.jobs import SPIDER, make_job, run
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.serializer import Serializer
+from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store import files
 

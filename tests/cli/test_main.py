@@ -12,7 +12,7 @@ import pytest
 
 from bloomdupe import BloomFilter
 from bloomdupe.cli import main as cli
-from bloomdupe.cli.size import amount
+from bloomdupe.cli.show.size import amount
 from bloomdupe.filter import hashing, sizing
 
 KEY = bytes(16)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from jobs import make_job
+from support.jobs import make_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from child import in_child
 from crawl_kills import last_transaction
-from harness import DEADLINE
+from support.harness import DEADLINE
 from trial import Fault, Outcome, lost
 from worker import fork_worker, run_to_end
 from world import Report, World, judge

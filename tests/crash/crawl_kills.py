@@ -15,9 +15,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import outputs
-from harness import DEADLINE, Project, sample_process
 from scrapy import Request
 from scrapy.utils.request import fingerprint
+from support.harness import DEADLINE, Project, sample_process
 from trial import OK, Fault, Outcome, lost, silently_wrong
 
 from bloomdupe import BloomFilter
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import subprocess
     from pathlib import Path
 
-    from harness import SampleProcess
+    from support.harness import SampleProcess
 
 INTERVAL = 0.1
 """Seconds between checkpoints."""

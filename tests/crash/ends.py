@@ -11,9 +11,10 @@ import random
 from typing import TYPE_CHECKING
 
 from crawls import Crawl, Stop
-from forks import Forks
-from judging import RUNS, SHOWN, Model, Verdict, again, judge, run_to_end, undisturbed
+from judging import RUNS, Model, Verdict, again, judge, run_to_end, undisturbed
 from stop_points import every_idiom, outcome_of
+from support.forks import Forks
+from support.judge import SHOWN
 from table import Idiom, load
 from trial import Fault, Outcome
 

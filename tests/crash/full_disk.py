@@ -13,7 +13,7 @@ import subprocess
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from harness import Project, sample_process
+from support.harness import Project, sample_process
 from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
 from worker import REFUSED, fork_worker, run_to_end
 from world import Report, World, judge

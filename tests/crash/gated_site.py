@@ -16,7 +16,7 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from page_server import Server
+from support.page_server import Server
 from typing_extensions import Self
 
 if TYPE_CHECKING:

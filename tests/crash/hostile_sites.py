@@ -9,8 +9,8 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from child import in_child
-from harness import DEADLINE, Project, wait_for
-from page_server import page_server
+from support.harness import DEADLINE, Project, wait_for
+from support.page_server import page_server
 from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
 
 from bloomdupe import BloomFilter

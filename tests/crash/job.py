@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Spider
 from scrapy.utils.test import get_crawler
 
-from bloomdupe.crawl.checkpoint import FEED, Checkpoint, Crawl
-from bloomdupe.crawl.children import Children
-from bloomdupe.crawl.cut_short import CutShort
-from bloomdupe.crawl.leases import Leases
-from bloomdupe.crawl.outcomes import Outcomes
-from bloomdupe.crawl.serializer import Serializer
-from bloomdupe.crawl.spider_state import STATE, SpiderState
+from bloomdupe.crawl.engines.checkpoint import FEED, Checkpoint, Crawl
+from bloomdupe.crawl.leases.children import Children
+from bloomdupe.crawl.leases.cut_short import CutShort
+from bloomdupe.crawl.leases.leases import Leases
+from bloomdupe.crawl.leases.outcomes import Outcomes
+from bloomdupe.crawl.requests.serializer import Serializer
+from bloomdupe.crawl.state.spider_state import STATE, SpiderState
 from bloomdupe.errors import FeedError
 from bloomdupe.feeds.contract import FeedJob
 from bloomdupe.feeds.exporter import FeedExporter
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
     from world import World
 
-    from bloomdupe.crawl.leases import Lease
+    from bloomdupe.crawl.leases.leases import Lease
 
 FEEDS = {"out/items.jsonl": {"format": "jsonlines"}}
 """In the folder in which the folder of the job is."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import traceback
 from typing import TYPE_CHECKING
 
-import frontier_model as model
 import hypothesis
 from hypothesis.stateful import run_state_machine_as_test
+from support import frontier_model as model
 from trial import OK, Fault, Outcome, silently_wrong
 
 from bloomdupe.store import store as store_module

@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 PATH = [str(HERE), str(HERE.parent), str(HERE.parent / "idioms")]
 sys.path += [path for path in PATH if path not in sys.path]
 
-from fork_server import child, end, preload  # noqa: E402 - found by the path
+from support.fork_server import child, end, preload  # noqa: E402 - found by the path
 
 if TYPE_CHECKING:
     from typing_extensions import Self

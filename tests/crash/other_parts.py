@@ -13,17 +13,17 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from crawls import Crawl, Stop
-from forks import Forks
 from judging import (
     Verdict,
     again,
-    differences,
     ended,
     judge,
     run_to_end,
     undisturbed,
 )
 from stop_points import outcome_of
+from support.forks import Forks
+from support.judge import differences
 from table import load
 from trial import Fault, Outcome
 

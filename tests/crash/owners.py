@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from bloomdupe.crawl.leases import Lease
+    from bloomdupe.crawl.leases.leases import Lease
 
 SIZE = 2_000
 BATCH = 10

@@ -6,8 +6,8 @@ import time
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
-from redis_cluster import RedisCluster
-from redis_server import RedisServer, free_port
+from support.redis_cluster import RedisCluster
+from support.redis_server import RedisServer, free_port
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 sys.path.append(str(Path(__file__).parents[1]))  # beside pytest, too
 
 from crawls import Crawl, Stop
-from forks import Forks
-from judging import SHOWN, differences, expected_items, traceback_in
-from redis_server import RedisServer
+from judging import expected_items, traceback_in
 from stop_points import every_idiom
+from support.forks import Forks
+from support.judge import SHOWN, differences
+from support.redis_server import RedisServer
 from table import Idiom, load
 from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 sys.path.append(str(Path(__file__).parents[1]))  # beside pytest, too
 
-from redis_server import RedisServer, free_port
 from shared_worker import PARTITIONS, fork_shared_worker
+from support.redis_server import RedisServer, free_port
 from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
 from world import World
 

@@ -11,8 +11,8 @@ import random
 from typing import TYPE_CHECKING
 
 from crawls import Crawl, Stop
-from forks import Forks
 from judging import Verdict, stopped, undisturbed
+from support.forks import Forks
 from table import Idiom, load
 from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
 

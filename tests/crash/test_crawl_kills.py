@@ -17,7 +17,7 @@ from crawl_kills import (
     kill,
     terminate,
 )
-from harness import sample_process
+from support.harness import sample_process
 
 if TYPE_CHECKING:
     from pathlib import Path

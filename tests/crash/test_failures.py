@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from harness import DEADLINE, SampleProcess, sample_process
+from support.harness import DEADLINE, SampleProcess, sample_process
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
     from world import Report, World
 
-    from bloomdupe.crawl.leases import Lease
+    from bloomdupe.crawl.leases.leases import Lease
 
 sys.path.append(str(Path(__file__).parent))  # beside pytest, too
 
 from job import Job, get_ready, working_in
 from scrapy import Request
 
-from bloomdupe.crawl import outcomes
+from bloomdupe.crawl.leases import outcomes
 from bloomdupe.errors import BloomDupeError
 from bloomdupe.feeds import exporter
 from bloomdupe.filter import layer

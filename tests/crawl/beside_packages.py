@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from page_server import page_server
+from support.page_server import page_server
 
 PAGES = 120
 KILLS = 3

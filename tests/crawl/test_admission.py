@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import scrapy.crawler
-from page_server import page_server
+from support.page_server import page_server
 
 from bloomdupe.crawl.admission import expand_jobdir
 from bloomdupe.errors import SettingError

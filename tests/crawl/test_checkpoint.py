@@ -10,8 +10,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from page_server import page_server
-from small_site import JOB, Site
+from support.page_server import page_server
+from support.small_site import JOB, Site
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

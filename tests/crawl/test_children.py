@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl import children as module
-from bloomdupe.crawl.children import Children
+from bloomdupe.crawl.leases import children as module
+from bloomdupe.crawl.leases.children import Children
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store.format import request_key
 
 if TYPE_CHECKING:
-    from bloomdupe.crawl.leases import Lease
+    from bloomdupe.crawl.leases.leases import Lease
 
 Blobs = dict[str, bytes]
 

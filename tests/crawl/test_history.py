@@ -11,14 +11,15 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from page_server import page_server
 from scrapy.settings import Settings
-from shared_data import REPOSITORY
-from small_site import JOB, PAGES, Site
+from support.page_server import page_server
+from support.shared_data import REPOSITORY
+from support.small_site import JOB, PAGES, Site
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl import room
-from bloomdupe.crawl.history import (
+from bloomdupe.crawl.progress import headroom as room
+from bloomdupe.crawl.progress.headroom import Room
+from bloomdupe.crawl.progress.history import (
     MOST_RUNS,
     TIERS,
     History,
@@ -27,9 +28,15 @@ from bloomdupe.crawl.history import (
     read_history,
     surplus,
 )
-from bloomdupe.crawl.pace import duration, recent, since, size, time_to_fill, time_to_go
-from bloomdupe.crawl.progress import progress
-from bloomdupe.crawl.room import Room
+from bloomdupe.crawl.progress.line import progress
+from bloomdupe.crawl.progress.pace import (
+    duration,
+    recent,
+    since,
+    size,
+    time_to_fill,
+    time_to_go,
+)
 from bloomdupe.errors import SettingError
 from bloomdupe.settings import JobSettings
 from bloomdupe.store.check import verify
@@ -259,7 +266,7 @@ def test_the_line_says_all_that_an_operator_asks() -> None:
 
 def test_the_document_shows_such_a_line() -> None:
     text = (REPOSITORY / "bloomdupe/crawl/README.md").read_text("utf-8")
-    shown = re.findall(r"bloomdupe.crawl.watch\] INFO: (.*)", text)
+    shown = re.findall(r"bloomdupe.crawl.progress.watch\] INFO: (.*)", text)
     free = 71_100_000_000
     before = point(0, pages=1_616 - 8_402, pending=7_077, free=free + 4_047_131)
     now = point(

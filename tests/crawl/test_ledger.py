@@ -7,14 +7,14 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from harness import wait_for
-from page_server import page_server
 from scrapy.settings import Settings
-from small_site import JOB, Site
+from support.harness import wait_for
+from support.page_server import page_server
+from support.small_site import JOB, Site
 
 from bloomdupe import BloomFilter
 from bloomdupe.cli import main as cli
-from bloomdupe.crawl.failure import Failure
+from bloomdupe.crawl.leases.failure import Failure
 from bloomdupe.errors import SettingError
 from bloomdupe.rescue.repair import repair
 from bloomdupe.settings import JobSettings

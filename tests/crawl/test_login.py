@@ -7,10 +7,10 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from login_site import ACCOUNTS, PAGES, login_site
 from scrapy.http import FormRequest
 from scrapy.utils.request import fingerprint
-from small_site import JOB, Site
+from support.login_site import ACCOUNTS, PAGES, login_site
+from support.small_site import JOB, Site
 
 from bloomdupe import BloomFilter
 from bloomdupe.frontier.payload import url_of
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from login_site import LoginSite
+    from support.login_site import LoginSite
 
 pytestmark = pytest.mark.slow
 

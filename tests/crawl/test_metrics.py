@@ -13,15 +13,15 @@ from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 import pytest
-from page_server import page_server
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from scrapy.settings import Settings
-from shared_data import REPOSITORY, needs
-from sighted_jobs import point
-from small_site import JOB, PAGES, Site
+from support.page_server import page_server
+from support.shared_data import REPOSITORY, needs
+from support.sighted_jobs import point
+from support.small_site import JOB, PAGES, Site
 
 from bloomdupe import settings as module
-from bloomdupe.crawl.metrics import Metrics
+from bloomdupe.crawl.progress.metrics import Metrics
 from bloomdupe.errors import SettingError
 from bloomdupe.settings import JobSettings
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROMETHEUS = Path("/usr/bin/prometheus")
-BOARD = REPOSITORY / "bloomdupe" / "sight" / "grafana.json"
+BOARD = REPOSITORY / "bloomdupe" / "monitoring" / "grafana.json"
 
 SPIDERS = """
 import scrapy

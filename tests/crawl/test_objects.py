@@ -21,8 +21,8 @@ import scrapy
 from scrapy import Request, Spider
 from scrapy_playwright.page import PageMethod  # type: ignore[import-untyped]
 
-from bloomdupe.crawl.objects import put_together, take_apart
-from bloomdupe.crawl.serializer import Serializer
+from bloomdupe.crawl.requests.objects import put_together, take_apart
+from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.errors import UnserializableError
 
 if TYPE_CHECKING:
@@ -410,7 +410,7 @@ def test_what_is_no_object_of_these_kinds_is_not_taken_apart() -> None:
 
 def test_pydantic_attrs_and_playwright_are_not_imported() -> None:
     code = (
-        "import sys, bloomdupe.crawl.serializer as s, scrapy\n"
+        "import sys, bloomdupe.crawl.requests.serializer as s, scrapy\n"
         "spider = scrapy.Spider('x')\n"
         "serializer = s.Serializer(spider)\n"
         "request = scrapy.Request('http://a.example/', meta={'v': (1, {2})})\n"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bloomdupe.crawl import outcomes as module
-from bloomdupe.crawl.outcomes import Outcome, Outcomes
+from bloomdupe.crawl.leases import outcomes as module
+from bloomdupe.crawl.leases.outcomes import Outcome, Outcomes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,9 +6,9 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from page_server import page_server
 from scrapy.settings import Settings
-from small_site import PAGES, Site
+from support.page_server import page_server
+from support.small_site import PAGES, Site
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,248 +2,186 @@
 
 from __future__ import annotations
 
-import http.server
 import math
-import signal
 import threading
 import time
 from collections import Counter
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from page_server import Server, running
 from scrapy.settings import Settings
-from small_site import JOB, Site
+from spiders.retries import Asks, Many, few_circuits
+from support.site import Answer
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.growing_wait import GrowingWait
+from bloomdupe.crawl.later.growing_wait import GrowingWait
 from bloomdupe.errors import SettingError
 from bloomdupe.settings import JobSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from support.crawl import Crawl
+    from support.site import Site, Visit
 
 pytestmark = pytest.mark.slow
 
-SPIDERS = """
-import scrapy
-from scrapy import Request
-from scrapy.downloadermiddlewares.retry import get_retry_request
 
-
-class Many(scrapy.Spider):
-    name = "many"
-
-    async def start(self):
-        for number in range(self.settings.getint("PAGES")):
-            slot = f"slot{number}" if self.settings.getbool("SLOTS") else None
-            yield Request(f"{self.start_urls[0]}{number}", errback=self.lost,
-                          meta={"download_slot": slot})
-
-    def parse(self, response):
-        yield {"page": response.url, "tries": response.meta.get("retry_times", 0)}
-
-    def lost(self, failure):
-        self.crawler.stats.inc_value("lost")
-
-
-class Asks(scrapy.Spider):
-    # A page that asks for patience with status 200, and its children. They have a
-    # copy of its meta, and are no retries for that.
-    name = "asks"
-
-    def parse(self, response):
-        if response.text == "not yet":
-            return get_retry_request(response.request, spider=self, reason="not yet")
-        return Request(response.urljoin("/child"), self.child, meta=response.meta,
-                       dont_filter=True)
-
-    def child(self, response):
-        yield {"page": response.url}
-"""
-
-
-class Moody(Server):
-    """A server that can be away, or refuse certain paths a few times."""
+class Moody:
+    """Pages of a server that can be away."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.lock = threading.Lock()
         self.log: list[tuple[float, str, int]] = []
         """Unix time, path and status of each request; 0: no answer."""
         self.away_after = math.inf
         """Requests after which it goes away for ``away`` seconds."""
         self.away = 0.0
         self.back: float | None = None
-        self.refusals: Counter[str] = Counter()
         self.status = 0
         """What it answers when it is away; 0: nothing."""
-        self.not_yet = 0
+        self._lock = threading.Lock()
 
-    def judge(self, path: str) -> int:
+    def __call__(self, visit: Visit) -> Answer | None:
+        with self._lock:
+            status = self._status()
+            self.log.append((time.time(), visit.path, status))
+        return Answer("x", status) if status else None
+
+    def _status(self) -> int:
         now = time.time()
         if self.back is None and len(self.log) >= self.away_after:
             self.back = now + self.away
-        if self.back is not None and now < self.back:
-            return self.status
-        if self.refusals[path]:
-            self.refusals[path] -= 1
-            return 500
-        return 200
-
-    def times(self, path: str) -> list[float]:
-        return [when for when, asked, _ in self.log if asked == path]
+        return self.status if self.back is not None and now < self.back else 200
 
     def failed(self) -> list[float]:
         return [when for when, _, status in self.log if status in (0, 503)]
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    server: Moody
-
-    def do_GET(self) -> None:
-        server = self.server
-        with server.lock:
-            status = server.judge(self.path)
-            server.log.append((time.time(), self.path, status))
-        if not status:
-            self.close_connection = True
-            return
-        body = b"x"
-        if server.not_yet:
-            server.not_yet -= 1
-            body = b"not yet"
-        self.send_response(status)
-        self.send_header("Content-Type", "text/plain")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args: object) -> None:
-        pass
-
-
 @pytest.fixture
-def server() -> Moody:
+def pages() -> Moody:
     return Moody()
 
 
 @pytest.fixture
-def site(tmp_path: Path, server: Moody) -> Iterator[Site]:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "spiders.py").write_text(SPIDERS)
-    with running(server) as base:
-        yield Site(folder, base, [])
+def crawl(crawl: Crawl) -> Crawl:
+    crawl.settings |= {"PAGES": 300, "RETRY_ENABLED": True}
+    return crawl
 
 
-RETRY = "RETRY_ENABLED=1"
-PAGES = "PAGES=300"
-BACKOFF = "BLOOMDUPE_RETRY_BACKOFF=0.2,2,30"
+def backoff(first: float, factor: float, longest: float) -> dict[str, Any]:
+    return {"BLOOMDUPE_RETRY_BACKOFF": [first, factor, longest]}
 
 
-def test_while_a_server_is_away_nothing_is_given_up(site: Site, server: Moody) -> None:
-    server.away_after, server.away = 50, 3.0
-    stats = site.crawl("Many", PAGES, RETRY, BACKOFF, JOB)
-    assert stats["finish_reason"] == "finished"
-    assert "retry/max_reached" not in stats
-    served = Counter(path for _, path, status in server.log if status == 200)
+IN_MEMORY: dict[str, Any] = {"JOBDIR": None}
+
+
+def test_while_a_server_is_away_nothing_is_given_up(crawl: Crawl, pages: Moody) -> None:
+    pages.away_after, pages.away = 50, 3.0
+    run = crawl.run(Many, **backoff(0.2, 2, 30))
+    assert run.finish_reason == "finished"
+    assert "retry/max_reached" not in run.stats
+    served = Counter(path for _, path, status in pages.log if status == 200)
     assert served == Counter(f"/{number}" for number in range(300))
     # What was under way when it went, and what took the places of that before the crawl
     # had heard of two failures; then probes, after rests of 0.1 s, 0.2 s ... at least.
     concurrency, probes = 8, 5
-    assert len(server.failed()) <= 2 * concurrency + probes
+    assert len(pages.failed()) <= 2 * concurrency + probes
 
 
-def test_while_it_is_away_no_request_loses_its_tries(site: Site, server: Moody) -> None:
+def test_while_it_is_away_no_request_loses_its_tries(
+    crawl: Crawl, pages: Moody
+) -> None:
     """Not even if there are so few that each of them probes several times."""
-    server.away_after, server.away, server.status = 0, 4.0, 503
-    stats = site.crawl("Many", "PAGES=2", RETRY, "BLOOMDUPE_RETRY_BACKOFF=0.2,1.5,2")
+    pages.away_after, pages.away, pages.status = 0, 4.0, 503
+    stats = crawl.run(Many, PAGES=2, **IN_MEMORY, **backoff(0.2, 1.5, 2)).stats
     assert "retry/max_reached" not in stats
     assert stats["item_scraped_count"] == 2
     assert stats["bloomdupe/retries_not_counted"] >= 3
 
 
-def test_stock_scrapy_gives_them_up(site: Site, server: Moody) -> None:
+def test_stock_scrapy_gives_them_up(crawl: Crawl, pages: Moody) -> None:
     """What the test above guards against."""
-    server.away_after, server.away = 50, 5.0
-    stats = site.crawl("Many", PAGES, RETRY, "ADDONS={}")
+    pages.away_after, pages.away = 50, math.inf
+    crawl.settings["PAGES"] = 60
+    stats = crawl.run(Many, ADDONS={}, **IN_MEMORY).stats
     assert stats["retry/max_reached"] > 0
     assert stats["lost"] == stats["retry/max_reached"]
 
 
-def test_a_retry_waits_longer_each_time(site: Site, server: Moody) -> None:
-    server.refusals["/0"] = 2
-    stats = site.crawl("Many", "PAGES=1", RETRY, "BLOOMDUPE_RETRY_BACKOFF=[1, 1.5, 9]")
-    first, second, third = server.times("/0")
+def test_a_retry_waits_longer_each_time(crawl: Crawl, site: Site) -> None:
+    failure = Answer("", 500)
+    site.pages = {"/0": [failure, failure, "x"]}
+    run = crawl.run(Many, PAGES=1, **IN_MEMORY, **backoff(1, 1.5, 9))
+    first, second, third = site.times("/0")
     assert second - first >= 0.5
     assert third - second >= 0.75
-    assert stats["item_scraped_count"] == 1
+    assert run.stats["item_scraped_count"] == 1
 
 
 def test_a_retry_out_of_a_callback_waits_and_its_child_does_not(
-    site: Site, server: Moody
+    crawl: Crawl, site: Site
 ) -> None:
-    server.not_yet = 1
-    stats = site.crawl("Asks", RETRY, "BLOOMDUPE_RETRY_BACKOFF=4,1,4", JOB)
-    first, second = server.times("/")
-    assert second - first >= 2
-    assert server.times("/child")[0] - second < 2
-    assert stats["item_scraped_count"] == 1
+    site.pages = {"/": ["not yet", "x"], "/child": "x"}
+    # Of the longest wait, at least a half.
+    run = crawl.run(Asks, **backoff(8, 1, 8))
+    first, second = site.times("/")
+    assert second - first >= 4
+    assert site.times("/child")[0] - second < 4
+    assert run.stats["item_scraped_count"] == 1
 
 
 def test_a_page_that_is_broken_is_given_up_after_its_tries(
-    site: Site, server: Moody
+    crawl: Crawl, site: Site
 ) -> None:
-    server.refusals["/3"] = 1_000
-    stats = site.crawl("Many", "PAGES=9", RETRY, "BLOOMDUPE_RETRY_BACKOFF=0.1,1,0.1")
-    assert len(server.times("/3")) == 3
+    site.pages = {f"/{n}": Answer("x", 500 if n == 3 else 200) for n in range(9)}
+    stats = crawl.run(Many, PAGES=9, **IN_MEMORY, **backoff(0.1, 1, 0.1)).stats
+    assert len(site.times("/3")) == 3
     assert stats["retry/max_reached"] == stats["lost"] == 1
     assert stats["item_scraped_count"] == 8
 
 
-def test_a_crawl_of_a_dead_host_ends(site: Site, server: Moody) -> None:
-    server.away_after, server.away = 0, math.inf
-    stats = site.crawl("Many", "PAGES=20", RETRY, "BLOOMDUPE_RETRY_BACKOFF=0.1,1,0.1")
-    assert stats["lost"] == 20
-    assert "is taken for dead after 3 rests" in stats["log"]
+def test_a_crawl_of_a_dead_host_ends(crawl: Crawl, pages: Moody) -> None:
+    pages.away_after, pages.away = 0, math.inf
+    run = crawl.run(Many, PAGES=20, **IN_MEMORY, **backoff(0.1, 1, 0.1))
+    assert run.stats["lost"] == 20
+    assert "is taken for dead after 3 rests" in run.log
 
 
-def test_a_slot_rests_over_a_restart(site: Site, server: Moody) -> None:
-    server.away_after, server.away = 0, math.inf
-    backoff = "BLOOMDUPE_RETRY_BACKOFF=8,1,8"
-    process = site.start("Many", "PAGES=20", RETRY, backoff, JOB)
-    while len(server.log) < 2:
-        assert process.poll() is None
-        time.sleep(0.01)
-    time.sleep(1.5)  # for a checkpoint that holds it
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    before = len(server.log)
-    server.away = 0.0
-    server.back = time.time()
-    stats = site.crawl("Many", "PAGES=20", RETRY, backoff, JOB)
-    failed = server.log[before - 1][0]
-    assert server.log[before][0] - failed >= 3.9
-    assert stats["finish_reason"] == "finished"
-    assert stats["bloomdupe/total_items"] == 20
+def test_a_slot_rests_over_a_restart(crawl: Crawl, pages: Moody) -> None:
+    pages.away_after, pages.away = 0, math.inf
+    crawl.settings |= {"PAGES": 20, **backoff(8, 1, 8)}
+    process = crawl.start(Many)
+    # The rest begins when the crawl has heard of the failures.
+    process.until_logged("rests")
+    process.until(lambda: rests(crawl))
+    process.kill()
+    before = len(pages.log)
+    pages.away = 0.0
+    pages.back = time.time()
+    run = crawl.run(Many)
+    failed = pages.log[before - 1][0]
+    assert pages.log[before][0] - failed >= 3.9
+    assert run.finish_reason == "finished"
+    assert run.stats["bloomdupe/total_items"] == 20
+
+
+def rests(crawl: Crawl) -> dict[str, Any]:
+    """Return the slots that rest, as they are stored."""
+    with BloomFilter.open(crawl.store, readonly=True) as seen:
+        found: dict[str, Any] = (seen.record("crawl") or {}).get("circuits", {})
+    return found
 
 
 @pytest.mark.parametrize(("known", "kept", "most"), [(10, 1_000, 10), (1_000, 7, 7)])
 def test_what_is_known_of_slots_is_bounded(
-    site: Site, server: Moody, known: int, kept: int, most: int
+    crawl: Crawl, pages: Moody, known: int, kept: int, most: int
 ) -> None:
-    server.away_after, server.away, server.status = 0, math.inf, 503
-    few = "import bloomdupe.crawl.circuits as circuits\n"
-    few += f"circuits.MOST_KNOWN, circuits.MOST_KEPT = {known}, {kept}\n"
-    options = ["SLOTS=1", "RETRY_TIMES=1", RETRY, JOB]
-    options += ["BLOOMDUPE_RETRY_BACKOFF=60,1,60", "CLOSESPIDER_TIMEOUT=5"]
-    site.crawl("Many", "PAGES=40", *options, before=few)
-    with BloomFilter.open(site.folder / "job/bloomdupe", readonly=True) as seen:
-        record = seen.record("crawl")
-    assert record is not None
-    assert 0 < len(record["circuits"]) <= most
+    pages.away_after, pages.away, pages.status = 0, math.inf, 503
+    crawl.settings |= {"PAGES": 40, "SLOTS": True, "RETRY_TIMES": 1}
+    crawl.settings |= backoff(60, 1, 60)
+    process = crawl.start(Many, before=partial(few_circuits, known, kept))
+    process.until(lambda: process.log.count("in a row and rests") > most)
+    process.interrupt()
+    assert 0 < len(rests(crawl)) <= most
 
 
 def test_waits_grow_by_the_factor_up_to_the_limit() -> None:

@@ -2,134 +2,69 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from page_server import page_server
-from small_site import JOB, Site
+from spiders.second_use import Again, Killed, Login, Rules
+from support.crawl import FEEDS
+from support.engines import DISK, MEMORY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from scrapy import Spider
+    from support.crawl import Crawl
+    from support.engines import Memory
 
 pytestmark = pytest.mark.slow
 
-SPIDERS = """
-import asyncio, os, signal
-import scrapy
-from scrapy import FormRequest, Request
-from scrapy.linkextractors import LinkExtractor
-from scrapy.spiders import CrawlSpider, Rule
 
-
-class Login(scrapy.Spider):
-    # The page behind the form is the start page, with one callback for both.
-    name = "login"
-    forms = 0
-
-    def parse(self, response):
-        self.forms += 1
-        if self.forms == 1:
-            yield FormRequest(response.urljoin("/login"), formdata={"user": "me"})
-            return
-        yield {"page": "private"}
-        for href in response.css("a::attr(href)").getall():
-            yield response.follow(href, self.parse_page)
-
-    def parse_page(self, response):
-        yield {"page": response.url.rpartition("/")[2]}
-        yield response.follow("/", self.parse_home)
-        yield response.follow("/")
-
-    def parse_home(self, response):
-        yield {"page": "home"}
-
-
-class Again(scrapy.Spider):
-    name = "again"
-
-    def parse(self, response):
-        yield Request(response.url, self.second)
-        yield Request(response.url, self.second)
-        yield Request(response.url, self.third)
-
-    def second(self, response):
-        yield {"page": "second"}
-
-    third = second
-
-
-class Rules(CrawlSpider):
-    name = "rules"
-    rules = [Rule(LinkExtractor(), callback="parse_page", follow=True)]
-
-    def parse_page(self, response):
-        yield {"page": response.url.rpartition("/")[2]}
-
-
-class Killed(Again):
-    name = "killed"
-
-    async def parse(self, response):
-        yield Request(response.url, self.second)
-        await asyncio.sleep(0.5)  # meanwhile that is done, and in a checkpoint
-        if self.settings.getbool("KILL"):
-            os.kill(os.getpid(), signal.SIGKILL)
-"""
-PAGES = {
-    "/": "<a href='/a'>a</a><a href='/b'>b</a><a href='/'>home</a>",
-    "/a": "<a href='/'>home</a><a href='/b'>b</a>",
-    "/b": "<a href='/'>home</a>",
-    "/login": "-> /",
-}
-FEED = 'FEEDS={"items.jsonl": {"format": "jsonlines"}}'
+@pytest.fixture
+def pages() -> dict[str, str]:
+    return {
+        "/": "<a href='/a'>a</a><a href='/b'>b</a><a href='/'>home</a>",
+        "/a": "<a href='/'>home</a><a href='/b'>b</a>",
+        "/b": "<a href='/'>home</a>",
+        "/login": "-> /",
+    }
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    (tmp_path / "spiders.py").write_text(SPIDERS)
-    with page_server(PAGES) as (base, requested):
-        yield Site(tmp_path, base, requested)
+def crawl(crawl: Crawl) -> Crawl:
+    crawl.settings["FEEDS"] = FEEDS
+    return crawl
 
 
-def items(site: Site) -> Counter[str]:
-    lines = (site.folder / "items.jsonl").read_text().splitlines()
-    return Counter(json.loads(line)["page"] for line in lines)
+def items(crawl: Crawl) -> Counter[str]:
+    return Counter(item["page"] for item in crawl.items())
 
 
 @pytest.mark.parametrize(
-    ("spider", "settings"),
-    [
-        *((spider, [JOB]) for spider in ("Login", "Again", "Rules")),
-        ("Login", []),
-    ],
+    ("spider", "where"),
+    [*((spider, DISK) for spider in (Login, Again, Rules)), (Login, MEMORY)],
 )
 def test_what_scrapy_fetches_is_fetched(
-    site: Site, spider: str, settings: list[str]
+    crawl: Crawl, spider: type[Spider], where: Memory
 ) -> None:
     """Stock Scrapy says what there is to find."""
-    site.crawl(spider, FEED, "ADDONS={}")
-    expected, asked = items(site), Counter(site.take())
+    del crawl.settings["JOBDIR"]
+    stock = crawl.run(spider, ADDONS={})
+    expected = items(crawl)
     assert expected
-    (site.folder / "items.jsonl").unlink()
-    assert site.crawl(spider, FEED, *settings)["finish_reason"] == "finished"
-    assert items(site) == expected
-    assert Counter(site.take()) == asked
+    (crawl.folder / "items.jsonl").unlink()
+    run = crawl.run(spider, **where.settings)
+    assert run.finish_reason == "finished"
+    assert items(crawl) == expected
+    assert Counter(run.requested) == Counter(stock.requested)
 
 
-def test_a_second_use_is_known_after_a_kill(site: Site) -> None:
-    process = site.start(
-        "Killed", FEED, JOB, "KILL=1", "BLOOMDUPE_CHECKPOINT_INTERVAL=0.05"
-    )
-    _, log = process.communicate(timeout=60)
-    assert process.returncode == -9, log
-    assert site.crawl("Killed", FEED, JOB)["finish_reason"] == "finished"
-    assert items(site) == {"second": 1}
+@pytest.mark.usefixtures("engine")
+def test_a_second_use_is_known_after_a_kill(crawl: Crawl) -> None:
+    crawl.killed(Killed, stop="here second is done")
+    assert crawl.run(Killed).finish_reason == "finished"
+    assert items(crawl) == {"second": 1}
 
 
-def test_a_plain_link_back_is_a_duplicate(site: Site) -> None:
-    stats = site.crawl("Rules", FEED, JOB)
-    assert Counter(site.take())["/"] == 2  # once more for the rule, not for each link
-    assert stats["dupefilter/filtered"] == 6
+def test_a_plain_link_back_is_a_duplicate(crawl: Crawl) -> None:
+    run = crawl.run(Rules)
+    assert Counter(run.requested)["/"] == 2  # once more for the rule, not for each link
+    assert run.stats["dupefilter/filtered"] == 6

@@ -21,7 +21,7 @@ from scrapy.http import JsonRequest, XmlRpcRequest
 from scrapy.http.request import NO_CALLBACK
 from scrapy.spiders import CrawlSpider, SitemapSpider
 
-from bloomdupe.crawl.serializer import Serializer
+from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.payload import url_of
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from bloomdupe.crawl.serializer import Serializer
-from bloomdupe.crawl.spider_state import STATE, SpiderState
+from bloomdupe.crawl.requests.serializer import Serializer
+from bloomdupe.crawl.state.spider_state import STATE, SpiderState
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,8 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
-from page_server import page_server
-from small_site import JOB, Site
+from support.page_server import page_server
+from support.small_site import JOB, Site
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,12 +9,12 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from page_server import page_server
 from scrapy import Request
 from scrapy.settings import Settings
-from small_site import JOB, Site
+from support.page_server import page_server
+from support.small_site import JOB, Site
 
-from bloomdupe.crawl.not_before import without_time
+from bloomdupe.crawl.later.not_before import without_time
 from bloomdupe.errors import SettingError
 from bloomdupe.settings import JobSettings
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from harness import Project, SampleProcess, sample_process
+from support.harness import Project, SampleProcess, sample_process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

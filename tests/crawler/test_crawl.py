@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import scrapy
-from harness import (
+from support.harness import (
     SLOWLY,
     STOCK,
     read_items,
@@ -17,14 +17,14 @@ from harness import (
     statuses,
     wait_for,
 )
-from page_server import page_server
+from support.page_server import page_server
 
 from crawler.sample_site import SampleJob, SampleSite
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from harness import Project, SampleProcess
+    from support.harness import Project, SampleProcess
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from page_server import page_server
+from support.page_server import page_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,13 +7,13 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from page_server import page_server
 from scrapy import Spider
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
+from support.page_server import page_server
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.limits import SlotLimits
+from bloomdupe.crawl.state.limits import SlotLimits
 from bloomdupe.errors import SettingError, StoreDamagedError
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.settings import JobSettings
@@ -21,7 +21,7 @@ from bloomdupe.settings import JobSettings
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from harness import Project
+    from support.harness import Project
 
 PAGES = "BLOOMDUPE_MAX_PAGES_PER_SLOT"
 PENDING = "BLOOMDUPE_MAX_PENDING_PER_SLOT"

@@ -8,10 +8,10 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from harness import STOCK, read_items
+from support.harness import STOCK, read_items
 
 if TYPE_CHECKING:
-    from harness import Project, SampleProcess
+    from support.harness import Project, SampleProcess
 
 pytestmark = pytest.mark.slow
 

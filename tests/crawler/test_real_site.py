@@ -8,13 +8,13 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from harness import SLOWLY, STOCK, wait_for
-from real_sites import SITES, nginx
+from support.harness import SLOWLY, STOCK, wait_for
+from support.real_sites import SITES, nginx
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from harness import Project
+    from support.harness import Project
 
 pytestmark = pytest.mark.slow
 

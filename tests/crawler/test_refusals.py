@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from harness import Project
+    from support.harness import Project
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import pytest
 import scrapy
-from redis_server import RedisServer
+from support.redis_server import RedisServer
 
 import bloomdupe
 from bloomdupe import errors

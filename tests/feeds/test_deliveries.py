@@ -11,8 +11,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from page_server import page_server
 from storages import PASSWORD, ftp_server, s3_server
+from support.page_server import page_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

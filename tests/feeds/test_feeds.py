@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import pytest
-from page_server import page_server
-from small_site import JOB, Site
+from support.page_server import page_server
+from support.small_site import JOB, Site
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -287,8 +287,8 @@ def test_items_of_start_come_once(site: Site) -> None:
 
 def test_a_page_with_very_many_items_is_all_there_or_not_at_all(site: Site) -> None:
     few = (
-        "import bloomdupe.crawl.outcomes, bloomdupe.feeds\n"
-        "bloomdupe.crawl.outcomes.MOST_BYTES = 20_000\n"
+        "import bloomdupe.crawl.leases.outcomes, bloomdupe.feeds\n"
+        "bloomdupe.crawl.leases.outcomes.MOST_BYTES = 20_000\n"
         "bloomdupe.feeds.exporter.MOST_BYTES = 10_000\n"
     )
     expected = sorted([*ITEMS, *(("c", number) for number in range(3, 2000))])

@@ -7,7 +7,7 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from page_server import page_server
+from support.page_server import page_server
 from test_deliveries import ITEMS, NEW, PAGES, SPIDERS, Project
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from page_server import page_server
 from scrapy.pipelines.files import FSFilesStore
+from support.page_server import page_server
 
 from bloomdupe.feeds.media import WholeFilesStore
 

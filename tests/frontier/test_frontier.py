@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import lmdb
 import pytest
-from offering import offer
 from scrapy import FormRequest, Request, Spider
+from support.offering import offer
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.serializer import Serializer
+from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.errors import StoreDamagedError, StoreError, StoreMismatchError
 from bloomdupe.filter.layer import LayerState
 from bloomdupe.frontier import frontier

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from frontier_model import LIMITS, OPTIONS, FrontierMachine, MemoryMachine
+from support.frontier_model import LIMITS, OPTIONS, FrontierMachine, MemoryMachine
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from scrapy import FormRequest, Request, Spider
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.serializer import Serializer
+from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.frontier.frontier import Frontier
 
 

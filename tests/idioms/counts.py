@@ -10,8 +10,8 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parent))
 
-from forks import Forks
 from judging import undisturbed
+from support.forks import Forks
 from table import load
 
 

@@ -25,10 +25,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from forks import DEADLINE
 from known_site import KnownSite
 from recorder import FILE
-from stops import events
+from support.forks import DEADLINE
+from support.stops import events
 
 from bloomdupe import BloomFilter
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from forks import Forks
+    from support.forks import Forks
     from table import Idiom
     from typing_extensions import Self
 
@@ -74,7 +74,7 @@ DURABLE: dict[str, Any] = {"ADDONS": {"bloomdupe.Addon": 500}, "JOBDIR": "job"}
 RECORDED = {"recorder.Recorder": 1000}
 
 HEAD = """\
-import placing
+from support import placing
 
 placing.install()
 """
@@ -195,7 +195,11 @@ class Outputs:
 
 def run_program(task: dict[str, Any], began: Callable[[int], None]) -> tuple[int, bool]:
     """Do the same with the ``scrapy`` program, from scratch."""
-    path = [str(HERE), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    path = [
+        str(HERE),
+        str(HERE.parent),
+        *os.environ.get("PYTHONPATH", "").split(os.pathsep),
+    ]
     command = [sys.executable, *(["-m"] if task["command"][0] == "scrapy" else [])]
     with Path(task["log"]).open("wb") as log:
         process = subprocess.Popen(

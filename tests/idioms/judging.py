@@ -17,13 +17,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from crawls import Crawl, Stop
+from support.judge import SHOWN, compare_visits, differences
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from crawls import Outputs, Run
-    from forks import Forks
+    from support.forks import Forks
     from table import Idiom
 
 RERUN_FINISHED = True
@@ -32,8 +33,6 @@ HINTS = ("clean.json", "owner.lock")
 """Files without which nothing is lost: they may fail to be written."""
 RUNS = 8
 """After which a crawl that nobody stops any more must be finished."""
-SHOWN = 3
-"""Examples in a complaint."""
 
 
 @dataclass(frozen=True)
@@ -53,17 +52,6 @@ class Verdict:
 
     complaints: list[str] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
-
-
-def differences(expected: Counter[str], found: Counter[str]) -> str:
-    """Say what is missing and what is too much; empty if nothing is."""
-    missing, surplus = expected - found, found - expected
-    words = []
-    for what, items in (("missing", missing), ("too many", surplus)):
-        if items:
-            some = ", ".join(sorted(items)[:SHOWN])
-            words.append(f"{items.total()} of {expected.total()} {what}: {some}")
-    return "; ".join(words)
 
 
 def compare_outputs(expected: Counter[str], outputs: Outputs) -> list[str]:
@@ -96,19 +84,14 @@ def judge(model: Model, crawl: Crawl) -> list[str]:
     if complaints and outputs.jsonl.total() <= model.items.total() and was_said(crawl):
         complaints.clear()
     visits = crawl.site.visits()
-    if lost := model.visits - visits:
-        complaints.append(f"never asked for: {sorted(lost)[:SHOWN]}")
-    if strange := set(visits) - set(model.visits):
-        complaints.append(f"asked for, but not before: {sorted(strange)[:SHOWN]}")
     repeats = crawl.idiom.repeats
+    most = None
     if repeats is not None:
-        again = (visits - model.visits).total()
         most = sum(
             repeats + (0 if run.stopped is None else allowed(crawl, run))
             for run in crawl.runs[:-1]
         )
-        if again > most:
-            complaints.append(f"{again} requests again, {most} allowed")
+    complaints += compare_visits(model.visits, visits, most).complaints
     for run in crawl.runs:
         if run.late:
             complaints.append(f"run {run.number} did not end")

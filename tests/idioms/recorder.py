@@ -11,8 +11,8 @@ import json
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
-import stops
 from itemadapter import ItemAdapter
+from support import stops
 
 from bloomdupe.signals import checkpoint
 

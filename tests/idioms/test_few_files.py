@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from crawls import Stop
-from forks import Forks
 from judging import stopped, undisturbed
+from support.forks import Forks
 from table import load
 
 if TYPE_CHECKING:

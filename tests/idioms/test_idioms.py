@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from crawls import Stop
-from forks import Forks
 from judging import Model, stopped, undisturbed
+from support.forks import Forks
 from table import IDIOMS, Idiom, load
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from crawls import Crawl, Stop
-from forks import Forks
 from judging import Model, again, judge, run_to_end, stopped, undisturbed
 from recorder import FILE
+from support.forks import Forks
 from table import load
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scrapy import FormRequest, Request
 from scrapy.utils.request import RequestFingerprinter, fingerprint
-from shared_data import SHARED, needs
+from support.shared_data import SHARED, needs
 
 from bloomdupe.links.fingerprint import _hash, fingerprint_function
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from page_server import Server, running
 from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.settings import Settings
+from support.page_server import Server, running
 
 from bloomdupe import Addon, LinkFilter
 from bloomdupe.links.known_urls import KnownUrls

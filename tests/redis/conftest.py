@@ -6,7 +6,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
-from redis_server import RedisServer
+from support.redis_server import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 import redis
-from redis_cluster import RedisCluster
-from standing_crawl import StandingCrawl
+from support.redis_cluster import RedisCluster
+from support.standing_crawl import StandingCrawl
 
 from bloomdupe import BloomFilter
 from bloomdupe.cli import main as cli
@@ -19,7 +19,7 @@ from bloomdupe.redis.keys import Keys
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from redis_server import RedisServer
+    from support.redis_server import RedisServer
 
 KEYS = [f"https://www.example/{number}" for number in range(3_000)]
 

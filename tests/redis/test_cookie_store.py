@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from redis_server import RedisServer
+from support.redis_server import RedisServer
 
 from bloomdupe.errors import StoreUnreachableError
 from bloomdupe.redis.shared_frontier import SharedFrontier

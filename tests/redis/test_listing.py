@@ -7,17 +7,17 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from jobs import SPIDER, run
 from scrapy import Request
-from standing_crawl import StandingCrawl, lines_of_nobody, offer_of
+from support.jobs import SPIDER, run
+from support.standing_crawl import StandingCrawl, lines_of_nobody, offer_of
 
 from bloomdupe import BloomFilter
+from bloomdupe.crawl.requests.summary import summary_of
+from bloomdupe.jobs.shared_requests import SharedRequests
 from bloomdupe.redis import frontier_reader
 from bloomdupe.redis.partition import Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
 from bloomdupe.shared.names import message_of
-from bloomdupe.upkeep.shared_requests import SharedRequests
-from bloomdupe.upkeep.summary import summary_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

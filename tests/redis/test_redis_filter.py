@@ -8,7 +8,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from redis_server import RedisServer, pages
+from support.redis_server import RedisServer, pages
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import (

@@ -7,13 +7,13 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from jobs import run
-from report_page import Page, value_of
 from scrapy import Request
-from standing_crawl import StandingCrawl, lines_of_nobody, offer_of
+from support.jobs import run
+from support.report_page import Page, value_of
+from support.standing_crawl import StandingCrawl, lines_of_nobody, offer_of
 
 from bloomdupe import BloomFilter
-from bloomdupe.sight import extra
+from bloomdupe.monitoring import extra
 
 if TYPE_CHECKING:
     from collections.abc import Callable

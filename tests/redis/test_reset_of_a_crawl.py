@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 import redis
-from redis_cluster import RedisCluster
-from standing_crawl import PARTITIONS, StandingCrawl, lines_of_nobody
+from support.redis_cluster import RedisCluster
+from support.standing_crawl import PARTITIONS, StandingCrawl, lines_of_nobody
 
 from bloomdupe import BloomFilter
 from bloomdupe.cli.main import main
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from redis_server import RedisServer
+    from support.redis_server import RedisServer
 
 
 def crawl_at(url: str) -> None:

@@ -10,7 +10,7 @@ from bloomdupe.redis.shared_frontier import SharedFrontier
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from redis_server import RedisServer
+    from support.redis_server import RedisServer
 
 PARTITIONS = 32
 

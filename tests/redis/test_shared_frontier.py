@@ -9,8 +9,8 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from cutting import Cutting
-from redis_server import DEADLINE, RedisServer, free_port
+from support.cutting import Cutting
+from support.redis_server import DEADLINE, RedisServer, free_port
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import (

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from threading import Barrier
 
-    from redis_server import RedisServer
+    from support.redis_server import RedisServer
 
 PROCESSES = 4
 KEYS = [f"https://www.example/{number}" for number in range(6_000)]

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from jobs import run
-from redis_server import DEADLINE, RedisServer
-from standing_crawl import IDENTITY, PARTITIONS, StandingCrawl
+from support.jobs import run
+from support.redis_server import DEADLINE, RedisServer
+from support.standing_crawl import IDENTITY, PARTITIONS, StandingCrawl
 
 import bloomdupe
 from bloomdupe import BloomFilter
+from bloomdupe.moving.collecting import Collecting
 from bloomdupe.redis.shared_frontier import SharedFrontier
-from bloomdupe.upkeep.collecting import Collecting
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,25 +8,25 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from jobs import run
-from redis_server import RedisServer
 from rich.console import Console
 from scrapy import Request
-from standing_crawl import IDENTITY, PARTITIONS, StandingCrawl, offer_of
-from terminal import Terminal
+from support.jobs import run
+from support.redis_server import RedisServer
+from support.standing_crawl import IDENTITY, PARTITIONS, StandingCrawl, offer_of
+from support.terminal import Terminal
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreMismatchError, StoreUnreachableError
+from bloomdupe.monitoring import extra
+from bloomdupe.monitoring.shared_top import SORTS, screen
+from bloomdupe.monitoring.shared_view import SharedReader
 from bloomdupe.redis.shared_frontier import SharedFrontier
-from bloomdupe.sight import extra
-from bloomdupe.sight.shared_top import SORTS, screen
-from bloomdupe.sight.shared_view import SharedReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from bloomdupe.sight.shared_view import SharedView
+    from bloomdupe.monitoring.shared_view import SharedView
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
-from cutting import Cutting
-from redis_server import RedisServer, free_port, program_of
+from support.cutting import Cutting
+from support.redis_server import RedisServer, free_port, program_of
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import (

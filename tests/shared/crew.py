@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from small_site import RUN
+from support.small_site import RUN
 
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from redis_server import RedisServer
+    from support.redis_server import RedisServer
 
 NAME = "crawl"
 DEADLINE = 120

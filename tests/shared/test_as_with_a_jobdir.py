@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from crew import DEADLINE, Crew
-from page_server import page_server
-from redis_server import RedisServer
+from support.page_server import page_server
+from support.redis_server import RedisServer
 
 from bloomdupe.cli.main import main
 from bloomdupe.redis.shared_frontier import SharedFrontier

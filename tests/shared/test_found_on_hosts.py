@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from crew import DEADLINE, Crew
-from page_server import page_server
-from redis_server import RedisServer
+from support.page_server import page_server
+from support.redis_server import RedisServer
 
 if TYPE_CHECKING:
     from pathlib import Path

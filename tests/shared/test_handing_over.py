@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from crew import DEADLINE, Crew, graph
-from page_server import page_server
-from redis_server import RedisServer
+from support.page_server import page_server
+from support.redis_server import RedisServer
 
 from bloomdupe.shared.heartbeat import Heartbeat
 

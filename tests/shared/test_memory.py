@@ -6,7 +6,7 @@ import pytest
 from scrapy import Spider
 from scrapy.crawler import Crawler
 
-from bloomdupe.crawl.job import Job
+from bloomdupe.crawl.engines.job import Job
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from crew import Crew
-from real_sites import SITES, nginx
-from redis_server import RedisServer
-from shared_data import REPOSITORY
+from support.real_sites import SITES, nginx
+from support.redis_server import RedisServer
+from support.shared_data import REPOSITORY
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from crew import DEADLINE, Crew
-from login_site import ACCOUNTS, PAGES, login_site
-from redis_server import RedisServer
+from support.login_site import ACCOUNTS, PAGES, login_site
+from support.redis_server import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from login_site import LoginSite
+    from support.login_site import LoginSite
 
 pytestmark = pytest.mark.slow
 

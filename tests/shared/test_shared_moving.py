@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from crew import DEADLINE, Crew, Worker, graph
-from page_server import page_server
-from redis_server import RedisServer
 from scrapy import Request, Spider
+from support.page_server import page_server
+from support.redis_server import RedisServer
 
 from bloomdupe.links.scrapy_redis import ScrapyRedisFingerprinter
 from bloomdupe.redis.shared_frontier import SharedFrontier

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from crew import DEADLINE, Crew, graph
-from page_server import page_server
-from redis_server import RedisServer
+from support.page_server import page_server
+from support.redis_server import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,8 +18,8 @@ from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 
 from bloomdupe.cli.main import main
-from bloomdupe.sight.top import screen
-from bloomdupe.sight.view import Reader
+from bloomdupe.monitoring.top import screen
+from bloomdupe.monitoring.view import Reader
 
 ROOM = Path(__file__).parents[2] / "bloomdupe" / "sight"
 

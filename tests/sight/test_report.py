@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from jobs import run
 from PIL import Image
-from report_page import Page, value_of
-from shared_data import needs
-from sighted_jobs import sighted_job
+from support.jobs import run
+from support.report_page import Page, value_of
+from support.shared_data import needs
+from support.sighted_jobs import sighted_job
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.history import History
-from bloomdupe.sight import extra
+from bloomdupe.crawl.progress.history import History
+from bloomdupe.monitoring import extra
 from bloomdupe.store import files
 
 if TYPE_CHECKING:

@@ -8,18 +8,18 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from jobs import run
 from rich.console import Console
-from sighted_jobs import LONG, point, sighted_job
-from terminal import Terminal
+from support.jobs import run
+from support.sighted_jobs import LONG, point, sighted_job
+from support.terminal import Terminal
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.pace import rates
+from bloomdupe.crawl.progress.pace import rates
 from bloomdupe.errors import ExtraMissingError
-from bloomdupe.sight import extra
-from bloomdupe.sight.extra import need
-from bloomdupe.sight.top import BARS, SORTS, screen, spark
-from bloomdupe.sight.view import Reader
+from bloomdupe.monitoring import extra
+from bloomdupe.monitoring.extra import need
+from bloomdupe.monitoring.top import BARS, SORTS, screen, spark
+from bloomdupe.monitoring.view import Reader
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from jobs import verb
+from support.jobs import verb
 
 __all__ = ["verb"]

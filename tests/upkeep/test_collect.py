@@ -17,18 +17,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from collecting_child import FEEDS, IDENTITY, NAMES, Crawl, Disk, collect, started
-from redis_server import DEADLINE, RedisServer
+from support.collecting_child import (
+    FEEDS,
+    IDENTITY,
+    NAMES,
+    Crawl,
+    Disk,
+    collect,
+    started,
+)
+from support.redis_server import DEADLINE, RedisServer
 
-from bloomdupe.cli import collect as cli_collect
+from bloomdupe.cli.move import collect as cli_collect
+from bloomdupe.moving import collecting
+from bloomdupe.moving.collection import LOCK, RECORD
 from bloomdupe.redis.shared_frontier import SharedFrontier
-from bloomdupe.upkeep import collecting
-from bloomdupe.upkeep.collection import LOCK, RECORD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from jobs import Verb
+    from support.jobs import Verb
 
 pytestmark = pytest.mark.slow
 

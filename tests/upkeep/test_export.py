@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from jobs import SPIDER, make_job, sound, urls
 from scrapy import FormRequest, Request
 from scrapy.utils.request import fingerprint
+from support.jobs import SPIDER, make_job, sound, urls
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.serializer import Serializer
-from bloomdupe.crawl.visits import Visit
+from bloomdupe.crawl.requests.serializer import Serializer
+from bloomdupe.crawl.requests.visits import Visit
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.waiting import waiting
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
-    from jobs import Verb
+    from support.jobs import Verb
 
 DONE = [f"https://a.example/done/{n}" for n in range(30)]
 PLAIN = [f"https://{host}.example/{n}" for host in "ab" for n in range(50)]

@@ -22,28 +22,28 @@ from uuid import uuid4
 
 import msgpack  # type: ignore[import-untyped]
 import pytest
-from jobs import SPIDER, call, sound, urls
-from page_server import page_server
-from redis_server import RedisServer, free_port
 from scrapy import Request
+from support.jobs import SPIDER, call, sound, urls
+from support.page_server import page_server
+from support.redis_server import RedisServer, free_port
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.serializer import Serializer
+from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.errors import StoreError
 from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.jobs.lines import Problems
+from bloomdupe.jobs.project import Project
 from bloomdupe.links.scrapy_redis import (
     ScrapyRedis07Fingerprinter,
     ScrapyRedisFingerprinter,
 )
-from bloomdupe.upkeep.lines import Problems
-from bloomdupe.upkeep.project import Project
-from bloomdupe.upkeep.redis_job import RedisJob
+from bloomdupe.moving.scrapy_redis import RedisJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     import redis
-    from jobs import Answer, Verb
+    from support.jobs import Answer, Verb
 
 PASSWORD = "open-sesame"  # noqa: S105 - of a server that lives for a test
 OURS = "bloomdupe.links.scrapy_redis"

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
-from jobs import SPIDER, SiteSpider, sound, urls
 from scrapy import FormRequest, Request, squeues
 from scrapy.core.scheduler import Scheduler
 from scrapy.crawler import Crawler
@@ -25,11 +24,12 @@ from scrapy.linkextractors import LinkExtractor
 from scrapy.pqueues import ScrapyPriorityQueue
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.request import fingerprint
+from support.jobs import SPIDER, SiteSpider, sound, urls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from jobs import Verb
+    from support.jobs import Verb
 
 # Scrapy before 2.19 leaves files of queues open in which nothing is.
 pytestmark = [
@@ -164,7 +164,7 @@ def test_requests_come_back_as_they_were(verb: Verb, tmp_path: Path) -> None:
     job = stopped(tmp_path / "job", requests, 0)
     assert verb("import", job, "--spider", "site").code == 0
     from bloomdupe import BloomFilter
-    from bloomdupe.crawl.serializer import Serializer
+    from bloomdupe.crawl.requests.serializer import Serializer
     from bloomdupe.frontier.frontier import Frontier
 
     found = []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import scrapy
 from common import SITE, item
-from stops import moment, pause
+from support.stops import moment, pause
 from table import idiom
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import scrapy
 from common import SITE, download, item, path_of
 from scrapy.http import HtmlResponse
-from stops import limit_files, moment, wanted
+from support.stops import limit_files, moment, wanted
 from table import idiom
 
 if TYPE_CHECKING:

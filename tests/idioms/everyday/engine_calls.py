@@ -8,7 +8,7 @@ import scrapy
 from common import SITE, item, once
 from scrapy import signals
 from scrapy.exceptions import CloseSpider, DontCloseSpider
-from stops import pause
+from support.stops import pause
 from table import idiom
 
 if TYPE_CHECKING:

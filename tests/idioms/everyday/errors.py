@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import scrapy
 from common import SITE, item, path_of
 from scrapy.exceptions import IgnoreRequest
-from stops import pause
+from support.stops import pause
 from table import idiom
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import scrapy
 from common import SITE, download, item
 from scrapy.http import JsonRequest
-from stops import moment
+from support.stops import moment
 from table import idiom
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from scrapy.exporters import CsvItemExporter, JsonLinesItemExporter
 from scrapy.extensions.feedexport import ItemFilter
 from scrapy.extensions.postprocessing import GzipPlugin
 from scrapy.http import Request, Response
-from stops import call, pause
+from support.stops import call, pause
 from table import idiom
 
 from bloomdupe.signals import checkpoint

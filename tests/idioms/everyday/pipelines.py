@@ -14,7 +14,7 @@ from itemadapter import ItemAdapter
 from itemloaders.processors import TakeFirst
 from scrapy.exceptions import DropItem
 from scrapy.loader import ItemLoader
-from stops import limit_files, moment, pause, wanted
+from support.stops import limit_files, moment, pause, wanted
 from table import idiom
 
 if TYPE_CHECKING:

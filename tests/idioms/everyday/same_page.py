@@ -8,7 +8,7 @@ import scrapy
 from common import SITE, item
 from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.http import FormRequest
-from stops import moment
+from support.stops import moment
 from table import idiom
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import scrapy
 from common import SITE, download, item
-from stops import moment, pause, wanted
+from support.stops import moment, pause, wanted
 from table import idiom
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""Verbs that change which requests a job holds."""

@@ -1,0 +1,79 @@
+"""``drop``: requests that wait, not to be fetched."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bloomdupe.cli.change.chosen import add_chosen, chosen
+from bloomdupe.cli.store_argument import add_store, store_directory
+from bloomdupe.cli.verb import Verb
+from bloomdupe.frontier.removal import Remover
+from bloomdupe.jobs.failed import TakenUp
+from bloomdupe.store.store import Store
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+__all__ = ["Drop"]
+
+BATCH = 10_000
+"""Requests that one transaction takes out."""
+
+
+class Dropped(NamedTuple):
+    """How many went, and how many are left."""
+
+    dropped: int
+    left: int
+
+
+class Drop(Verb[Dropped]):
+    """Takes requests out of the queue; their URLs stay seen."""
+
+    name = "drop"
+    help = "requests that wait, not to be fetched"
+    description = (
+        "Take requests that wait out of a job: those for these URLs, of a slot, with a"
+        " pattern in their URLs, or what all that is given has in common. They stay"
+        " seen, so no link brings them back; `requeue` does, and `block` keeps new ones"
+        " out. The job must not be running. Each transaction takes out"
+        f" {BATCH:,}: if this is interrupted, run it again."
+    )
+    example = "drop crawls/site --slot example.com --pattern '[?]sort='"
+
+    def add_arguments(
+        self, parser: argparse.ArgumentParser, jobdir: str | None
+    ) -> None:
+        """Add the store, and which requests."""
+        add_store(parser, jobdir, needed=True)
+        add_chosen(parser)
+
+    def run(self, options: argparse.Namespace) -> Dropped:
+        """Take them out."""
+        store = Store.open(store_directory(options.store))
+        try:
+            return drop(store, options)
+        finally:
+            store.close()
+
+    def text(self, result: Dropped) -> Iterable[str]:
+        """How many."""
+        yield f"{result.dropped:,} dropped, {result.left:,} wait"
+
+    def json(self, result: Dropped) -> dict[str, Any]:
+        """Return both."""
+        return result._asdict()
+
+
+def drop(store: Store, options: argparse.Namespace) -> Dropped:
+    """Take out what is chosen, in batches."""
+    remover = Remover(store)
+    taken_up = TakenUp(store)
+    found = chosen(store, options)
+    dropped = 0
+    while batch := list(islice(found, BATCH)):
+        remover.remove(batch, taken_up.dropped(batch))
+        dropped += len(batch)
+    return Dropped(dropped, remover.left)

@@ -1,0 +1,85 @@
+"""The arguments that name URLs, one by one or in a file, and what they name."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from bloomdupe.cli.progress import bytes_of
+from bloomdupe.errors import SettingError
+from bloomdupe.jobs.lines import Line, Problems, read_lines
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+__all__ = ["add_request_options", "add_urls", "given_lines", "opened", "size_of_file"]
+
+
+def add_urls(parser: argparse.ArgumentParser, *, file: bool = True) -> None:
+    """Add URLs, and ``--from`` a ``file``."""
+    parser.add_argument(
+        "urls", nargs="*", metavar="URL", help="such as https://a.example/"
+    )
+    if file:
+        parser.add_argument(
+            "--from",
+            dest="file",
+            metavar="FILE",
+            help=(
+                "a file with a URL on each line, or a JSON object as `export` writes"
+                " it; - is standard input"
+            ),
+        )
+
+
+def add_request_options(parser: argparse.ArgumentParser) -> None:
+    """Add what a URL alone does not say of a request."""
+    parser.add_argument(
+        "--callback",
+        metavar="NAME",
+        default="parse",
+        help="the spider's method for the responses (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--priority",
+        type=int,
+        metavar="N",
+        default=0,
+        help="higher ones go first (default: %(default)s)",
+    )
+
+
+def given_lines(options: argparse.Namespace, problems: Problems) -> Iterator[Line]:
+    """Yield the URLs that were given, and then the lines of the file.
+
+    The former are numbered 0.
+    """
+    yield from (Line(0, url) for url in options.urls)
+    if options.file is not None:
+        with opened(options.file) as file, bytes_of(size_of_file(file)) as read:
+            yield from read_lines(file, problems, read)
+
+
+@contextlib.contextmanager
+def opened(name: str) -> Iterator[BinaryIO]:
+    """Open a file, or standard input; :class:`SettingError` if it cannot be."""
+    if name == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        file = Path(name).open("rb")  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise SettingError(f"cannot read {name}: {error.strerror}") from error
+    with file:
+        yield file
+
+
+def size_of_file(file: BinaryIO) -> int | None:
+    """Return how many bytes a file has; None if it is a pipe, say."""
+    try:
+        return Path(f"/proc/self/fd/{file.fileno()}").stat().st_size or None
+    except (OSError, ValueError):
+        return None

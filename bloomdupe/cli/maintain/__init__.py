@@ -1,0 +1,1 @@
+"""Verbs that copy, check and mend a store."""

@@ -1,0 +1,1 @@
+"""Verbs that bring requests, URLs and output from one place to another."""

@@ -1,0 +1,148 @@
+"""``export``: a job as lines of JSON, which ``import`` takes back."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bloomdupe.cli.progress import counted
+from bloomdupe.cli.store_argument import add_store, store_directory
+from bloomdupe.cli.verb import Verb
+from bloomdupe.errors import StoreError
+from bloomdupe.filter.opening import is_url
+from bloomdupe.store.store import Store
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Generator, Iterable, Iterator
+
+    from bloomdupe.moving.export import Exported
+
+__all__ = ["Export"]
+
+
+class Written(NamedTuple):
+    """What was written, and where."""
+
+    file: str
+    exported: Exported
+    lines: Iterator[str]
+    """Those of standard output, which are not written yet."""
+
+
+class Export(Verb[Written]):
+    """Writes requests that wait, and the filter."""
+
+    name = "export"
+    help = "a job as lines of JSON, which `import` takes back"
+    description = (
+        "Write a job to FILE, as JSON, one object on each line: what the store is, the"
+        " requests that have failed, those that wait, and the filter. `import` takes it"
+        " back, in another place or another version. A filter cannot say which URLs are"
+        " in it, so its pages go as bytes. Left out are cookies, spider.state, counts,"
+        " and how far output files are written; `backup` is for these. FILE holds the"
+        " filter's secret key, and requests as they are: only its owner can read it. A"
+        " crawl may be running; one that workers share on Redis must not."
+    )
+    example = "export crawls/site site.jsonl"
+    json_indent = None
+
+    def add_arguments(
+        self, parser: argparse.ArgumentParser, jobdir: str | None
+    ) -> None:
+        """Add the store and the file."""
+        add_store(parser, jobdir, needed=True, url="a crawl")
+        parser.add_argument("file", metavar="FILE", help="- is standard output")
+        parser.add_argument(
+            "--without-marks",
+            action="store_true",
+            help=(
+                "of a crawl on Redis, leave out what was seen: pages that are done may"
+                " be fetched again where it is imported"
+            ),
+        )
+
+    def run(self, options: argparse.Namespace) -> Written:
+        """Write it; a file is there when it is whole."""
+        from bloomdupe.moving.export import Exported
+
+        exported = Exported()
+        if is_url(options.store):
+            lines = _lines_of_shared(options, exported)
+        else:
+            place = store_directory(options.store)
+            store = Store.open(place, readonly=True, network=True)
+            lines = _lines(store, exported)
+        if options.file == "-":
+            return Written(options.file, exported, lines)
+        with closing(lines):
+            _write(Path(options.file), lines)
+        return Written(options.file, exported, lines)
+
+    def text(self, result: Written) -> Iterable[str]:
+        """How much it is; or the export itself."""
+        exported = result.exported
+        if result.file == "-":
+            yield from result.lines
+            return
+        yield (
+            f"{result.file}: {exported.requests:,} requests, {exported.failures:,} that"
+            f" have failed, and a filter of {exported.urls:,} URLs in"
+            f" {exported.records:,} records"
+        )
+        if exported.pickled:
+            yield (
+                f"{exported.pickled:,} of the requests are pickles, which `import` does"
+                " not take from a file"
+            )
+
+    def json(self, result: Written) -> dict[str, Any] | Iterator[dict[str, Any]]:
+        """Return the same."""
+        if result.file == "-":
+            return map(json.loads, result.lines)
+        return {"file": result.file, **asdict(result.exported)}
+
+
+def _lines(store: Store, exported: Exported) -> Generator[str, None, None]:
+    from bloomdupe.moving.export import export
+
+    try:
+        yield from export(store, exported, counted)
+    finally:
+        store.close()
+
+
+def _lines_of_shared(
+    options: argparse.Namespace, exported: Exported
+) -> Generator[str, None, None]:
+    """Yield the lines of a crawl on Redis, which is copied into a store for that."""
+    from bloomdupe.moving.export import export
+    from bloomdupe.moving.shared_copy import copied
+
+    beside = None if options.file == "-" else Path(options.file).parent
+    with TemporaryDirectory(prefix="bloomdupe-", dir=beside) as folder:
+        marks = not options.without_marks
+        place = Path(folder) / "store"
+        with copied(options.store, place, counted, marks=marks) as store:
+            yield from export(store, exported, counted)
+
+
+def _write(place: Path, lines: Iterable[str]) -> None:
+    building = place.with_name(place.name + ".part")
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        with open(os.open(building, flags, 0o600), "w", encoding="utf-8") as file:  # noqa: PTH123
+            for line in lines:
+                file.write(line + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        building.replace(place)
+    except StoreError:
+        raise
+    except OSError as error:
+        raise StoreError(f"cannot write {place}: {error}") from error

@@ -1,0 +1,1 @@
+"""Verbs that show a job and change nothing."""

@@ -1,0 +1,98 @@
+"""``check``: whether a job has seen URLs, and whether they wait."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bloomdupe.cli.change.urls_argument import add_urls, given_lines
+from bloomdupe.cli.progress import counted
+from bloomdupe.cli.store_argument import add_store, store_directory
+from bloomdupe.cli.table import when
+from bloomdupe.cli.verb import Verb
+from bloomdupe.jobs.lines import Problems
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+    from bloomdupe.jobs.standing import Standing
+
+__all__ = ["Check"]
+
+
+class Checked(NamedTuple):
+    """How URLs stand; what were none; and how often "seen" is wrong."""
+
+    urls: list[Standing]
+    problems: Problems
+    fpp: float
+
+
+class Check(Verb[Checked]):
+    """Asks filter and queue of a job, as its own fingerprinter sees the URLs."""
+
+    name = "check"
+    help = "whether a job has seen URLs, and whether they wait"
+    description = (
+        "Say of each URL whether the job has seen it, whether it waits, and whether it"
+        " has failed: what was seen and does not wait is done, was dropped, or is under"
+        " way. URLs are the"
+        " same if the project's fingerprinter says so; call this in its folder. Reads"
+        " the last checkpoint; a crawl may be running."
+    )
+    example = "check crawls/site https://example.com/a https://example.com/b"
+
+    def add_arguments(
+        self,
+        parser: argparse.ArgumentParser,
+        jobdir: str | None,
+    ) -> None:
+        """Add the store and the URLs."""
+        add_store(parser, jobdir, needed=True)
+        add_urls(parser)
+
+    def run(self, options: argparse.Namespace) -> Checked:
+        """Look for them."""
+        from bloomdupe.jobs.standing import standings
+
+        problems = Problems()
+        urls, fpp = standings(
+            store_directory(options.store),
+            options.project_settings,
+            given_lines(options, problems),
+            problems,
+            counted,
+        )
+        return Checked(urls, problems, fpp)
+
+    def text(self, result: Checked) -> Iterable[str]:
+        """A line for each URL, and what were none."""
+        for one in result.urls:
+            if one.waits:
+                for found in one.waits:
+                    callback = found["callback"] or "no callback"
+                    then = found["not_before"]
+                    yield (
+                        f"waits in {found['slot']}, priority {found['priority']},"
+                        f" {callback}{'' if then is None else f', after {when(then)}'}:"
+                        f" {one.url}"
+                    )
+            else:
+                state = "seen, does not wait" if one.seen else "new"
+                if one.failed is not None:
+                    why = one.failed["status"] or one.failed["reason"]
+                    state = f"failed ({why}, {one.failed['times']}x)"
+                yield f"{state}: {one.url}"
+        yield from result.problems.lines()
+
+    def json(self, result: Checked) -> dict[str, Any]:
+        """Return all of it."""
+        return {
+            "urls": [one._asdict() for one in result.urls],
+            "fpp": result.fpp,
+            "broken": result.problems.as_dict(),
+        }
+
+    def status(self, result: Checked) -> int:
+        """1 if there was anything but URLs."""
+        return int(result.problems.count > 0)

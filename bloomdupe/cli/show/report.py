@@ -1,0 +1,115 @@
+"""``report``: a job as one page, to look at and to keep."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bloomdupe.cli.show.info import Info
+from bloomdupe.cli.store_argument import add_store, store_directory
+from bloomdupe.cli.verb import Verb
+from bloomdupe.errors import SettingError
+from bloomdupe.filter.opening import is_url
+from bloomdupe.monitoring.extra import need
+from bloomdupe.monitoring.view import Reader
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+__all__ = ["Report"]
+
+
+class Written(NamedTuple):
+    """A page, and its size in bytes."""
+
+    page: str
+    bytes: int
+
+
+class Report(Verb[Written]):
+    """Writes a page with charts."""
+
+    name = "report"
+    help = "a job as one page with charts"
+    description = (
+        "Write one page that needs nothing else: pages and rate over all runs, with"
+        " kills and resumes, what waited, status codes, depth, hosts, duplicates,"
+        " filter, checkpoints, failures. Reads the last checkpoint; a crawl may be"
+        " running. Of a crawl that workers share on Redis, how it stands: hosts,"
+        " workers, partitions; there is no history of it. Needs bloomdupe[report]."
+    )
+    example = "report crawls/site -o report.html"
+    json_indent = None
+
+    def add_arguments(
+        self, parser: argparse.ArgumentParser, jobdir: str | None
+    ) -> None:
+        """Add the store and the file."""
+        add_store(parser, jobdir, url="a crawl")
+        parser.add_argument(
+            "-o",
+            "--output",
+            default="report.html",
+            metavar="FILE",
+            help="the page (default: report.html)",
+        )
+
+    def run(self, options: argparse.Namespace) -> Written:
+        """Write it; a page that is there already is replaced when it is whole."""
+        page = (
+            _of_shared(options.store) if is_url(options.store) else _of_job(options)
+        ).encode()
+        target = Path(options.output)
+        try:
+            _write(target, page)
+        except OSError as error:
+            raise SettingError(f"--output {target}: {error.strerror}") from error
+        return Written(options.output, len(page))
+
+    def text(self, result: Written) -> Iterable[str]:
+        """Where it is."""
+        yield f"{result.page}: {result.bytes:,} bytes"
+
+    def json(self, result: Written) -> dict[str, Any]:
+        """The same."""
+        return result._asdict()
+
+
+def _of_job(options: argparse.Namespace) -> str:
+    view = Reader(store_directory(options.store)).read()
+    need("matplotlib", "report", "bloomdupe report")
+    from bloomdupe.monitoring.report import report
+
+    info = Info()
+    return report(view, info.json(info.run(options)))
+
+
+def _of_shared(url: str) -> str:
+    from bloomdupe.jobs.shared_overview import open_crawl, shared_overview
+
+    with open_crawl(url) as reader:
+        crawl, read_at = shared_overview(reader), time.time()
+    need("matplotlib", "report", "bloomdupe report")
+    from bloomdupe.monitoring.shared_report import report
+
+    return report(crawl, read_at)
+
+
+def _write(target: Path, data: bytes) -> None:
+    if target.is_dir():
+        raise IsADirectoryError(0, "it is a directory; name a file")
+    mask = os.umask(0)
+    os.umask(mask)
+    file, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(file, "wb") as written:
+            written.write(data)
+        Path(name).chmod(0o666 & ~mask)
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,4 @@
+"""Where a crawl keeps its requests, and the one checkpoint that makes them durable.
+
+``session`` is the crawl on LMDB, ``checkpoint`` its transaction.
+"""

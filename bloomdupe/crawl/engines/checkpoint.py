@@ -1,0 +1,259 @@
+"""Checkpoint: the one transaction that makes everything of a crawl durable."""
+
+from __future__ import annotations
+
+import inspect
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from scrapy.utils.python import global_object_name
+from twisted.python.failure import Failure
+
+from bloomdupe.crawl.engines.part import Part
+from bloomdupe.crawl.totals import Totals
+from bloomdupe.errors import CheckpointRefusedError
+from bloomdupe.signals import checkpoint
+from bloomdupe.store.format import blob_sum
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scrapy.crawler import Crawler
+
+    from bloomdupe.crawl.engines.part import Participant
+    from bloomdupe.crawl.leases.outcomes import Outcomes
+    from bloomdupe.feeds.exporter import FeedExporter
+    from bloomdupe.frontier.frontier import Frontier
+    from bloomdupe.store.batch import Batch
+    from bloomdupe.store.store import Change
+
+__all__ = ["FEED", "Checkpoint", "Crawl"]
+
+RECORD = "crawl"
+FEED = "feed"
+"""Beginning of the names of values in the database ``blobs`` that are feeds'."""
+
+
+class Crawl:
+    """The record ``crawl`` of the store, and the values in its database ``blobs``.
+
+    The record is a JSON object:
+
+    ``totals``       :class:`bloomdupe.crawl.totals.Totals`
+    ``holds``        Unix time by slot before which a server does not want to be asked
+    ``clock``        Unix time of the checkpoint, if requests wait for a point in time
+    ``circuits``     see :class:`bloomdupe.crawl.later.circuits.Circuits`
+    ``start_items``  see :class:`bloomdupe.crawl.state.start_items.StartItems`
+    ``cut_short``    see :class:`bloomdupe.crawl.leases.cut_short.CutShort`
+    ``feeds``        by URI, see :mod:`bloomdupe.feeds.feed`; and in which of ``files``
+    ``files``        see :class:`bloomdupe.feeds.file.FeedFile`
+    ``blobs``        checksum of each value in the database ``blobs``: ``state`` is
+                     ``spider.state`` (see :mod:`bloomdupe.crawl.state.spider_state`),
+                     ``feed0`` etc. are the last pieces of the files, ``c0``
+                     etc. are :mod:`bloomdupe.crawl.leases.children`
+    """
+
+    def __init__(self, frontier: Frontier) -> None:
+        self.record: dict[str, Any] = {}
+        self.blobs: dict[str, bytes] = {}
+        """As of the last run; only when the crawl opens."""
+        self._sums: dict[str, str] = {}
+        if frontier.store is None:
+            return
+        frontier.store.make_room_for(b"blobs")
+        with frontier.store.snapshot() as snapshot:
+            self.record = snapshot.record(RECORD) or {}
+            self._sums = self.record.pop("blobs", {})
+            self.blobs = {
+                name: snapshot.blob(name, expected)
+                for name, expected in self._sums.items()
+            }
+
+    def blobs_of(self, prefix: str) -> dict[str, bytes]:
+        """Return the values whose names begin with ``prefix``."""
+        return {n: value for n, value in self.blobs.items() if n.startswith(prefix)}
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the values that are stored."""
+        return list(self._sums)
+
+    def change(self, parts: Sequence[Part], *, keep: bool = False) -> _CrawlChange:
+        """Return what ``parts`` change; ``keep`` what is not in them."""
+        record = dict(self.record) if keep else {}
+        puts: dict[str, bytes] = {}
+        sums = dict(self._sums)
+        gone = []
+        for part in parts:
+            record |= part.record
+            for name, value in part.blobs.items():
+                total = blob_sum(name, value)
+                if sums.get(name) != total:
+                    sums[name] = total
+                    puts[name] = value
+            gone += [name for name in part.gone if name in sums]
+            for name in part.gone:
+                sums.pop(name, None)
+        return _CrawlChange(self, parts, record, sums, puts, gone)
+
+
+class _CrawlChange(NamedTuple):
+    """The crawl's part of a transaction (a :class:`bloomdupe.store.store.Change`)."""
+
+    crawl: Crawl
+    parts: Sequence[Part]
+    record: dict[str, Any]
+    sums: dict[str, str]
+    puts: dict[str, bytes]
+    gone: list[str]
+
+    def write(self, batch: Batch) -> None:
+        """Put it into the transaction."""
+        for name in self.gone:
+            batch.delete_blob(name)
+        for name, value in self.puts.items():
+            batch.put_blob(name, value)
+        batch.put_record(RECORD, {**self.record, "blobs": self.sums})
+
+    def done(self) -> None:
+        """Take note that it is durable."""
+        self.crawl.record = self.record
+        self.crawl._sums = self.sums
+        for part in self.parts:
+            part.done()
+
+
+class Checkpoint:
+    """Makes what is settled durable, with everything that belongs to it.
+
+    ``participants`` add to the record ``crawl``, ``others`` write to databases of their
+    own; each of them *prepares* its part without changing itself, *writes* it into the
+    transaction, and *takes note* once it is durable. So whatever is raised on the way,
+    the last checkpoint stands, and nothing was consumed.
+    """
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        frontier: Frontier,
+        outcomes: Outcomes,
+        crawl: Crawl,
+        feeds: FeedExporter | None,
+    ) -> None:
+        self._crawler = crawler
+        self._frontier = frontier
+        self._outcomes = outcomes
+        self._crawl = crawl
+        self._feeds = feeds
+        self.participants: list[Participant] = []
+        self.others: list[Any] = []
+        """With a method ``change()`` that returns a change of the store, or None."""
+        self.totals = Totals.of(crawl.record.get("totals", {}))
+        self._before = self.totals
+        self._begun = monotonic()
+        self._unfinished = False
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether the last commit held only a part, and the next one is due soon."""
+        return self._unfinished
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that the crawl was running, over all runs."""
+        return self._before.seconds + monotonic() - self._begun
+
+    @property
+    def duplicates(self) -> int:
+        """Requests dropped as duplicates, over all runs."""
+        assert self._crawler.stats is not None  # noqa: S101 - it runs
+        dropped: int = self._crawler.stats.get_value("dupefilter/filtered", 0)
+        return self._before.duplicates + dropped
+
+    def begin_run(self) -> None:
+        """Count this run, which has work to do."""
+        self.totals = Totals.of({**self.totals.record, "runs": self.totals.runs + 1})
+
+    def commit(self, *, first: bool = False) -> None:
+        """Make everything durable, or a part of it if it is too much at once.
+
+        The parts before the last count for nothing if there is a crash. Whatever is
+        raised, the last checkpoint stands, and the crawl must not go on. The ``first``
+        one of a run is too early for those who listen to the signal.
+        """
+        if not (self._unfinished or first):
+            self._send_signal()
+        if self._frontier.store is None:
+            part = self._prepare_totals()
+            self._frontier.checkpoint()
+            part.done()
+        elif self._feeds is None:
+            self._commit_all([])
+        else:
+            self._commit_with(self._feeds)
+        assert self._crawler.stats is not None  # noqa: S101 - it runs
+        self.totals.show(self._crawler.stats)
+
+    def commit_everything(self, *, finished: bool) -> None:
+        """Commit until nothing is left; if ``finished``, nothing more will come."""
+        if finished and self._feeds is not None:
+            self._feeds.finish()
+        self.commit()
+        while self._unfinished:
+            self.commit()
+
+    def _commit_with(self, feeds: FeedExporter) -> None:
+        feeds.sync()
+        change = feeds.prepare(self._outcomes.lines())
+        gone = tuple(
+            name
+            for name in self._crawl.names
+            if name.startswith(FEED) and name not in change.blobs
+        )
+        part = Part(change.record, change.blobs, gone, change.done)
+        if change.whole:
+            self._commit_all([part])
+        else:
+            # Without the rest of what their requests did.
+            assert self._frontier.store is not None  # noqa: S101 - or no feed is ours
+            self._frontier.store.commit(self._crawl.change([part], keep=True))
+            self._outcomes.committed_part(change.taken)
+        self._unfinished = not change.whole
+        feeds.append()
+
+    def _commit_all(self, parts: list[Part]) -> None:
+        parts = [*parts, self._prepare_totals()]
+        parts += [participant.prepare() for participant in self.participants]
+        changes: list[Change] = [self._crawl.change(parts)]
+        changes += [other.change() for other in self.others]
+        self._frontier.checkpoint(*changes)
+
+    def _prepare_totals(self) -> Part:
+        settled = self._outcomes.settled
+        totals = self.totals.plus(settled, self.seconds, self.duplicates)
+
+        def done() -> None:
+            self.totals = totals
+            self._outcomes.committed(len(settled))
+
+        return Part({"totals": totals.record}, done=done)
+
+    def _send_signal(self) -> None:
+        """Let everybody write what belongs to this checkpoint."""
+        answers = self._crawler.signals.send_catch_log(
+            checkpoint, spider=self._crawler.spider
+        )
+        for receiver, answer in answers:
+            name = global_object_name(receiver)
+            if isinstance(answer, Failure):
+                raise CheckpointRefusedError(
+                    f"{name}, which listens to bloomdupe.signals.checkpoint, failed:"
+                    f" {answer.getErrorMessage()}"
+                ) from answer.value
+            if inspect.isawaitable(answer):
+                if inspect.iscoroutine(answer):
+                    answer.close()
+                raise CheckpointRefusedError(
+                    f"{name}, which listens to bloomdupe.signals.checkpoint, is a"
+                    " coroutine: the commit cannot wait for it. Write without await"
+                )

@@ -1,0 +1,478 @@
+"""Session: what exists between the opening and the closing of a crawl."""
+
+from __future__ import annotations
+
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from scrapy import signals
+
+from bloomdupe.crawl.engines.checkpoint import FEED, Checkpoint, Crawl
+from bloomdupe.crawl.engines.order import Order
+from bloomdupe.crawl.later.backoff import Backoff
+from bloomdupe.crawl.later.growing_wait import GrowingWait
+from bloomdupe.crawl.later.retries import Retries
+from bloomdupe.crawl.later.revisits import Revisits
+from bloomdupe.crawl.later.waiting import Waiting
+from bloomdupe.crawl.leases.children import PREFIX as CHILDREN
+from bloomdupe.crawl.leases.children import Children
+from bloomdupe.crawl.leases.cut_short import CutShort
+from bloomdupe.crawl.leases.leases import Lease, Leases
+from bloomdupe.crawl.leases.outcomes import Outcome, Outcomes
+from bloomdupe.crawl.memory import MemoryWatch
+from bloomdupe.crawl.progress.rounds import FINISHED, OPEN, Run
+from bloomdupe.crawl.progress.watch import Watch
+from bloomdupe.crawl.requests.serializer import Serializer
+from bloomdupe.crawl.starting import Starting
+from bloomdupe.crawl.state.cookies import Cookies, forget_cookies
+from bloomdupe.crawl.state.delays import Delays
+from bloomdupe.crawl.state.failures import Failures
+from bloomdupe.crawl.state.limits import SlotLimits
+from bloomdupe.crawl.state.spider_state import STATE, SpiderState
+from bloomdupe.crawl.state.start_items import StartItem
+from bloomdupe.crawl.stopping import Stopping
+from bloomdupe.errors import FeedError, FilterFullError
+from bloomdupe.feeds.contract import FeedJob
+from bloomdupe.feeds.exporter import FeedExporter
+from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.inside_scrapy.cookies import CookieJars
+from bloomdupe.inside_scrapy.engine import EngineAccess
+from bloomdupe.inside_scrapy.processing import Processing, current_work
+from bloomdupe.inside_scrapy.timer import Timer
+from bloomdupe.links.fingerprint import fingerprint_function
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from twisted.python.failure import Failure
+
+    from bloomdupe.crawl.engines.job import Job
+    from bloomdupe.crawl.state.blocked import Blocked
+    from bloomdupe.filter.bloom import BloomFilter
+
+__all__ = ["Session"]
+
+REST = 0.01
+"""Seconds for the crawl between the parts of a checkpoint that is too much at once."""
+
+
+class Session:
+    """Frontier, leases and checkpoint of an open crawl, and when they are written.
+
+    ``seen`` is the frontier's from now on. Raises
+    :class:`~bloomdupe.errors.EngineError` if Scrapy is not as we know it, and what
+    opening the store, the frontier or a feed raises.
+    """
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        job: Job,
+        seen: BloomFilter,
+        filter_full: Callable[[FilterFullError], None],
+    ) -> None:
+        if crawler.stats is None or crawler.spider is None:
+            raise RuntimeError("the crawler has no stats or no spider yet")
+        settings = self.settings = job.settings
+        self._crawler = crawler
+        self._stats = crawler.stats
+        self._filter_full = filter_full
+        self.durable = settings.directory is not None
+        self.engine = EngineAccess(crawler)
+        self.stopping = Stopping(crawler)
+        self.serializer = Serializer(
+            crawler.spider, pickles=settings.serializer == "pickle"
+        )
+        self._open_frontier(seen)
+        self.run = Run(
+            seen.notes,
+            pending=self.pending,
+            again=settings.start_requests == "again",
+        )
+        self.outcomes = Outcomes(settings.directory)
+        self.children = Children()
+        self.cut_short = CutShort()
+        self.failures = self._open_failures()
+        self.leases = Leases(
+            self.frontier,
+            self.outcomes,
+            self.children,
+            self.cut_short,
+            self.failures,
+            self._mark,
+        )
+        self.processing = Processing(
+            crawler, self.leases.of, self._raised, direct=settings.direct_output
+        )
+        self.starting = Starting(self.run, settings.start_requests, self.processing)
+        self.limits = SlotLimits(settings, self.frontier, self._stats)
+        self.unmarked: set[bytes] = set()
+        """Fingerprints of requests in memory only: what is lost in a crash must not
+        have been marked."""
+        self._take_up()
+        self._closed = False
+        self._tick = Timer(self._on_tick)
+        self._memory_watch = MemoryWatch(lambda: self.stopping.fail(MemoryError()))
+
+    # Opening
+
+    def _open_frontier(self, seen: BloomFilter) -> None:
+        order = Order.of(self._crawler.settings, durable=self.durable)
+        self.starts_apart = order.starts_apart
+        self.retries: Retries | None = None
+        wait = self.engine.wait
+        if self.settings.retry_backoff is not None:
+            growing = GrowingWait(*self.settings.retry_backoff)
+            self.retries = Retries(self._crawler, self.engine, growing)
+            wait = self.retries.circuits.wait
+        self.frontier = Frontier(
+            seen,
+            fifo=order.fifo,
+            start_fifo=order.start_fifo,
+            wait=wait,
+        )
+
+    def _open_failures(self) -> Failures | None:
+        store = self.frontier.store
+        limit = self.settings.max_failures
+        fingerprinter = self._crawler.request_fingerprinter
+        if store is None or not limit or fingerprinter is None:
+            return None
+        return Failures(store, self.serializer, fingerprinter.fingerprint, limit)
+
+    def _take_up(self) -> None:
+        """Go on where the last checkpoint has left off."""
+        crawler, settings, run = self._crawler, self.settings, self.run
+        crawl = Crawl(self.frontier)
+        feeds = self._take_up_feeds(crawl)
+        self.state = SpiderState(crawler, self.serializer)
+        self.state.restore(crawl.blobs.get(STATE))
+        self.children.take_up(crawl.blobs_of(CHILDREN))
+        self.cut_short.take_up(crawl.record.get("cut_short", {}))
+        self.leases.after_a_kill = run.last == OPEN
+        if run.resumed:
+            before = crawl.record.get("totals", {}).get("start_items", 0)
+            self.starting.items.take_up(crawl.record.get("start_items", [before]))
+        self.waiting = Waiting(crawler, self.frontier, settings.wait)
+        self.waiting.take_up(crawl.record.get("clock"))
+        self._backoff = Backoff(self.engine, settings.max_retry_after)
+        self._backoff.take_up(crawl.record.get("holds", {}))
+        self.checkpoint = Checkpoint(
+            crawler, self.frontier, self.outcomes, crawl, feeds
+        )
+        self.checkpoint.participants += [
+            self.starting.items,
+            self.children,
+            self.cut_short,
+            self.state,
+            self._backoff,
+            self.waiting,
+        ]
+        if self.retries is not None:
+            self.retries.circuits.take_up(crawl.record.get("circuits", {}))
+            self.retries.attach(self.frontier, self.leases)
+            self.checkpoint.participants.append(self.retries.circuits)
+        self.revisits = self._begin_revisits()
+        self.checkpoint.others.append(self.limits)
+        store = self.frontier.store
+        if store is not None and self.engine.throttled:
+            delays = Delays(self.engine, store)
+            if run.resumed:
+                self.engine.restore_delays(delays.of)
+            self.checkpoint.others.append(delays)
+        self.cookies = self._take_up_cookies()
+        if self.cookies is not None:
+            self.checkpoint.others.append(self.cookies)
+        if self.failures is not None:
+            self.failures.take_up(crawl.record.get("failures_left", 0))
+            self.checkpoint.participants.append(self.failures)
+            self.checkpoint.others.append(self.failures)
+        crawl.blobs.clear()
+        self.watch = Watch(
+            crawler,
+            settings,
+            self.frontier,
+            self.checkpoint,
+            self.failures,
+            self.stopping.fail,
+        )
+        if self.watch.history is not None:
+            self.checkpoint.others.append(self.watch.history)
+        if not run.idle:
+            self.checkpoint.begin_run()
+
+    def _begin_revisits(self) -> Revisits:
+        fingerprinter = self._crawler.request_fingerprinter
+        assert fingerprinter is not None  # noqa: S101 - the crawl is open
+        revisits = Revisits(
+            self._crawler,
+            self.settings,
+            self.frontier,
+            self.engine,
+            self.serializer,
+            fingerprint_function(fingerprinter),
+            self._mark_visited,
+            self.stopping.fail,
+            starts_apart=self.starts_apart,
+        )
+        self.leases.watchers.append(revisits)
+        self.leases.leaves_out = revisits.leaves_out
+        return revisits
+
+    def _take_up_feeds(self, crawl: Crawl) -> FeedExporter | None:
+        if self.frontier.store is None:
+            return None
+        feeds = FeedExporter.of(self._crawler)
+        assert self.settings.directory is not None  # noqa: S101 - there is a store
+        job = FeedJob(
+            self._take_item,
+            self.stopping.fail,
+            self.serializer.dump_item,
+            self.serializer.load_value,
+            self.settings.directory,
+        )
+        feeds.take_up(
+            job,
+            crawl.record,
+            crawl.blobs_of(FEED),
+            resumed=self.run.resumed,
+            accept=self.settings.feed_changed == "accept",
+        )
+        return feeds
+
+    def _take_up_cookies(self) -> Cookies | None:
+        """Go on with the cookies of this round, if cookies are kept."""
+        store, crawler = self.frontier.store, self._crawler
+        if store is None:
+            return None
+        kept = self.settings.cookies
+        if not (kept and self.run.resumed):
+            forget_cookies(store)
+        jars = CookieJars.of(crawler) if kept else None
+        if jars is None:
+            return None
+        assert crawler.spider is not None  # noqa: S101 - the crawl is open
+        cookies = Cookies(jars, store, self.serializer, crawler.spider)
+        cookies.restore()
+        return cookies
+
+    def begin(self, blocked: Blocked) -> None:
+        """Begin to work: watch the engine, and write checkpoints from now on."""
+        if self.failures is not None:
+            retried = self.failures.begin(
+                self.frontier, self.settings.retry_failed, blocked
+            )
+            self._stats.set_value("bloomdupe/retried_failures", retried)
+            if retried:
+                self.has_work()
+        if self.run.idle:
+            self.checkpoint.totals.show(self._stats)
+        else:
+            self._write(partial(self.checkpoint.commit, first=True))
+            self.watch.begin_run()
+        self.processing.attach()
+        self.engine.watch_start(self.starting.watch)
+        connect = self._crawler.signals.connect
+        connect(self._left_downloader, signals.request_left_downloader)
+        connect(self._reached_downloader, signals.request_reached_downloader)
+        if self.settings.max_retry_after:
+            connect(self._backoff.response_downloaded, signals.response_downloaded)
+        if not self.durable:  # or the feeds hand over each item
+            connect(self._scraped, signals.item_scraped)
+        connect(self._dropped, signals.item_dropped)
+        connect(self._item_failed, signals.item_error)
+        connect(self.waiting.idle, signals.spider_idle)
+        self._memory_watch.begin()
+        self.watch.begin()
+        self._tick.set(self.settings.checkpoint_interval)
+
+    # What belongs to what
+
+    @property
+    def pending(self) -> int:
+        """Requests that wait, be it for their turn or for a point in time."""
+        return self.frontier.pending + self.frontier.waiting
+
+    def parent(self) -> Lease | None:
+        """Return the request on which the running code works, if it is not settled."""
+        work = current_work()
+        if type(work) is Lease and work.leases is self.leases and work.root.open_parts:
+            return work
+        return None
+
+    def has_work(self) -> None:
+        """Take note that there is something to do, perhaps in a finished job."""
+        if self.run.idle:
+            self.run.begin()
+            self.checkpoint.begin_run()
+            self.watch.begin_run()
+
+    def _take_item(self, response: Any, lines: list[tuple[int, bytes]]) -> None:  # noqa: ANN401
+        """Take an item that is through its pipelines, as lines for the feeds."""
+        self.has_work()
+        parent = self.parent()
+        if parent is None:  # a pipeline may have lost track, the response has not
+            parent = self.leases.of(getattr(response, "request", None))
+        work = current_work()
+        item = work if parent is None and type(work) is StartItem else None
+        outcome = Outcome()
+        if parent is not None:
+            outcome = parent.outcome
+        elif item is not None:
+            outcome = item.outcome
+        outcome.items += 1
+        try:
+            for line in lines:
+                self.outcomes.add_line(outcome, line)
+        except OSError as error:
+            what = f"cannot put items aside in {self.settings.directory}: {error}"
+            self.stopping.fail(_caused(FeedError(what), error))
+            return
+        if item is not None:
+            self._through(item)
+        elif parent is None:  # of nobody: there is nothing to wait for
+            self.outcomes.settle(outcome)
+
+    def _scraped(self, response: Any) -> None:  # noqa: ANN401 - a response, a failure
+        self._take_item(response, [])
+
+    def _dropped(self) -> None:
+        work = current_work()
+        if type(work) is StartItem:
+            self.has_work()
+            self._through(work)
+
+    def _item_failed(self, failure: Failure, response: object) -> None:
+        lease = self.parent()
+        if lease is not None and failure.value is not None:
+            current_work().item_failed(failure.value, response)
+        self._dropped()
+
+    def _through(self, item: StartItem) -> None:
+        self.starting.items.through(item)
+        self.outcomes.settle(item.outcome)
+
+    def _mark(self, keys: list[tuple[bytes, bool]]) -> None:
+        """Mark requests that lived in memory, and are settled now, as seen."""
+        for key, exact in keys:
+            self.unmarked.discard(key)
+            try:
+                self.frontier.seen.add(key, exact=exact)
+            except FilterFullError as error:
+                self._filter_full(error)
+            except OSError as error:
+                self.stopping.fail(error)
+
+    def _mark_visited(self, key: bytes) -> bool:
+        try:
+            return self.frontier.seen.add(key)
+        except FilterFullError as error:
+            self._filter_full(error)
+            return True
+
+    # Signals
+
+    def _left_downloader(self, request: Request) -> None:
+        lease = self.leases.of(request)
+        if lease is not None:
+            self.leases.release(lease)
+
+    def _reached_downloader(self, request: Request) -> None:
+        """Look whether a middleware has put a request into another slot."""
+        lease = self.leases.of(request)
+        if lease is None or not lease.entry.active:
+            return
+        if self.engine.slot_of(request) != lease.entry.queue.name:
+            # The downloader paces it there; its own slot is as free as before.
+            self.leases.release(lease)
+            self.engine.wake()
+
+    def _raised(self, error: BaseException) -> None:
+        if isinstance(error, MemoryError):  # an errback would take care of it
+            self.stopping.fail(error)
+
+    # Checkpoints
+
+    def hurry(self) -> None:
+        """Write a checkpoint as soon as the running code lets go."""
+        if self._tick.due is not None:
+            self._tick.set(0)
+
+    def _on_tick(self) -> None:
+        self.commit()
+        if not self._closed:
+            soon = self.checkpoint.unfinished or self.frontier.due
+            self._tick.set(REST if soon else self.settings.checkpoint_interval)
+
+    def commit(self, *, last: bool = False, finished: bool = False) -> None:
+        """Make everything durable that has changed.
+
+        The ``last`` checkpoint of a run leaves nothing; ``finished`` says that nothing
+        is pending. Whatever is raised, the crawl stops, and the checkpoint before
+        stands.
+        """
+        if self.stopping.failure is not None or self.run.idle:
+            return
+        commit: Callable[[], None] = self.checkpoint.commit
+        if last:
+            commit = partial(self.checkpoint.commit_everything, finished=finished)
+        elif not self._changed:
+            return
+        try:
+            self._write(commit)
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - anybody's
+            self.stopping.fail(error)
+
+    def _write(self, commit: Callable[[], None]) -> None:
+        begun = perf_counter()
+        commit()
+        self.watch.wrote(perf_counter() - begun)
+        if self.durable:
+            self._stats.inc_value("bloomdupe/checkpoints")
+
+    @property
+    def _changed(self) -> bool:
+        return (
+            self.checkpoint.unfinished
+            or self.frontier.changed
+            or self.outcomes.changed
+            or self.children.changed
+            or self.cut_short.changed
+            or self.state.changed
+            or (self.cookies is not None and self.cookies.changed)
+            or (self.failures is not None and self.failures.changed)
+        )
+
+    def close(self, reason: str) -> None:
+        """Write the last checkpoint, and why the run has ended; stop watching."""
+        self._closed = True
+        self._memory_watch.end()
+        self._tick.cancel()
+        self.stopping.end()
+        self.watch.end()
+        finished = reason == FINISHED
+        self.commit(last=True, finished=finished)
+        if not self.run.idle and self.stopping.failure is None:
+            # When the last items are in their files: until then, nothing has ended.
+            self.run.end(reason)
+            self.watch.end_run(reason)
+            self.commit(last=True, finished=finished)
+        self.outcomes.close()
+        if self.failures is not None:
+            self._stats.set_value("bloomdupe/failed", len(self.failures))
+            self.failures.end()
+        for name, value in (
+            ("pending", self.pending),
+            ("later", self.frontier.waiting),
+            ("unfinished", self.frontier.leased),
+            ("checkpoint_seconds_max", round(self.watch.longest, 4)),
+        ):
+            self._stats.set_value(f"bloomdupe/{name}", value)
+
+
+def _caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error

@@ -1,0 +1,1 @@
+"""Requests that are scheduled for later, or again: delays, retries, revisits."""

@@ -1,0 +1,259 @@
+"""Circuits: a slot that fails again and again rests, and is tried by one request.
+
+The pattern is the circuit breaker of Michael Nygard, "Release It!", 2007, chapter 5.
+A slot (host) whose requests fail several times in a row, with no success between, is
+*open*: it rests. Then one request *probes* it. If that fails, the slot rests longer; if
+it succeeds, the slot is *closed*, as before, at once.
+
+The waits of :mod:`bloomdupe.crawl.later.backoff` are different: there the server says
+how long it wants to be left alone, and nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request
+from scrapy.http import Response
+from scrapy.utils.misc import load_object
+from twisted.python.failure import Failure
+
+from bloomdupe.crawl.engines.part import Part
+from bloomdupe.crawl.leases.leases import Watcher
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.crawler import Crawler
+
+    from bloomdupe.crawl.later.growing_wait import GrowingWait
+    from bloomdupe.crawl.leases.leases import Lease
+    from bloomdupe.frontier.frontier import Frontier
+    from bloomdupe.inside_scrapy.engine import EngineAccess
+
+__all__ = ["Circuits", "tries_of"]
+
+logger = logging.getLogger(__name__)
+
+MOST_FAILURES = 5
+"""Failures in a row that open a slot; fewer if ``RETRY_TIMES`` is less, so that it is
+open before a request could be given up."""
+
+PATIENCE = 3
+"""Probes that may fail after rests of the greatest length. Then the slot is taken for
+dead: it does not rest any more, and each request of it has the tries that Scrapy gives
+it. Or a crawl that knows a dead host would never end."""
+
+SERVER_AWAY = frozenset({429, 502, 503, 504, 522, 524})
+"""Answers that say that the server cannot answer now, whatever it is asked: RFC 9110,
+sections 15.6.3 to 15.6.5, RFC 6585, section 4, and Cloudflare's 522 and 524. Others,
+such as 500, may be the page's own fault."""
+
+PROBING = 1.0
+"""Seconds after which to ask again while a probe is under way; mostly it says so."""
+
+MOST_KEPT = 1_000
+"""Open slots in a checkpoint, those that have rested most often. The others are found
+anew after a crash."""
+MOST_KNOWN = 10_000
+"""Slots with failures in memory."""
+MOST_LOGGED = 100
+"""Slots that are named in the log."""
+
+
+class Circuit:
+    """One slot that has failed."""
+
+    __slots__ = ("dead", "failures", "probe", "rests", "until")
+
+    def __init__(self) -> None:
+        self.failures = 0
+        """In a row."""
+        self.rests = 0
+        """In a row; 0: it is closed."""
+        self.until = 0.0
+        """When the rest ends, in seconds of ``time.monotonic()``."""
+        self.probe: Lease | None = None
+        """The request that is under way to see whether the slot answers."""
+        self.dead = False
+        """Whether it has used up our patience."""
+
+    @property
+    def is_open(self) -> bool:
+        return self.rests > 0 and not self.dead
+
+
+def tries_of(request: Request) -> int:
+    """Return how often a request was retried, as Scrapy counts it."""
+    tries = request.meta.get("retry_times", 0)
+    return tries if isinstance(tries, int) else 0
+
+
+class Circuits(Watcher):
+    """Lets slots rest; ``wait`` says how long a slot that is closed must wait.
+
+    A failure is what Scrapy's retry middleware takes for one: an error of
+    ``RETRY_EXCEPTIONS``, or an answer with one of ``RETRY_HTTP_CODES``.
+    """
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        engine: EngineAccess,
+        growing: GrowingWait,
+    ) -> None:
+        settings = crawler.settings
+        assert crawler.stats is not None  # noqa: S101 - the crawl is open
+        self._stats = crawler.stats
+        self._engine = engine
+        self._growing = growing
+        self._threshold = max(1, min(MOST_FAILURES, settings.getint("RETRY_TIMES")))
+        self._codes = {int(code) for code in settings.getlist("RETRY_HTTP_CODES")}
+        self._errors = tuple(map(load_object, settings.getlist("RETRY_EXCEPTIONS")))
+        self._circuits: dict[str, Circuit] = {}
+        self._statuses: dict[int, int] = {}
+        self._logged = 0
+        self.frontier: Frontier
+
+    # When a slot is asked
+
+    def wait(self, name: str, under_way: int) -> float:
+        """Return the seconds until a slot may have another request."""
+        circuit = self._circuits.get(name)
+        if circuit is not None and circuit.is_open:
+            seconds = circuit.until - time.monotonic()
+            if seconds > 0:
+                return seconds
+            if circuit.probe is not None:
+                return PROBING
+        return self._engine.wait(name, under_way)
+
+    # What becomes of requests
+
+    def handed_out(self, lease: Lease) -> None:
+        """Take note of a request that goes to the engine: a probe, perhaps."""
+        circuit = self._circuits.get(lease.entry.queue.name)
+        if circuit is not None and circuit.is_open:
+            circuit.probe = lease
+
+    def response_downloaded(
+        self, response: Response, request: Request, lease_of: Callable[[Request], Any]
+    ) -> None:
+        """Take note of the status of an answer, whatever middlewares make of it."""
+        if lease_of(request) is not None:
+            self._statuses[id(request)] = response.status
+
+    def answered(self, lease: Lease, result: object) -> None:
+        """Learn from what the downloader has answered."""
+        status = self._statuses.pop(id(lease.request), None)
+        failed = self._is_failure(lease.request, result)
+        slot = lease.entry.queue.name
+        if failed:
+            self._failed(slot, lease, status)
+        elif status is not None:
+            self._succeeded(slot)
+        else:  # it came from a middleware, or was dropped by one
+            self.ended(lease)
+
+    def ended(self, lease: Lease) -> None:
+        """Take note of the end of a request, whether there was an answer or not."""
+        circuit = self._circuits.get(lease.entry.queue.name)
+        if circuit is not None and circuit.probe is lease:
+            circuit.probe = None
+            self._ask_again(lease.entry.queue.name)
+
+    def _is_failure(self, request: Request, result: object) -> bool:
+        if isinstance(result, Request):
+            return tries_of(result) > tries_of(request)  # or it is a redirect
+        if isinstance(result, Response):
+            return result.status in self._codes
+        return isinstance(result, Failure) and isinstance(result.value, self._errors)
+
+    def _succeeded(self, slot: str) -> None:
+        circuit = self._circuits.pop(slot, None)
+        if circuit is not None and circuit.rests:
+            self._log(slot, "answers again after %(rests)d rests", circuit)
+            self._ask_again(slot)
+
+    def _failed(self, slot: str, lease: Lease, status: int | None) -> None:
+        circuit = self._circuits.get(slot)
+        if circuit is None:
+            self._make_room()
+            circuit = self._circuits[slot] = Circuit()
+        circuit.failures += 1
+        if circuit.probe is lease:
+            circuit.probe = None
+            self._rest(slot, circuit)
+        elif not circuit.rests and circuit.failures >= self._threshold:
+            self._rest(slot, circuit)
+        away = status is None or status in SERVER_AWAY
+        lease.try_counts = not (circuit.is_open and away)
+
+    def _rest(self, slot: str, circuit: Circuit) -> None:
+        growing = self._growing
+        if (
+            circuit.rests >= PATIENCE
+            and growing.longest(circuit.rests - PATIENCE + 1) >= growing.limit
+        ):
+            circuit.dead = True
+            self._log(slot, "is taken for dead after %(rests)d rests", circuit)
+            self._ask_again(slot)
+            return
+        circuit.rests += 1
+        seconds = growing.seconds(circuit.rests)
+        circuit.until = time.monotonic() + seconds
+        self._stats.inc_value("bloomdupe/slot_rests")
+        if circuit.rests == 1:
+            self._log(slot, "has failed %(failures)d times in a row and rests", circuit)
+
+    def _ask_again(self, slot: str) -> None:
+        self.frontier.ask_again(slot)
+        self._engine.wake()
+
+    def _make_room(self) -> None:
+        """Forget slots in which nothing waits, if there are very many."""
+        if len(self._circuits) >= MOST_KNOWN:
+            pending = self.frontier.pending_in
+            kept = {n: c for n, c in self._circuits.items() if c.probe or pending(n)}
+            newest = list(kept.items())[-MOST_KNOWN // 2 :]
+            self._circuits = dict(newest)
+
+    def _log(self, slot: str, what: str, circuit: Circuit) -> None:
+        if self._logged < MOST_LOGGED:
+            self._logged += 1
+            logger.info(
+                f"Slot %(slot)r {what}",  # noqa: G004 - one of ours
+                {
+                    "slot": slot,
+                    "rests": circuit.rests,
+                    "failures": circuit.failures,
+                },
+            )
+
+    # Checkpoints
+
+    def take_up(self, stored: dict[str, list[Any]]) -> None:
+        """Go on with what the last checkpoint holds."""
+        now, wall = time.monotonic(), time.time()
+        for slot, (failures, rests, until, dead) in stored.items():
+            circuit = self._circuits[slot] = Circuit()
+            circuit.failures, circuit.rests, circuit.dead = failures, rests, dead
+            circuit.until = now + min(until - wall, self._growing.limit)
+
+    def prepare(self) -> Part:
+        """Work out what the next checkpoint writes: open slots.
+
+        The record is ``circuits``: by slot failures and rests in a row, Unix time when
+        the rest ends, and whether it is taken for dead.
+        """
+        rested = [(slot, c) for slot, c in self._circuits.items() if c.rests]
+        if len(rested) > MOST_KEPT:
+            rested = sorted(rested, key=lambda item: item[1].rests)[-MOST_KEPT:]
+        ahead = time.time() - time.monotonic()
+        circuits = {
+            slot: [c.failures, c.rests, round(c.until + ahead, 3), c.dead]
+            for slot, c in rested
+        }
+        return Part({"circuits": circuits} if circuits else {})

@@ -1,0 +1,86 @@
+"""Retries: they wait, longer each time, and do not count while the server is away."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from scrapy import signals
+
+from bloomdupe.crawl.later.circuits import Circuits, tries_of
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+    from bloomdupe.crawl.later.growing_wait import GrowingWait
+    from bloomdupe.crawl.leases.leases import Lease, Leases
+    from bloomdupe.frontier.frontier import Frontier
+    from bloomdupe.inside_scrapy.engine import EngineAccess
+
+__all__ = ["Retries", "is_retry"]
+
+
+def is_retry(request: Request, lease: Lease | None) -> bool:
+    """Whether a request is a retry of the one that has brought it about.
+
+    One with as many retries as that is none: it was made with a copy of its ``meta``,
+    or is a redirect.
+    """
+    before = 0 if lease is None else tries_of(lease.request)
+    return request.dont_filter and tries_of(request) > before
+
+
+class Retries:
+    """Recognises retries by ``meta["retry_times"]``, and lets them wait.
+
+    They come from Scrapy's retry middleware, or from ``get_retry_request`` in a
+    callback.
+    """
+
+    def __init__(
+        self, crawler: Crawler, engine: EngineAccess, growing: GrowingWait
+    ) -> None:
+        assert crawler.stats is not None  # noqa: S101 - the crawl is open
+        self._crawler = crawler
+        self._stats = crawler.stats
+        self._growing = growing
+        self.circuits = Circuits(crawler, engine, growing)
+        self._leases: Leases
+
+    def attach(self, frontier: Frontier, leases: Leases) -> None:
+        """Begin to watch what becomes of requests."""
+        self.circuits.frontier = frontier
+        self._leases = leases
+        leases.watchers.append(self.circuits)
+        self._crawler.signals.connect(
+            self._response_downloaded, signals.response_downloaded
+        )
+
+    def _response_downloaded(self, response: Response, request: Request) -> None:
+        self.circuits.response_downloaded(response, request, self._leases.of)
+
+    def let_wait(
+        self,
+        request: Request,
+        lease: Lease | None,
+        not_before: float | None,
+        *,
+        answer: bool,
+    ) -> tuple[Request, float | None]:
+        """Return a request and the Unix time before which it waits, if it is a retry.
+
+        ``lease`` is that of the request that has brought it about, ``answer`` whether
+        it is the downloader's answer to that.
+        """
+        if not is_retry(request, lease):
+            return request, not_before
+        if answer and lease is not None and not lease.try_counts:
+            # It waits in its slot until that answers again.
+            self._stats.inc_value("bloomdupe/retries_not_counted")
+            request = request.copy()
+            request.meta["retry_times"] = tries_of(lease.request)
+            return request, not_before
+        due = time.time() + self._growing.seconds(tries_of(request))
+        return request, due if not_before is None else max(due, not_before)

@@ -1,0 +1,301 @@
+"""Revisits: pages that come again, in the same job, whether they were seen or not."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from scrapy import Request
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from bloomdupe.crawl.leases.leases import Watcher
+from bloomdupe.crawl.requests.visits import ADAPTIVE, NOT_MODIFIED, Look, Visit
+from bloomdupe.errors import RequestTimeError, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.crawler import Crawler
+
+    from bloomdupe.crawl.leases.leases import Lease
+    from bloomdupe.crawl.requests.serializer import Serializer
+    from bloomdupe.crawl.requests.visits import Rule
+    from bloomdupe.frontier.frontier import Frontier
+    from bloomdupe.inside_scrapy.engine import EngineAccess
+    from bloomdupe.settings import JobSettings
+
+__all__ = ["REVISIT", "Revisits", "checked_rule"]
+
+logger = logging.getLogger(__name__)
+
+REVISIT = "bloomdupe_revisit"
+"""In ``meta``: seconds, ``adaptive``, or None for never."""
+DIGEST = "bloomdupe_digest"
+"""In the ``meta`` of a response: what a callback says the page is, instead of its
+body."""
+
+DIGEST_BYTES = 16
+
+
+def checked_rule(request: Request) -> Rule | None:
+    """Return what a request's ``meta`` says about when its page comes again.
+
+    Raises :class:`~bloomdupe.errors.RequestTimeError` for what is no rule.
+    """
+    rule = request.meta.get(REVISIT)
+    if rule is None or rule is False or rule == ADAPTIVE:
+        return rule or None
+    if isinstance(rule, (int, float)) and not isinstance(rule, bool):
+        seconds = float(rule)
+        if 0 < seconds < math.inf:
+            return seconds
+    raise RequestTimeError(
+        f"meta[{REVISIT!r}] = {rule!r}: expected a positive number of seconds,"
+        f" {ADAPTIVE!r}, or None"
+    )
+
+
+class Revisits(Watcher):
+    """Lets pages come again when they are done.
+
+    When a request with a rule is settled, the same request is pushed for its next time,
+    and both are in the same checkpoint. It does not meet the filter. What is known of
+    the page travels with it (:class:`~bloomdupe.crawl.requests.visits.Visit`), in its
+    payload and not in its ``meta``. A request that redirects, or is retried, hands that
+    on. A mark in the filter says which pages come again already, so that a page that is
+    scheduled twice does not come twice from then on: ``mark`` makes it, and says
+    whether it is new. ``fail`` stops the crawl.
+    """
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        settings: JobSettings,
+        frontier: Frontier,
+        engine: EngineAccess,
+        serializer: Serializer,
+        fingerprint: Callable[[Request], bytes],
+        mark: Callable[[bytes], bool],
+        fail: Callable[[BaseException], None],
+        *,
+        starts_apart: bool,
+    ) -> None:
+        assert crawler.stats is not None  # noqa: S101 - the crawl is open
+        self._crawler = crawler
+        self._stats = crawler.stats
+        self._rules = settings.revisit
+        self._bounds = settings.revisit_bounds
+        self._all_items = settings.revisit_items == "always"
+        self._durable = settings.directory is not None
+        self._frontier = frontier
+        self._engine = engine
+        self._serializer = serializer
+        self._starts_apart = starts_apart
+        self._fingerprint = fingerprint
+        self._mark = mark
+        self._fail = fail
+        self._warned = False
+
+    def rule_of(self, request: Request) -> Rule | None:
+        """Return when a page comes again; None: never."""
+        if REVISIT in request.meta:
+            return checked_rule(request)
+        for pattern, rule in self._rules:
+            if pattern.search(request.url):
+                return rule
+        return None
+
+    def concerns(self, request: Request, follows: Lease | None) -> bool:
+        """Whether a page comes again; ``follows`` is what the request is a retry of."""
+        if follows is not None:
+            return follows.visit is not None or self._rule(follows) is not None
+        return self.rule_of(request) is not None
+
+    # On the way out
+
+    def take_up(self, lease: Lease) -> None:
+        """Ask for a page that is known only if it has changed."""
+        visit = lease.visit
+        if visit is None:
+            return
+        request, headers = lease.request, lease.request.headers
+        if not visit.visits or request.method not in ("GET", "HEAD"):
+            return
+        if self._rule(lease) is not None and "If-None-Match" not in headers:
+            if visit.etag is not None:
+                headers["If-None-Match"] = visit.etag
+            if visit.modified is not None and "If-Modified-Since" not in headers:
+                headers["If-Modified-Since"] = visit.modified
+
+    def _ask_no_more(self, lease: Lease) -> None:
+        """Take back what :meth:`take_up` has added.
+
+        Or it would be in what a callback makes of ``response.request``.
+        """
+        visit, headers = lease.visit, lease.request.headers
+        if visit is None:
+            return
+        if visit.etag is not None and headers.get("If-None-Match") == visit.etag:
+            del headers["If-None-Match"]
+        modified = visit.modified
+        if modified is not None and headers.get("If-Modified-Since") == modified:
+            del headers["If-Modified-Since"]
+
+    def follow(self, lease: Lease) -> Visit | None:
+        """Return what goes on with a request's retry, or what it is redirected to."""
+        visit = lease.visit or Visit()
+        rule = visit.rule or self._rule(lease)
+        lease.look = None
+        if rule is None or not lease.entry.payload:
+            return None
+        origin = visit.origin or lease.entry.payload
+        return replace(visit, rule=rule, origin=origin, stands_for=None)
+
+    def _rule(self, lease: Lease) -> Rule | None:
+        if lease.visit is not None and lease.visit.rule is not None:
+            return lease.visit.rule
+        try:
+            return self.rule_of(lease.request)
+        except RequestTimeError as error:  # a middleware has put it there since
+            logger.error(  # noqa: TRY400 - the reason says it all
+                "%(request)s does not come again: %(reason)s",
+                {"request": lease.request, "reason": error},
+                extra={"spider": self._crawler.spider},
+            )
+            return None
+
+    # On the way back
+
+    def answered(self, lease: Lease, result: object) -> None:
+        """Look at the answer, before the callback does."""
+        if isinstance(result, Request):
+            return
+        self._ask_no_more(lease)
+        if self._rule(lease) is None:
+            return
+        if isinstance(result, Failure):
+            lease.look = Look(time.time(), 0)
+        elif isinstance(result, Response):
+            if result.request is not None:
+                # So that only what the callback of this page says counts.
+                result.meta.pop(DIGEST, None)
+                lease.names = result.meta
+            lease.look = Look(
+                time.time(),
+                result.status,
+                _digest(result.body),
+                result.headers.get("ETag"),
+                result.headers.get("Last-Modified"),
+            )
+            lease.silent = (
+                result.status == NOT_MODIFIED
+                and lease.visit is not None
+                and not self._wants_not_modified(lease.request)
+            )
+
+    def _wants_not_modified(self, request: Request) -> bool:
+        settings, spider = self._crawler.settings, self._crawler.spider
+        lists = (
+            request.meta.get("handle_httpstatus_list"),
+            getattr(spider, "handle_httpstatus_list", None),
+            [int(code) for code in settings.getlist("HTTPERROR_ALLOWED_CODES")],
+        )
+        return any(NOT_MODIFIED in (codes or ()) for codes in lists)
+
+    def leaves_out(self, lease: Lease) -> bool:
+        """Whether an item of a page is left out, because the page has not changed."""
+        visit, look = lease.visit, lease.look
+        if self._all_items or visit is None or look is None or not visit.visits:
+            return False
+        if not visit.is_unchanged(self._named(lease, look)):
+            return False
+        self._stats.inc_value("bloomdupe/items_unchanged")
+        return True
+
+    def _named(self, lease: Lease, look: Look) -> Look:
+        named = lease.names.get(DIGEST) if lease.names is not None else None
+        if named is None:
+            return look
+        value = (
+            named if isinstance(named, bytes) else str(named).encode(errors="replace")
+        )
+        return replace(look, digest=_digest(value))
+
+    def settled(self, lease: Lease) -> None:
+        """Let the page of a request that is done come again."""
+        look = lease.look
+        if look is None:
+            return
+        lease.look = None
+        visit = lease.visit or Visit()
+        if not (visit.visits or look.is_good):
+            return  # it was never there
+        payload = visit.origin or lease.entry.payload
+        if not payload:
+            self._warn(lease.request)
+            return
+        rule = self._rule(lease)
+        if rule is None:  # a callback has taken it away
+            return
+        look = self._named(lease, look)
+        if lease.spoiled:  # the next visit must not find that nothing has changed
+            look = replace(look, digest=b"", etag=None, modified=None)
+        try:
+            self._push(payload, visit, look, rule)
+        except StoreError as error:
+            self._fail(error)
+
+    def _push(self, payload: bytes, visit: Visit, look: Look, rule: Rule) -> None:
+        request = self._serializer.load(payload)
+        if visit.visits:
+            self._count(visit, look)
+        else:
+            new = self._mark(b"visit " + self._fingerprint(request))
+            if not (new or visit.renewed):
+                return
+        visit = replace(
+            visit.after(look, rule, self._bounds),
+            rule=None,
+            origin=None,
+            stands_for=None,
+            renewed=False,
+        )
+        self._frontier.push(
+            self._engine.slot_of(request),
+            request.priority,
+            self._serializer.with_visit(payload, visit.values),
+            start=self._starts_apart and bool(request.meta.get("is_start_request")),
+            not_before=look.when + visit.interval,
+        )
+        where = "disk" if self._durable else "memory"
+        self._stats.inc_value(f"scheduler/enqueued/{where}")
+        self._stats.inc_value("scheduler/enqueued")
+
+    def _count(self, visit: Visit, look: Look) -> None:
+        self._stats.inc_value("bloomdupe/revisits")
+        if visit.is_unchanged(look):
+            self._stats.inc_value("bloomdupe/revisits_unchanged")
+        elif look.is_good:
+            self._stats.inc_value("bloomdupe/revisits_changed")
+        else:
+            self._stats.inc_value("bloomdupe/revisits_failed")
+
+    def _warn(self, request: Request) -> None:
+        if self._warned:
+            return
+        self._warned = True
+        logger.warning(
+            "%(request)s does not come again, for it cannot be stored: %(reason)s. No"
+            " more of them will be logged",
+            {"request": request, "reason": self._serializer.explain(request)},
+            extra={"spider": self._crawler.spider},
+        )
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=DIGEST_BYTES).digest()

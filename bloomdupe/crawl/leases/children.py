@@ -1,0 +1,168 @@
+"""Children: requests that a request in progress has yielded, as of the checkpoint.
+
+Children are committed while their parent is in progress, so after a crash the parent
+yields them again. Ordinary children are dropped, because they are marked as seen.
+Children with ``dont_filter`` are remembered here until the parent is settled.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from itertools import count
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from mmh3 import mmh3_x64_128_digest
+
+from bloomdupe.crawl.engines.part import Part
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bloomdupe.crawl.leases.leases import Lease
+
+__all__ = ["PREFIX", "Children"]
+
+PREFIX = "c"
+"""Of the names of values in the database ``blobs`` that are children's."""
+DIGEST_BYTES = 16
+CHUNK = 4096
+"""Children in one value: a checkpoint writes at most so many of a parent again."""
+
+_HEAD = Struct("<HI")
+"""Length of the parent's key, number of the chunk; key and digests follow."""
+
+
+class _Family:
+    """The children of one request, and of those that go on with its work."""
+
+    def __init__(self, key: bytes) -> None:
+        self.key = key
+        self.digests: list[bytes] = []
+        self.names: list[str] = []
+        """Of the values that hold them, ``CHUNK`` in each."""
+        self.stored = 0
+        self.gone = False
+        """Whether nobody will yield them again."""
+
+
+class Children:
+    """Remembers children with ``dont_filter`` by digests of their identities.
+
+    For these see :mod:`bloomdupe.crawl.requests.identity`. Only of requests that are
+    stored; a request that cannot be stored is not known after a crash, and neither are
+    its children.
+    """
+
+    def __init__(self) -> None:
+        self._families: dict[bytes, _Family] = {}
+        """By the key of the request."""
+        self._expected: dict[Lease, Counter[bytes]] = {}
+        """What an earlier run has taken in, and this one has not yielded again."""
+        self._fresh: dict[_Family, None] = {}
+        self._gone: list[str] = []
+        self._numbers = count()
+
+    def take_up(self, blobs: Mapping[str, bytes]) -> None:
+        """Restore the children of the last checkpoint."""
+        chunks: defaultdict[bytes, dict[int, tuple[str, bytes]]] = defaultdict(dict)
+        for name, value in blobs.items():
+            size, number = _HEAD.unpack_from(value)
+            end = _HEAD.size + size
+            chunks[value[_HEAD.size : end]][number] = (name, value[end:])
+        for key, found in chunks.items():
+            family = self._families[key] = _Family(key)
+            for _, (name, digests) in sorted(found.items()):
+                family.names.append(name)
+                family.digests += [
+                    digests[at : at + DIGEST_BYTES]
+                    for at in range(0, len(digests), DIGEST_BYTES)
+                ]
+            family.stored = len(family.digests)
+        taken = [int(name[len(PREFIX) :], 16) for name in blobs]
+        self._numbers = count(max(taken, default=-1) + 1)
+
+    def recall(self, lease: Lease) -> None:
+        """See which children of a request an earlier run has taken in."""
+        family = self._families.get(lease.key) if self._families else None
+        if family is not None:
+            self._expected[lease] = Counter(family.digests)
+
+    def recognises(self, lease: Lease, identity: bytes) -> bool:
+        """Whether the child was taken in by an earlier run; once for each time."""
+        expected = self._expected.get(lease)
+        if expected is None:
+            return False
+        digest = mmh3_x64_128_digest(identity)
+        if not expected[digest]:
+            return False
+        expected[digest] -= 1
+        return True
+
+    def owes(self, lease: Lease) -> bool:
+        """Whether a request has not yielded all that an earlier run has taken in."""
+        expected = self._expected.get(lease)
+        return expected is not None and any(expected.values())
+
+    def add(self, lease: Lease, identity: bytes) -> None:
+        """Remember a child that was taken in."""
+        key = lease.key
+        family = self._families.get(key)
+        if family is None:
+            family = self._families[key] = _Family(key)
+        family.digests.append(mmh3_x64_128_digest(identity))
+        self._fresh[family] = None
+
+    def forget(self, lease: Lease) -> None:
+        """Forget the children of a settled request: it yields nothing again.
+
+        If its retry or redirect goes on with its work, that request keeps the rest.
+        """
+        expected = self._expected.pop(lease, None)
+        family = self._families.pop(lease.key, None) if self._families else None
+        if family is None:
+            return
+        self._gone += family.names
+        family.gone = True
+        self._fresh.pop(family, None)
+        if lease.bequeaths and expected:
+            heirs = self._families[family.key] = _Family(family.key)
+            heirs.digests += expected.elements()
+            self._fresh[heirs] = None
+
+    def prepare(self) -> Part:
+        """Return the part of the next checkpoint."""
+        blobs = {}
+        stored = []
+        for family in self._fresh:
+            digests, names = family.digests, family.names
+            first = family.stored // CHUNK
+            added = []
+            for number in range(first, (len(digests) - 1) // CHUNK + 1):
+                if number < len(names):
+                    name = names[number]
+                else:
+                    name = f"{PREFIX}{next(self._numbers):x}"
+                    added.append(name)
+                part = digests[number * CHUNK : (number + 1) * CHUNK]
+                head = _HEAD.pack(len(family.key), number) + family.key
+                blobs[name] = head + b"".join(part)
+            stored.append((family, len(digests), added))
+        gone = tuple(self._gone)
+
+        def done() -> None:
+            del self._gone[: len(gone)]
+            for family, size, added in stored:
+                family.stored = size
+                family.names += added
+                if family.gone:  # settled meanwhile
+                    self._gone += added
+                elif len(family.digests) == size:
+                    self._fresh.pop(family, None)
+
+        return Part({}, blobs, gone, done)
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything for the next checkpoint."""
+        return bool(self._fresh or self._gone)

@@ -1,0 +1,86 @@
+"""Failure: a request that has given up, as it is stored. Knows nothing of Scrapy.
+
+In the database ``failures`` of the store stands one record for each request, under 8
+bytes of BLAKE2b of its fingerprint and 8 of its identity (:func:`digest_of`). It is a
+msgpack array of the fields of :class:`Failure`, in their order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, NamedTuple
+
+import msgpack  # type: ignore[import-untyped]
+
+from bloomdupe.store.format import DIGEST_BYTES
+
+__all__ = ["Failure", "digest_of", "page_of"]
+
+
+PAGE_CAME = ("callback", "pipeline")
+"""Reasons of failures that lie behind the download."""
+
+
+class Failure(NamedTuple):
+    """A request that has given up."""
+
+    url: str
+    reason: str
+    status: int | None
+    detail: str
+    times: int
+    """How often it has given up, over all runs; Scrapy's retries are not counted."""
+    time: float
+    """Unix time of the last time."""
+    parent: str | None
+    """URL of the page that has led to it, as its header Referer says."""
+    waiting: bool
+    """Whether it was taken up again, and waits or is under way."""
+    slot: str
+    priority: int
+    payload: bytes | None
+    """The request as :mod:`bloomdupe.crawl.requests.serializer` wrote it. None if it
+    could not be stored: such a request cannot be retried."""
+
+    @classmethod
+    def unpacked(cls, data: bytes) -> Failure:
+        """Read the bytes that :meth:`packed` has made."""
+        fields: list[Any] = msgpack.unpackb(data, unicode_errors="surrogatepass")
+        return cls(*fields)
+
+    def packed(self) -> bytes:
+        """Return the record of the store."""
+        packed: bytes = msgpack.packb(list(self), unicode_errors="surrogatepass")
+        return packed
+
+    def is_to_retry(self, reasons: tuple[str, ...]) -> bool:
+        """Whether a retry for these reasons includes it; () are all download failures.
+
+        A request that failed in project code has items in the output already, which
+        would come once more. So such reasons must be asked for by name.
+        """
+        if not reasons and self.reason in PAGE_CAME:
+            return False
+        return self.is_for(reasons)
+
+    def is_for(self, reasons: tuple[str, ...]) -> bool:
+        """Whether it is among these: reasons, or statuses as texts; () are all."""
+        return not reasons or self.reason in reasons or str(self.status) in reasons
+
+
+def digest_of(fingerprint: bytes, identity: bytes | None = None) -> bytes:
+    """Return the key under which a failure is stored.
+
+    ``identity`` comes from :func:`bloomdupe.crawl.requests.identity.identity_of`, if it
+    is not the fingerprint. Requests of one page have the first half in common.
+    """
+    return _half(fingerprint) + _half(fingerprint if identity is None else identity)
+
+
+def page_of(digest: bytes) -> bytes:
+    """Return the part that the keys of all requests of one page share."""
+    return digest[: DIGEST_BYTES // 2]
+
+
+def _half(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=DIGEST_BYTES // 2).digest()

@@ -1,0 +1,357 @@
+"""Leases: requests handed to the engine, and what is known of them until their end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from scrapy import Request
+from scrapy.http import Response
+
+from bloomdupe.crawl.leases.cut_short import answer_of, items_of, left_of
+from bloomdupe.crawl.leases.outcomes import Outcome
+from bloomdupe.crawl.leases.reasons import CODE, Why
+from bloomdupe.store.format import request_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bloomdupe.crawl.leases.children import Children
+    from bloomdupe.crawl.leases.cut_short import Answers, CutShort
+    from bloomdupe.crawl.leases.outcomes import Outcomes
+    from bloomdupe.crawl.requests.visits import Look, Visit
+    from bloomdupe.crawl.state.failures import Failures
+    from bloomdupe.frontier.frontier import Frontier
+    from bloomdupe.frontier.slot_queue import Entry
+
+__all__ = ["Key", "Lease", "Leases", "Watcher"]
+
+Key: TypeAlias = tuple[bytes, bool]
+"""A fingerprint, and whether it is kept exactly."""
+
+
+class Lease:
+    """One request handed to the engine: a :class:`bloomdupe.inside_scrapy.Work`.
+
+    A request that cannot be stored lives in memory only and is lost in a crash; then
+    the request that has yielded it yields it again. So it counts as a part of that
+    request, its *root*: the root is not settled before all its parts are done, and
+    their items belong to the root. A chain of such requests has one root.
+    """
+
+    __slots__ = (
+        "answer",
+        "answers_before",
+        "bequeaths",
+        "cut",
+        "entry",
+        "failed",
+        "handed",
+        "has_parts",
+        "items",
+        "keys",
+        "leases",
+        "look",
+        "names",
+        "open_parts",
+        "owed",
+        "own_outcome",
+        "repeated",
+        "request",
+        "retried",
+        "root",
+        "silent",
+        "spoiled",
+        "try_counts",
+        "visit",
+        "whole_before",
+    )
+
+    def __init__(
+        self,
+        leases: Leases,
+        request: Request,
+        entry: Entry,
+        root: Lease | None,
+        visit: Visit | None = None,
+    ) -> None:
+        self.leases = leases
+        self.request = request
+        self.entry = entry
+        self.root = self if root is None else root
+        self.own_outcome = Outcome()
+        self.keys: list[Key] = []
+        """What is marked as seen when the request is settled."""
+        self.open_parts = 1
+        """The request itself, and those that cannot be stored whose root it is."""
+        self.has_parts = False
+        """Whether there ever were any of those."""
+        self.items = 0
+        """Items yielded so far."""
+        self.handed: object = None
+        """What callback or errback work on: a response or a failure."""
+        self.answers_before: Answers = {}
+        """Items that are in the output already, by the answer that brought them."""
+        self.answer = ""
+        """Which answer this one is, where that counts."""
+        self.whole_before = 0
+        """How many of the first items of this answer are in the output already."""
+        self.cut = False
+        """Whether the callback was ended by ``CloseSpider``."""
+        self.owed = False
+        """Whether something that it has yielded was refused: the next run does it
+        again."""
+        self.bequeaths = False
+        """Whether another request goes on with what it has left unfinished."""
+        self.try_counts = True
+        """Whether a retry of it counts as one of its tries."""
+        # Of bloomdupe.crawl.later.revisits:
+        self.visit = visit
+        """What came with the request: of the page, if it comes again."""
+        self.look: Look | None = None
+        """What this visit has found, if it is to come again."""
+        self.names: dict[str, Any] | None = None
+        """The ``meta`` in which a callback may say what the page is."""
+        self.silent = False
+        """Whether nobody is to see the answer: nothing has changed."""
+        self.repeated = False
+        """Whether a run that was killed may have been working on it."""
+        self.failed: Why | None = None
+        """What has gone wrong first, if anything has."""
+        self.spoiled = False
+        """Whether callback or pipelines have failed, of this one or of its parts."""
+        self.retried = False
+        """Whether the answer was the same request once more."""
+
+    @property
+    def key(self) -> bytes:
+        """Key of the request, the same in all runs; an heir has its parent's."""
+        if self.visit is not None and self.visit.stands_for is not None:
+            return self.visit.stands_for
+        return request_key(self.entry.queue.number, self.entry.rank)
+
+    @property
+    def comes_again(self) -> bool:
+        """Whether the page has a next visit, regardless of the result of this visit."""
+        known = self.visit is not None and self.visit.visits > 0
+        return self.look is not None and (known or self.look.is_good)
+
+    @property
+    def outcome(self) -> Outcome:
+        """The output of the request, and of every request of which it is a part."""
+        return self.root.own_outcome
+
+    def answered(self, result: object) -> bool:
+        """Handle the downloader's answer: the slot is free."""
+        self.leases.release(self)
+        for watcher in self.leases.watchers:
+            watcher.answered(self, result)
+        if isinstance(result, Response) and not self.answers_before:
+            outcome = self.outcome
+            outcome.pages += 1
+            outcome.body_bytes += len(result.body)
+            depth = self.request.meta.get("depth")  # a spider may put anything there
+            outcome.answers.append((result.status, depth if type(depth) is int else 0))
+        elif isinstance(result, Request):
+            self.retried = result.url == self.request.url
+        return not self.silent
+
+    def given(self, result: object) -> None:
+        """Remember the argument of the callback (a response) or errback (a failure)."""
+        self.handed = result
+        if self.answers_before:
+            self.answer = answer_of(result)
+            self.whole_before = items_of(self.answers_before, self.answer)
+
+    def takes_item(self) -> bool:
+        """Whether the next item is to be handed on, or is in the output already."""
+        if self.look is not None and self.leases.leaves_out(self):
+            return False
+        self.items += 1
+        return self.items > self.whole_before
+
+    def cut_short(self) -> None:
+        """Remember that ``CloseSpider`` has ended the callback."""
+        self.cut = True
+        self.answer = answer_of(self.handed)
+
+    def gave_up(self, error: BaseException) -> None:
+        """Remember why there is no page."""
+        self.failed = Why.of_download(error)
+
+    def raised(self, error: BaseException, response: object) -> None:
+        """Remember an exception of the callback or errback, given a response."""
+        self.root.spoiled = True
+        if self.failed is None:
+            self.failed = Why.of_code("callback", error, response)
+        elif self.failed.reason not in CODE:
+            self.failed = self.failed.and_then(error)
+
+    def item_failed(self, error: BaseException, response: object) -> None:
+        """Remember an exception of a pipeline."""
+        self.root.spoiled = True
+        if self.failed is None:
+            self.failed = Why.of_code("pipeline", error, response)
+
+    def ended(self, *, whole: bool) -> None:
+        """End the request: callback, pipelines and exports are through.
+
+        A request that is not ``whole`` stays in the frontier, and the next run repeats
+        it.
+        """
+        self.leases.end(self, whole=whole)
+
+
+class Watcher:
+    """Base class of objects that follow requests from the frontier to their end."""
+
+    def handed_out(self, lease: Lease) -> None:
+        """A request goes to the engine."""
+
+    def answered(self, lease: Lease, result: object) -> None:
+        """The downloader has answered: a response, request or failure."""
+
+    def ended(self, lease: Lease) -> None:
+        """The request has ended, whole or not."""
+
+    def settled(self, lease: Lease) -> None:
+        """A request is done, and so are all of its parts."""
+
+
+class Leases:
+    """Requests handed to the engine, by the identity of the object.
+
+    Not by a mark in ``meta``: that is copied into retries and redirects.
+    """
+
+    def __init__(
+        self,
+        frontier: Frontier,
+        outcomes: Outcomes,
+        children: Children,
+        cut_short: CutShort,
+        failures: Failures | None,
+        mark: Callable[[list[Key]], None],
+    ) -> None:
+        self._frontier = frontier
+        self._outcomes = outcomes
+        self._children = children
+        self._cut_short = cut_short
+        self._failures = failures
+        self._mark = mark
+        self.watchers: list[Watcher] = []
+        self.leaves_out: Callable[[Lease], bool] = lambda _: False
+        """Whether the next item of a page that comes again is left out."""
+        self.after_a_kill = False
+        """Whether the last run was killed: what it was working on runs again."""
+        self._leases: dict[int, Lease] = {}
+        # Roots of entries that wait and cannot be stored, and what to mark for them.
+        self._roots: dict[Entry, tuple[Lease | None, list[Key]]] = {}
+
+    def __contains__(self, request: Request) -> bool:
+        """Whether this very object has been handed out and is not done."""
+        return id(request) in self._leases
+
+    def __len__(self) -> int:
+        """Count the requests that have been handed out and are not done."""
+        return len(self._leases)
+
+    def of(self, request: object) -> Lease | None:
+        """Return the lease of a request; None if it did not come from the scheduler."""
+        return self._leases.get(id(request))
+
+    def add(self, request: Request, entry: Entry, visit: Visit | None = None) -> Lease:
+        """Note that the engine gets the request now; it must be a new object."""
+        root, keys = self._roots.pop(entry, (None, []))
+        lease = Lease(self, request, entry, root, visit)
+        lease.repeated = self.after_a_kill
+        lease.root.keys += keys
+        self._children.recall(lease)
+        lease.answers_before = self._cut_short.answers_of(lease)
+        self._leases[id(request)] = lease
+        for watcher in self.watchers:
+            watcher.handed_out(lease)
+        return lease
+
+    def add_part(self, entry: Entry, parent: Lease | None, keys: list[Key]) -> None:
+        """Note that an entry cannot be stored; ``parent`` is under way.
+
+        The ``keys`` are marked when it is settled.
+        """
+        root = None
+        if parent is not None and parent.root.open_parts:
+            root = parent.root
+            root.open_parts += 1
+            root.has_parts = True
+        self._roots[entry] = (root, keys)
+
+    def owes(self, lease: Lease) -> bool:
+        """Whether an earlier run stored output that this run has not yielded again yet.
+
+        The output is children with ``dont_filter``, or items of a callback that was cut
+        short.
+        """
+        return (lease.root is lease and not lease.bequeaths) and (
+            self._children.owes(lease) or bool(left_of(lease))
+        )
+
+    def bequeath(self, lease: Lease) -> bytes:
+        """Hand a request's unfinished work to its retry or redirect; return its key.
+
+        A page was in progress when the process was killed. The next run asks for it
+        again, and gets a redirect, or has to try later. That other request then yields
+        the output that the page had yielded by the time of the kill. Only one request
+        inherits.
+        """
+        lease.bequeaths = True
+        return lease.key
+
+    def release(self, lease: Lease) -> None:
+        """Say that a request does not keep its slot busy any more."""
+        self._frontier.release(lease.entry)
+
+    def set_aside(self, entry: Entry) -> None:
+        """Keep an entry that cannot be restored; it is never settled."""
+        self._frontier.release(entry)
+
+    def end(self, lease: Lease, *, whole: bool) -> None:
+        """See :meth:`Lease.ended`."""
+        if self._leases.pop(id(lease.request), None) is None:
+            return
+        lease.handed = None
+        self._frontier.release(lease.entry)
+        for watcher in self.watchers:
+            watcher.ended(lease)
+        root = lease.root
+        whole = whole and not lease.owed
+        if lease.cut or not whole:
+            # It never will be whole in this run.
+            if root is lease:
+                self._give_up(lease, count=whole)
+            return
+        failures = self._failures
+        if failures is not None and (lease.failed is not None or failures.urls):
+            failures.ended(lease)
+        if root is not lease:
+            self._frontier.settle(lease.entry)
+        root.open_parts -= 1
+        if not root.open_parts:
+            self._frontier.settle(root.entry)
+            self._children.forget(root)
+            self._cut_short.forget(root)
+            self._mark(root.keys)
+            self._outcomes.settle(root.outcome)
+            for watcher in self.watchers:
+                watcher.settled(root)
+
+    def _give_up(self, lease: Lease, *, count: bool) -> None:
+        """Leave a request to the next run; ``count`` the items that it yielded so far.
+
+        The items do not count if other requests are part of it: the next run repeats
+        them all.
+        """
+        outcome, lease.own_outcome = lease.own_outcome, Outcome()
+        if count and not lease.has_parts:
+            self._cut_short.note(lease)
+            self._outcomes.settle(outcome)
+        else:
+            self._outcomes.forget(outcome)

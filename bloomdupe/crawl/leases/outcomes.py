@@ -1,0 +1,181 @@
+"""Outcomes: the output of requests. It counts when they are settled."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import deque
+from contextlib import suppress
+from itertools import islice
+from struct import Struct
+from typing import IO, TYPE_CHECKING
+
+from bloomdupe.errors import FeedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["Outcome", "Outcomes"]
+
+MOST_BYTES = 8 << 20
+"""Bytes of lines kept in memory; a request that brings more puts them on disk."""
+
+_HEAD = Struct("<II")
+
+Line = tuple[int, bytes]
+"""An item as it will stand in a feed, with the feed's number."""
+
+
+class Outcome:
+    """Lines of output, and counts, of one request."""
+
+    __slots__ = ("answers", "aside", "body_bytes", "items", "lines", "pages", "size")
+
+    def __init__(self) -> None:
+        self.pages = 0
+        """Responses received."""
+        self.answers: list[tuple[int, int]] = []
+        """HTTP status and depth of each."""
+        self.body_bytes = 0
+        """Of their bodies."""
+        self.items = 0
+        self.lines: list[Line] = []
+        self.size = 0
+        """Bytes in ``lines``."""
+        self.aside: list[tuple[int, int, int]] = []
+        """Where in the file of :class:`Outcomes` the lines before those stand: from
+        which byte on, how many bytes, how many lines."""
+
+
+class Outcomes:
+    """Of requests under way, and of those settled since the last checkpoint.
+
+    Memory is bounded: by the requests under way and one interval between
+    checkpoints, and by ``MOST_BYTES`` for all lines together. Beyond that the
+    lines of a request go to one temporary file in ``directory``, which has no name
+    and vanishes with the process.
+    """
+
+    def __init__(self, directory: Path | None) -> None:
+        self._directory = directory
+        self._size = 0
+        self._file: IO[bytes] | None = None
+        self._end = 0
+        self._in_file = 0
+        # Settled, and not committed; of the first, so many lines are.
+        self._settled: deque[Outcome] = deque()
+        self._committed = 0
+
+    def add_line(self, outcome: Outcome, line: Line) -> None:
+        """Add an item to the output of a request.
+
+        Raises :class:`OSError` if there is no room to put it aside.
+        """
+        outcome.lines.append(line)
+        size = len(line[1])
+        outcome.size += size
+        self._size += size
+        if self._size > MOST_BYTES:
+            self._put_aside(outcome)
+
+    def _put_aside(self, outcome: Outcome) -> None:
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(  # noqa: SIM115 - as long as the crawl
+                dir=self._directory, buffering=0
+            )
+        data = b"".join(
+            part
+            for feed, line in outcome.lines
+            for part in (_HEAD.pack(feed, len(line)), line)
+        )
+        self._file.seek(self._end)
+        view = memoryview(data)
+        while view:
+            view = view[self._file.write(view) :]
+        outcome.aside.append((self._end, len(data), len(outcome.lines)))
+        self._end += len(data)
+        self._in_file += len(data)
+        self._size -= outcome.size
+        outcome.size = 0
+        outcome.lines = []
+
+    def settle(self, outcome: Outcome) -> None:
+        """Let an outcome count."""
+        self._settled.append(outcome)
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything is settled that no checkpoint holds."""
+        return bool(self._settled)
+
+    # Two phases: what is settled is looked at, and forgotten when it is durable
+
+    @property
+    def settled(self) -> list[Outcome]:
+        """The outcomes that the next checkpoint counts."""
+        return list(self._settled)
+
+    def lines(self) -> Iterator[Line]:
+        """Yield the lines of all that is settled, without those committed in parts."""
+        skipped = self._committed
+        for outcome in list(self._settled):
+            for start, size, count in outcome.aside:
+                if skipped < count:
+                    yield from islice(self._read(start, size), skipped, None)
+                skipped = max(0, skipped - count)
+            yield from islice(outcome.lines, skipped, None)
+            skipped = max(0, skipped - len(outcome.lines))
+
+    def _read(self, start: int, size: int) -> Iterator[Line]:
+        """Yield the lines of a piece, which was in memory before in one piece, too."""
+        assert self._file is not None  # noqa: S101 - something was put aside
+        try:
+            self._file.seek(start)
+            data = self._file.read(size)
+        except OSError as error:
+            where = self._directory
+            raise FeedError(
+                f"cannot read the items put aside in {where}: {error}"
+            ) from error
+        at = 0
+        while at < size:
+            feed, length = _HEAD.unpack_from(data, at)
+            at += _HEAD.size
+            yield feed, data[at : at + length]
+            at += length
+
+    def committed_part(self, lines: int) -> None:
+        """Mark the next ``lines`` as durable; they do not count yet."""
+        self._committed += lines
+
+    def committed(self, outcomes: int) -> None:
+        """Mark the first ``outcomes`` as durable, with all their lines.
+
+        No outcome may be durable in part only.
+        """
+        self._committed = 0
+        for _ in range(outcomes):
+            outcome = self._settled.popleft()
+            self._size -= outcome.size
+            self._in_file -= sum(size for _, size, _ in outcome.aside)
+        self._shrink()
+
+    def forget(self, outcome: Outcome) -> None:
+        """Drop an outcome that will never count."""
+        self._size -= outcome.size
+        self._in_file -= sum(size for _, size, _ in outcome.aside)
+        outcome.lines, outcome.aside, outcome.size = [], [], 0
+        self._shrink()
+
+    def close(self) -> None:
+        """Release the file; what is in it is gone."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _shrink(self) -> None:
+        if self._file is not None and not self._in_file and self._end:
+            # Room that is not given back is used again.
+            with suppress(OSError):
+                self._file.truncate(0)
+            self._end = 0

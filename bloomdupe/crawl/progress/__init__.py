@@ -1,0 +1,1 @@
+"""How a crawl stands: rounds, history, the lines in the log, metrics."""

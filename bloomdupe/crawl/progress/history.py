@@ -1,0 +1,228 @@
+"""History: how a crawl stood at many moments, and how its runs have ended.
+
+In the database ``history`` of the store stands a msgpack array for each point, with the
+fields of :class:`Point` in their order, and one for each run (:class:`Ran`). Later
+versions may add fields at the end.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgpack  # type: ignore[import-untyped]
+
+from bloomdupe.crawl.progress.rounds import OPEN
+from bloomdupe.store.format import HISTORY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from bloomdupe.store.batch import Batch
+    from bloomdupe.store.snapshot import Snapshot
+    from bloomdupe.store.store import Store
+
+__all__ = ["KILLED", "History", "Point", "Ran", "read_history", "surplus"]
+
+KILLED = "killed"
+"""How a run has ended that did not say so."""
+
+DAY = 86_400
+TIERS = ((600.0, 5), (DAY, 60), (60 * DAY, 3_600), (math.inf, DAY))
+"""Up to which age, in seconds, there is a point in how many seconds. For a year that
+makes 3,400 points, each 130 bytes and as much again in half-empty pages of LMDB."""
+
+MOST_RUNS = 500
+"""Runs that are remembered, the last ones."""
+
+Moment = tuple[int, int]
+"""Milliseconds of Unix time, and the number of the run; of a run itself, 0 and that."""
+
+
+class Point(NamedTuple):
+    """How a crawl stood at one moment; counts are over all runs."""
+
+    time: float
+    """Unix time."""
+    run: int
+    """Number of the run, from 1."""
+    seconds: float
+    """That the crawl was running."""
+    pages: int
+    bytes: int
+    """Of the pages, decompressed."""
+    items: int
+    duplicates: int
+    """Requests dropped because their URL was seen."""
+    seen: int
+    """URLs in the filter."""
+    pending: int
+    """Requests that wait."""
+    leased: int
+    """Requests under way."""
+    slots: int
+    """Slots (hosts) with requests that wait or are under way."""
+    failed: int
+    """Requests in the ledger of failures."""
+    statuses: list[int]
+    """Pages with status 1xx, 2xx, 3xx, 4xx, 5xx or above."""
+    fpp: float
+    """False-positive probability of the filter, calculated."""
+    loss: float
+    """New URLs dropped because of false positives, expected number."""
+    checkpoint: float
+    """Seconds of the longest checkpoint since the point before."""
+    disk: int
+    """Bytes that the store takes on the disk."""
+    free: int
+    """Bytes that are free there."""
+    memory: int
+    """Bytes of memory that the process uses."""
+    later: int = 0
+    """Requests that wait for a point in time; not among those that wait."""
+
+    @property
+    def moment(self) -> Moment:
+        """Key of the point in the store."""
+        return int(self.time * 1000), self.run
+
+
+class Ran(NamedTuple):
+    """One run of a job."""
+
+    number: int
+    """From 1."""
+    begun: float
+    """Unix time."""
+    ended: float | None
+    """The same; of a run that was killed, or is running, None."""
+    how: str
+    """Scrapy's reason; ``open`` while it runs, and if it was killed."""
+
+
+def read_history(snapshot: Snapshot) -> tuple[list[Point], list[Ran]]:
+    """Return points and runs of a store, each in their order; none in older stores."""
+    points = []
+    runs = []
+    for milliseconds, _, data in snapshot.history():
+        fields: list[Any] = msgpack.unpackb(data)
+        if milliseconds:
+            points.append(Point(*fields[: len(Point._fields)]))
+        else:
+            runs.append(Ran(*fields[: len(Ran._fields)]))
+    return points, runs
+
+
+def surplus(moments: Sequence[Moment], now: float) -> list[Moment]:
+    """Return the superfluous points, given all of them, in order, at Unix time now.
+
+    The first point of each stretch of time stays, and so do the first and the last
+    point of each remembered run.
+    """
+    gone = []
+    bucket = before = None
+    newest = max((run for _, run in moments), default=0)
+    for moment, after in _with_next(moments):
+        seconds = moment[0] / 1000
+        step = next(step for age, step in TIERS if now - seconds <= age)
+        place = (step, seconds // step)
+        edge = before != moment[1] or after != moment[1]
+        remembered = moment[1] > newest - MOST_RUNS
+        if place == bucket and not (edge and remembered):
+            gone.append(moment)
+        bucket, before = place, moment[1]
+    return gone
+
+
+def _with_next(moments: Sequence[Moment]) -> Iterable[tuple[Moment, int | None]]:
+    """Yield each with the run of the one after it."""
+    return zip(moments, [*(run for _, run in moments[1:]), None], strict=True)
+
+
+class History:
+    """Points and runs of a job, part of the checkpoint.
+
+    Only the moments of the points are in memory.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._moments: dict[Moment, None] = {}
+        self._runs: dict[int, Ran] = {}
+        self._fresh: dict[Moment, tuple[Any, ...]] = {}
+        self._gone: dict[Moment, None] = {}
+        self._tidied = 0.0
+        if store.totals.get(HISTORY, [0])[0]:
+            with store.snapshot() as snapshot:
+                points, runs = read_history(snapshot)
+            self._moments = dict.fromkeys(point.moment for point in points)
+            self._runs = {ran.number: ran for ran in runs}
+
+    def begin_run(self, number: int) -> None:
+        """Begin a run; the previous run has ended, one way or another."""
+        self._put_run(Ran(number, round(time.time(), 3), None, OPEN))
+        for old in sorted(self._runs)[:-MOST_RUNS]:
+            del self._runs[old]
+            self._remove((0, old))
+
+    def end_run(self, number: int, reason: str) -> None:
+        """Record how the run ends."""
+        ran = self._runs[number]
+        self._put_run(ran._replace(ended=round(time.time(), 3), how=reason))
+
+    def _put_run(self, ran: Ran) -> None:
+        self._runs[ran.number] = ran
+        self._fresh[0, ran.number] = ran
+
+    def add(self, point: Point) -> None:
+        """Add a point, and now and then remove those that are too many."""
+        self._moments[point.moment] = None
+        self._fresh[point.moment] = point
+        if point.time - self._tidied > TIERS[1][1] or point.time < self._tidied:
+            self._tidied = point.time
+            for moment in surplus(sorted(self._moments), point.time):
+                del self._moments[moment]
+                self._remove(moment)
+
+    def _remove(self, moment: Moment) -> None:
+        self._fresh.pop(moment, None)
+        self._gone[moment] = None
+
+    def change(self) -> _Change:
+        """Return the change for the next checkpoint; makes the database if needed."""
+        if self._fresh:
+            self._store.make_room_for(HISTORY)
+        packed: dict[Moment, bytes] = {
+            moment: msgpack.packb(list(fields))
+            for moment, fields in self._fresh.items()
+        }
+        return _Change(self, packed, dict(self._fresh), list(self._gone))
+
+    def _written(
+        self, fields: dict[Moment, tuple[Any, ...]], gone: list[Moment]
+    ) -> None:
+        for moment, written in fields.items():
+            if self._fresh.get(moment) is written:
+                del self._fresh[moment]
+        for moment in gone:
+            self._gone.pop(moment, None)
+
+
+class _Change(NamedTuple):
+    """The history's part of a transaction (a :class:`bloomdupe.store.store.Change`)."""
+
+    history: History
+    puts: dict[Moment, bytes]
+    fields: dict[Moment, tuple[Any, ...]]
+    gone: list[Moment]
+
+    def write(self, batch: Batch) -> None:
+        """Put it into the transaction."""
+        if self.puts or self.gone:
+            batch.delete_history(self.gone)
+            batch.put_history(self.puts)
+
+    def done(self) -> None:
+        """Forget the points that are durable now."""
+        self.history._written(self.fields, self.gone)

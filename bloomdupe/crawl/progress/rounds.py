@@ -1,0 +1,79 @@
+"""Run: the state of a job when a run begins, and when it ends."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+__all__ = ["FINISHED", "IMPORT", "OPEN", "Run"]
+
+OPEN = "open"
+"""How a run has ended that has not ended: it was killed."""
+FINISHED = "finished"
+IMPORT = "import"
+"""Name of the note that says how far an import into the job is."""
+
+
+class Run:
+    """One process that works on a job.
+
+    A *round* is a crawl from its start requests until it is finished, in however many
+    runs. A finished job stays finished: a further run changes nothing, unless it finds
+    work, such as a start request that was not there before. A new round must be asked
+    for (``again``). ``pending`` is the number of requests that wait.
+
+    ``notes`` are those of the filter, which are saved with each checkpoint:
+
+    ``run``         how the last run ended; ``open`` if it was killed
+    ``generation``  number of the round, from 1
+    ``finished``    Unix time
+    ``starts``      whether start requests are marked as such in the first round
+    ``started``     number of the last round in which ``start()`` has yielded all
+    """
+
+    def __init__(self, notes: dict[str, Any], *, pending: int, again: bool) -> None:
+        self._notes = notes
+        self.last: str | None = notes.get("run")
+        """How the last run ended; None if there was none."""
+        # What is pending all the same could not be restored, or was put there since.
+        finished = self.last == FINISHED and not pending
+        self.round: int = notes.get("generation", 1)
+        self.new_round = finished and again
+        self.marks_starts: bool = self.last is None or bool(notes.get("starts"))
+        """Whether start requests of the first round are marked: not by old versions."""
+        if self.new_round:
+            self.round += 1
+        self.resumed = self.last is not None and not self.new_round
+        """Whether an earlier run has worked on this round."""
+        self.started: bool = notes.get("started") == self.round
+        """Whether an earlier run has taken in all start requests of this round."""
+        self.idle = finished and not again
+        """Whether the round was finished, and has no new work so far."""
+        self.finished_at: float | None = notes.get("finished")
+        if not self.idle:
+            self.begin()
+
+    def begin(self) -> None:
+        """Begin to work; it is durable with the next checkpoint."""
+        self.idle = False
+        self._notes["run"] = OPEN
+        self._notes["generation"] = self.round
+        self._notes["starts"] = self.marks_starts
+
+    def start_ended(self) -> None:
+        """Record that ``start()`` has ended; durable with the next checkpoint."""
+        self._notes["started"] = self.round
+
+    def end(self, reason: str) -> None:
+        """Record how the run ends; it is durable with the next checkpoint."""
+        self._notes["run"] = reason
+        if reason == FINISHED:
+            self._notes["finished"] = round(time.time(), 3)
+
+    @property
+    def finished_when(self) -> str:
+        """Return when the round was finished, for a message."""
+        if self.finished_at is None:
+            return "in an earlier version"
+        when = time.gmtime(self.finished_at)
+        return time.strftime("on %Y-%m-%d at %H:%M:%S UTC", when)

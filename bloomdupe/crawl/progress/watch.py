@@ -1,0 +1,196 @@
+"""Watch: looks at a running crawl every few seconds, and says how it stands."""
+
+from __future__ import annotations
+
+import logging
+import resource
+import time
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bloomdupe.crawl.progress.headroom import Room
+from bloomdupe.crawl.progress.history import History, Point
+from bloomdupe.crawl.progress.line import progress
+from bloomdupe.crawl.progress.pace import RECENT, recent, since
+from bloomdupe.errors import StoreError
+from bloomdupe.inside_scrapy.timer import Timer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.crawler import Crawler
+
+    from bloomdupe.crawl.engines.checkpoint import Checkpoint
+    from bloomdupe.crawl.progress.metrics import Metrics
+    from bloomdupe.crawl.state.failures import Failures
+    from bloomdupe.frontier.frontier import Frontier
+    from bloomdupe.settings import JobSettings
+
+__all__ = ["Watch"]
+
+logger = logging.getLogger(__name__)
+
+GLANCE = 5.0
+"""Seconds between two looks."""
+
+
+class Watch:
+    """Every few seconds a point for the history; now and then a line in the log.
+
+    A point is written by the next checkpoint that has anything else to write. If there
+    is no store to look at any more, ``fail`` stops the crawl.
+    """
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        settings: JobSettings,
+        frontier: Frontier,
+        checkpoint: Checkpoint,
+        failures: Failures | None,
+        fail: Callable[[BaseException], None],
+    ) -> None:
+        self._extra = {"spider": crawler.spider}
+        self._frontier = frontier
+        self._checkpoint = checkpoint
+        self._failures = failures
+        self._fail = fail
+        store = frontier.store
+        self.history = None if store is None else History(store)
+        self.longest = 0.0
+        """Seconds of the longest checkpoint of the run."""
+        self._longest_since = 0.0
+        self._interval = settings.progress_interval
+        self._glance = min(GLANCE, self._interval or GLANCE)
+        self._recent: deque[Point] = deque(maxlen=int(RECENT / GLANCE) + 1)
+        self._room = Room(crawler.settings, settings, frontier.seen)
+        self._tick = Timer(self._on_tick)
+        self._line_due = self._point_due = 0.0
+        self._open = False
+        self._metrics = self._listener(crawler, settings)
+
+    def _listener(self, crawler: Crawler, settings: JobSettings) -> Metrics | None:
+        if settings.metrics_port is None:
+            return None
+        from bloomdupe.crawl.progress.metrics import Metrics
+
+        assert crawler.spider is not None  # noqa: S101 - it is open
+        capacity = self._frontier.seen.capacity
+        metrics = Metrics(crawler.spider.name, capacity, lambda: self._recent[-1])
+        self._address = (settings.metrics_host, settings.metrics_port)
+        return metrics
+
+    def begin_run(self) -> None:
+        """Begin the run, because it has work to do; a second call changes nothing."""
+        if self._recent:
+            return
+        if self.history is not None:
+            self.history.begin_run(self._checkpoint.totals.runs)
+        self._look()
+        if self._open:
+            self._begin()
+
+    def begin(self) -> None:
+        """Begin to look, now or when there is work: the crawl is open."""
+        self._open = True
+        if self._recent:
+            self._begin()
+
+    def _begin(self) -> None:
+        self._line_due = time.monotonic() + self._interval
+        self._tick.set(self._glance)
+        if self._metrics is not None:
+            self._metrics.begin(*self._address)
+
+    def end(self) -> None:
+        """Stop looking."""
+        self._tick.cancel()
+        if self._metrics is not None:
+            self._metrics.end()
+
+    def end_run(self, reason: str) -> None:
+        """Record how the run ends, before its last checkpoint."""
+        if self.history is not None:
+            self._look()
+            self.history.end_run(self._checkpoint.totals.runs, reason)
+
+    def wrote(self, seconds: float) -> None:
+        """Record how long a checkpoint took."""
+        self.longest = max(self.longest, seconds)
+        self._longest_since = max(self._longest_since, seconds)
+
+    @property
+    def point(self) -> Point:
+        """How the crawl stands now."""
+        frontier = self._frontier
+        seen, store = frontier.seen, frontier.store
+        totals = self._checkpoint.totals
+        statuses = [0] * 5
+        for status, pages in totals.statuses.items():
+            statuses[min(max(int(status) // 100, 1), 5) - 1] += pages
+        return Point(
+            time=round(time.time(), 3),
+            run=totals.runs,
+            seconds=round(self._checkpoint.seconds, 1),
+            pages=totals.pages,
+            bytes=totals.bytes,
+            items=totals.items,
+            duplicates=self._checkpoint.duplicates,
+            seen=len(seen),
+            pending=frontier.pending,
+            leased=frontier.leased,
+            slots=frontier.slots,
+            failed=0 if self._failures is None else len(self._failures),
+            statuses=statuses,
+            fpp=seen.current_fpp(),
+            loss=seen.expected_loss(),
+            checkpoint=round(self._longest_since, 4),
+            disk=0 if store is None else store.disk_bytes(),
+            free=0 if store is None else store.free_bytes(),
+            memory=_resident(),
+            later=frontier.waiting,
+        )
+
+    def _look(self) -> Point:
+        point = self.point
+        self._longest_since = 0.0
+        self._recent.append(point)
+        self._point_due = time.monotonic() + GLANCE
+        if self.history is not None:
+            self.history.add(point)
+        return point
+
+    def _on_tick(self) -> None:
+        try:
+            self._see()
+        except StoreError as error:
+            self._fail(error)
+        else:
+            self._tick.set(self._glance)
+
+    def _see(self) -> None:
+        now = time.monotonic()
+        line_due = self._interval and now >= self._line_due
+        if line_due or now >= self._point_due:
+            point = self._look()
+            points = list(self._recent)
+            first = recent(points)
+            if line_due:
+                self._line_due += self._interval
+                line = progress(
+                    since(points, self._interval),
+                    first,
+                    point,
+                    self._frontier.seen.capacity,
+                    self.longest,
+                )
+                logger.info("%(progress)s", {"progress": line}, extra=self._extra)
+            for warning in self._room.warnings(first, point):
+                logger.warning("%(room)s", {"room": warning}, extra=self._extra)
+
+
+def _resident() -> int:
+    """Return the bytes of memory that the process uses."""
+    pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+    return pages * resource.getpagesize()

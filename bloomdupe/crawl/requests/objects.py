@@ -1,0 +1,228 @@
+"""Objects of the project's own types, taken apart into fields and put together.
+
+What users put into ``meta`` and ``cb_kwargs`` beside plain values:
+
+========== ===========================================================================
+kind       what is stored of it
+========== ===========================================================================
+enum       the name of the member; of a combined flag, the names of its members
+tuple      the values of a named tuple
+item       the fields of a ``scrapy.Item`` that are set
+model      what pydantic itself gives to pickle: fields, and which of them were set
+object     the attributes of an instance of a dataclass, of a class made by attrs, or
+           of one of ``REGISTERED``
+========== ===========================================================================
+
+To put one together, no code of the project runs: no ``__init__``, ``__post_init__``,
+``__new__``, ``__setattr__``, validator or converter. So a field has the value that it
+had, whatever the constructor would make of it; frozen classes, ``__slots__`` and fields
+with ``init=False`` make no difference. What does run are ``__hash__`` and ``__eq__`` of
+an object that stands in a set or is a key. The class must be loaded already
+(:mod:`bloomdupe.crawl.requests.loaded`) and be of the same kind as it was.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from enum import Enum, Flag
+from functools import reduce
+from operator import or_
+from types import MemberDescriptorType
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Item
+from scrapy.utils.python import global_object_name
+
+from bloomdupe.crawl.requests.loaded import loaded_class, name_of_class
+from bloomdupe.errors import UnserializableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["REGISTERED", "put_together", "take_apart"]
+
+REGISTERED: dict[str, dict[str, Any]] = {
+    "scrapy_playwright.page.PageMethod": {"result": None},
+}
+"""Plain classes whose instances are nothing but their attributes; and those that the
+download of a request sets, as they are before it."""
+
+_CACHED_HASH = "_attrs_cached_hash"
+"""Where classes made by ``attrs`` with ``cache_hash`` keep what differs between
+processes."""
+
+
+def take_apart(value: object) -> list[Any] | None:
+    """Return kind, class name and content of an object; None if it is of no such kind.
+
+    Raises :class:`UnserializableError` if it is, but could not be put together again.
+    """
+    class_ = type(value)
+    kind = _kind_of(class_)
+    if kind is None:
+        return None
+    return [kind, name_of_class(class_), _TAKE[kind](value)]
+
+
+def put_together(kind: str, name: str, content: Any) -> object:  # noqa: ANN401
+    """Return the object that :func:`take_apart` has taken apart.
+
+    Raises :class:`UnserializableError` if its class is not there, or has changed.
+    """
+    class_ = loaded_class(name)
+    if kind not in _PUT or _kind_of(class_) != kind:
+        raise UnserializableError(f"{name} is of another kind than it was")
+    try:
+        return _PUT[kind](class_, content)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UnserializableError(f"{name} is not as it was: {error}") from error
+
+
+def _kind_of(class_: type) -> str | None:
+    if any("__del__" in vars(base) for base in class_.__mro__):
+        return None  # its own code would run after all, at the end
+    if issubclass(class_, Enum):
+        return "enum"
+    if issubclass(class_, tuple):
+        return "tuple" if hasattr(class_, "_fields") else None
+    if issubclass(class_, Item):
+        return "item"
+    if _pydantic() is not None and issubclass(class_, _pydantic()):
+        return "model"
+    if _names_of_fields(class_) is not None:
+        return "object"
+    return None
+
+
+def _pydantic() -> Any:  # noqa: ANN401 - it may not be installed
+    """Return pydantic's base class, if anybody has imported it."""
+    return vars(sys.modules.get("pydantic.main", sys)).get("BaseModel")
+
+
+# Enums and named tuples
+
+
+def _names_of_member(value: Any) -> list[str]:  # noqa: ANN401
+    members = type(value).__members__
+    if value.name in members:
+        return [value.name]
+    names = [name for name, member in members.items() if member in value]
+    if _member(type(value), names) != value:
+        raise UnserializableError(f"{value!r} is no combination of its flags")
+    return names
+
+
+def _member(class_: Any, names: list[str]) -> object:  # noqa: ANN401
+    members = [class_.__members__[name] for name in names]
+    if len(members) == 1:
+        return members[0]
+    if not issubclass(class_, Flag):
+        raise TypeError("it is no flag any more")
+    some = next(iter(class_.__members__.values()))
+    return reduce(or_, members, some ^ some)
+
+
+def _named_tuple(class_: Any, values: list[Any]) -> object:  # noqa: ANN401
+    if len(values) != len(class_._fields):
+        raise ValueError(f"it has {len(class_._fields)} fields, not {len(values)}")
+    return tuple.__new__(class_, values)
+
+
+def _values_of_tuple(value: Any) -> list[Any]:  # noqa: ANN401
+    if getattr(value, "__dict__", None):
+        raise UnserializableError("a named tuple with attributes besides its fields")
+    return list(value)
+
+
+# Items and models
+
+
+def _item(class_: type[Item], fields: dict[str, Any]) -> Item:
+    item = Item.__new__(class_)
+    Item.__init__(item)
+    for name, value in fields.items():
+        Item.__setitem__(item, name, value)
+    return item
+
+
+def _model(class_: type, state: dict[str, Any]) -> object:
+    model: object = object.__new__(class_)
+    _pydantic().__setstate__(model, state)
+    missing = getattr(class_, "model_fields", {}).keys() - vars(model).keys()
+    if missing:
+        raise ValueError(f"there is nothing for {', '.join(sorted(missing))}")
+    return model
+
+
+# Instances
+
+
+def _names_of_fields(class_: type) -> list[str] | None:
+    """Return the fields of a class; None if it is not one of those with fields."""
+    if dataclasses.is_dataclass(class_):
+        return [field.name for field in dataclasses.fields(class_)]
+    attributes = getattr(class_, "__attrs_attrs__", None)
+    if attributes is not None:
+        return [attribute.name for attribute in attributes]
+    return [] if global_object_name(class_) in REGISTERED else None
+
+
+def _attributes(value: object) -> dict[str, Any]:
+    """Return the attributes of an instance, in its dict and in slots."""
+    class_ = type(value)
+    attributes = dict(getattr(value, "__dict__", {}))
+    for name, slot in _slots(class_).items():
+        try:
+            attributes[name] = slot.__get__(value, class_)
+        except AttributeError:  # not set
+            continue
+    attributes.update(REGISTERED.get(global_object_name(class_), {}))
+    if attributes.get(_CACHED_HASH) is not None:
+        attributes[_CACHED_HASH] = None
+    _instance(class_, attributes)
+    return attributes
+
+
+def _instance(class_: type, attributes: dict[str, Any]) -> object:
+    """Return an instance with these attributes.
+
+    Raises :class:`TypeError` if the class derives from a builtin one, whose content
+    is not in attributes, and :class:`ValueError` if a field is missing.
+    """
+    missing = set(_names_of_fields(class_) or ()) - attributes.keys()
+    if missing:
+        raise ValueError(f"there is nothing for {', '.join(sorted(missing))}")
+    instance: object = object.__new__(class_)
+    slots = _slots(class_)
+    for name, value in attributes.items():
+        if name in slots:
+            slots[name].__set__(instance, value)
+        else:
+            instance.__dict__[name] = value
+    return instance
+
+
+def _slots(class_: type) -> dict[str, MemberDescriptorType]:
+    return {
+        name: member
+        for base in reversed(class_.__mro__)
+        for name, member in vars(base).items()
+        if isinstance(member, MemberDescriptorType)
+    }
+
+
+_TAKE: dict[str, Callable[[Any], Any]] = {
+    "enum": _names_of_member,
+    "tuple": _values_of_tuple,
+    "item": dict,
+    "model": lambda value: _pydantic().__getstate__(value),
+    "object": _attributes,
+}
+_PUT: dict[str, Callable[[Any, Any], object]] = {
+    "enum": _member,
+    "tuple": _named_tuple,
+    "item": _item,
+    "model": _model,
+    "object": _instance,
+}

@@ -1,0 +1,428 @@
+"""Serializer: a request as bytes, with only what differs from a plain one.
+
+A payload is a msgpack array, whose last elements are left out while they are nil:
+
+======= ==========================================================================
+element what
+======= ==========================================================================
+0       URL; a first character 1 to 4 stands for ``https://www.``, ``https://``,
+        ``http://www.``, ``http://``, 0 for nothing
+1       ``meta["depth"]``
+2       Referer, if it is the last of the headers: how much of the URL it begins with
+3       and the rest of it, if there is any
+4       map from the numbers below to other attributes
+5       what is known of the page, if it comes again, and with whose unfinished work
+        the request goes on: see :class:`bloomdupe.crawl.requests.visits.Visit`
+======= ==========================================================================
+
+====== ================ ==========================================================
+number attribute        absent means
+====== ================ ==========================================================
+1      callback         ``Spider.parse``; 0 stands for ``NO_CALLBACK``
+2      errback          none
+3      method           GET
+4      headers          none
+5      body             empty
+6      cookies          none
+7      meta             empty
+8      encoding         utf-8
+9      priority         0
+10     dont_filter      False
+11     flags            empty
+12     cb_kwargs        empty
+13     class            ``scrapy.Request``
+14     others           no further attributes (of a subclass)
+15     extras           it keeps nothing beside its ``attributes``
+====== ================ ==========================================================
+
+:mod:`bloomdupe.crawl.requests.values` says how values are written. Reading a payload
+imports nothing, and runs nothing but the constructor of a subclass of ``Request`` that
+is loaded already; a callback is one of the methods by which the spider's own classes
+differ from ``Spider``. That constructor is given all attributes, also those that are
+absent here, for a subclass may have other defaults. If the request that it makes is
+another one all the same, the request is refused when it is to be written.
+
+A payload that begins with ``P``, as no such array does, goes on with a pickle of the
+list. It is written and read only where the user has asked for it: whoever can write
+to the store could have any code run by it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from types import MethodType
+from typing import TYPE_CHECKING, Any
+
+import msgpack  # type: ignore[import-untyped]
+from scrapy import Request, Spider
+from scrapy.http.request import NO_CALLBACK
+from scrapy.utils.python import global_object_name
+
+from bloomdupe.crawl.requests.layout import (
+    ARRAYS,
+    BODY,
+    CALLBACK,
+    CB_KWARGS,
+    CLASS,
+    COOKIES,
+    DONT_FILTER,
+    ENCODING,
+    ERRBACK,
+    EXTRAS,
+    FLAGS,
+    HEADERS,
+    META,
+    METHOD,
+    OTHERS,
+    PICKLE,
+    PLAIN,
+    PRIORITY,
+)
+from bloomdupe.crawl.requests.loaded import name_of_class
+from bloomdupe.crawl.requests.subclasses import (
+    differences,
+    extras_of,
+    is_scrapys,
+    made_again,
+    own_attributes_of,
+)
+from bloomdupe.crawl.requests.values import CANNOT, culprit, pack, pack_item, unpack
+from bloomdupe.errors import UnserializableError
+from bloomdupe.frontier.payload import long_url, short_url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Serializer"]
+
+_VISIT = 5
+_FULL = b"\x96"
+_NIL = b"\xc0"
+
+_CALLBACKS_OF_SCRAPY = frozenset({"parse", "_parse"})
+"""Methods of ``Spider`` itself that can be a callback."""
+
+
+class Serializer:
+    """Writes and reads the requests of a spider.
+
+    ``pickles`` also carries values that msgpack cannot, and reads them. Without
+    ``callbacks`` requests are read without theirs, so it may be another spider.
+    """
+
+    def __init__(
+        self, spider: Spider, *, pickles: bool = False, callbacks: bool = True
+    ) -> None:
+        self._spider = spider
+        self._pickles = pickles
+        self._callbacks = callbacks
+        self._names: dict[Any, str] = {}
+        self._remedy = (
+            "" if pickles else '; BLOOMDUPE_SERIALIZER = "pickle" stores such values'
+        )
+
+    def dump(self, request: Request) -> bytes:
+        """Return the request as bytes; raises :class:`UnserializableError`."""
+        elements = self._elements(request)
+        payload = self._dump(elements)
+        if type(request) is not Request and not is_scrapys(type(request)):
+            self._try(request, elements)
+        return payload
+
+    def dump_or_none(self, request: Request) -> bytes | None:
+        """Return the request as bytes, or None if it cannot be stored."""
+        try:
+            return self.dump(request)
+        except UnserializableError:
+            return None
+
+    def load(self, payload: bytes) -> Request:
+        """Return the request; raises :class:`UnserializableError` with the reason."""
+        elements = self._load(payload)
+        try:
+            return self._request(*elements)
+        except Exception as error:  # of the classes and callbacks named in it
+            raise UnserializableError(str(error) or type(error).__name__) from error
+
+    # What is known of a page that comes again: the last element, and no part of the
+    # request, so that what is made with a copy of its meta does not inherit it.
+
+    def visit_in(self, payload: bytes) -> list[Any] | None:
+        """Return what a payload says of the page, or None."""
+        if payload[:1] == PICKLE:
+            elements = self._load(payload)
+            return elements[_VISIT] if len(elements) > _VISIT else None
+        if payload[:1] != _FULL:
+            return None
+        visit: list[Any] = msgpack.unpackb(payload[_end_of_request(payload) :])
+        return visit
+
+    def with_visit(self, payload: bytes, visit: list[Any]) -> bytes:
+        """Return the payload with this in the place of what it says of the page.
+
+        ``visit`` holds plain values only. Neither request nor values are made.
+        """
+        if payload[:1] == PICKLE:
+            elements = self._load(payload)[:_VISIT]
+            elements += [None] * (_VISIT - len(elements)) + [visit]
+            return PICKLE + pickle.dumps(elements, protocol=4)
+        if payload[:1] == _FULL:
+            request = payload[1 : _end_of_request(payload)]
+        else:
+            request = payload[1:] + _NIL * (_VISIT - (payload[0] & 0x0F))
+        packed: bytes = msgpack.packb(visit)
+        return _FULL + request + packed
+
+    def _load(self, payload: bytes) -> list[Any]:
+        kind = payload[:1]
+        try:
+            if payload and payload[0] in ARRAYS:
+                return unpack(payload)  # type: ignore[no-any-return]
+            if kind == PICKLE and self._pickles:
+                return pickle.loads(payload[1:])  # type: ignore[no-any-return] # noqa: S301 - asked for
+        except Exception as error:  # of whatever is in it
+            raise UnserializableError(str(error) or type(error).__name__) from error
+        if kind == PICKLE:
+            raise UnserializableError(
+                'it is a pickle: set BLOOMDUPE_SERIALIZER = "pickle" if the store'
+                " comes from nobody but you"
+            )
+        raise UnserializableError(f"it is of an unknown kind {kind!r}")
+
+    def dump_value(self, value: object) -> bytes:
+        """Return any value as bytes; raises :class:`UnserializableError`."""
+        return self._dump([value])
+
+    def dump_item(self, item: object) -> bytes:
+        """Return an item for :meth:`load_value`; all texts in it become plain ones.
+
+        Raises :class:`UnserializableError`.
+        """
+        return self._dump([item], pack_item)
+
+    def load_value(self, data: bytes) -> Any:  # noqa: ANN401 - whatever it was
+        """Return what :meth:`dump_value` was given; errors as in :meth:`load`."""
+        (value,) = self._load(data)
+        return value
+
+    def explain(self, request: Request) -> str:
+        """Say which part of a request cannot be stored, and what helps.
+
+        For a request that :meth:`dump` refuses; the part is named by its place and
+        its type, as its content may be secret.
+        """
+        try:
+            self._elements(request)
+        except UnserializableError as error:  # of its callbacks, or its class
+            return str(error)
+        names = ["meta", "cb_kwargs", "cookies", *own_attributes_of(type(request))]
+        if type(request) is not Request:
+            names += extras_of(request)
+        for name in names:
+            value = getattr(request, name)
+            if not self._fits(value):
+                place, part = culprit(value, name, self._fits)
+                kind = global_object_name(type(part))
+                return f"{place} is of type {kind}{self._remedy}"
+        try:
+            self.dump(request)
+        except UnserializableError as error:  # of its constructor
+            return str(error)
+        return f"no part of it by itself{self._remedy}"
+
+    def _fits(self, value: object) -> bool:
+        try:
+            self._dump([value])
+        except UnserializableError:
+            return False
+        return True
+
+    # Writing
+
+    def _dump(
+        self, elements: list[Any], pack: Callable[[object], bytes] = pack
+    ) -> bytes:
+        try:
+            return pack(elements)
+        except CANNOT as error:
+            reason = error
+        if not self._pickles:
+            raise UnserializableError(f"{reason}{self._remedy}") from reason
+        try:
+            return PICKLE + pickle.dumps(elements, protocol=4)
+        except Exception as error:  # whatever the objects' own code raises
+            raise UnserializableError(f"cannot pickle it: {error}") from error
+
+    def _elements(self, request: Request) -> list[Any]:
+        url = request.url
+        headers: dict[bytes, Any] = dict(request.headers)
+        common = rest = None
+        if headers and next(reversed(headers)) == b"Referer":
+            referers = headers[b"Referer"]
+            if len(referers) == 1:
+                del headers[b"Referer"]
+                common, rest = _cut(referers[0], url)
+        meta = request.meta
+        depth = meta.get("depth")
+        if type(depth) is int:
+            meta = {key: value for key, value in meta.items() if key != "depth"}
+        else:
+            depth = None
+        others = self._others(request, headers, meta)
+        elements = [short_url(url), depth, common, rest or None, others or None]
+        while elements[-1] is None:
+            elements.pop()
+        return elements
+
+    def _others(
+        self, request: Request, headers: dict[bytes, Any], meta: dict[Any, Any]
+    ) -> dict[int, Any]:
+        encoding = request.encoding
+        method = request.method
+        values = {
+            METHOD: None if method == "GET" else method,
+            HEADERS: headers,
+            BODY: request.body,
+            COOKIES: request.cookies,
+            META: meta,
+            ENCODING: None if encoding == "utf-8" else encoding,
+            PRIORITY: request.priority,
+            DONT_FILTER: request.dont_filter,
+            FLAGS: request.flags,
+            CB_KWARGS: request.cb_kwargs,
+        }
+        others = {number: value for number, value in values.items() if value}
+        if request.callback is not None:
+            others[CALLBACK] = self._name_of(request.callback)
+        if request.errback is not None:
+            others[ERRBACK] = self._name_of(request.errback)
+        if type(request) is not Request:
+            others[CLASS] = name_of_class(type(request))
+            others[OTHERS] = {
+                name: getattr(request, name)
+                for name in own_attributes_of(type(request))
+            }
+            extras = extras_of(request)
+            if extras:
+                others[EXTRAS] = extras
+        return others
+
+    def _try(self, request: Request, elements: list[Any]) -> None:
+        """Refuse a request of which its own constructor makes another one."""
+        name = global_object_name(type(request))
+        try:
+            again = self._request(*_copied(elements))
+        except Exception as error:  # of the constructor
+            raise UnserializableError(
+                f"{name} cannot be made again from its attributes: {error}"
+            ) from error
+        others = differences(again, request)
+        if others:
+            raise UnserializableError(
+                f"{name}, made again from its attributes, is another request: its"
+                f" constructor changes {', '.join(others)}"
+            )
+
+    def _name_of(self, function: Callable[..., Any]) -> str | int:
+        """Return the name of a method of the spider."""
+        if function is NO_CALLBACK:
+            return 0
+        plain = getattr(function, "__func__", None)
+        if plain is not None and getattr(function, "__self__", None) is self._spider:
+            name = self._names.get(plain)
+            if name is not None:
+                return name
+            for name in dir(self._spider):
+                method = _callback_of(self._spider, name)
+                if method is not None and method.__func__ is plain:
+                    self._names[plain] = name
+                    return name
+        raise UnserializableError(f"{function} is not a method of {self._spider}")
+
+    # Reading
+
+    def _request(
+        self,
+        url: str,
+        depth: int | None = None,
+        common: int | None = None,
+        rest: bytes | None = None,
+        others: dict[int, Any] | None = None,
+        visit: list[Any] | None = None,  # noqa: ARG002 - see visit_in()
+    ) -> Request:
+        others = others or {}
+        url = long_url(url)
+        values = {
+            name: others[number] for number, name in PLAIN.items() if number in others
+        }
+        for number, name in ((CALLBACK, "callback"), (ERRBACK, "errback")):
+            if number in others and self._callbacks:
+                values[name] = self._method(others[number])
+        if depth is not None:
+            values["meta"] = {"depth": depth, **values.get("meta", {})}
+        if common is not None:
+            referer = url[:common].encode("latin-1") + (rest or b"")
+            values["headers"] = {**values.get("headers", {}), b"Referer": [referer]}
+        values["url"] = url
+        own, extras = others.get(OTHERS, {}), others.get(EXTRAS, {})
+        if CLASS in others:
+            return made_again(others[CLASS], values, own, extras)
+        if own or extras:
+            raise TypeError("it would change what is no attribute of a subclass")
+        return Request(**values)
+
+    def _method(self, name: str | int) -> Callable[..., Any]:
+        if name == 0:
+            return NO_CALLBACK
+        method = _callback_of(self._spider, str(name))
+        if method is None:
+            raise TypeError(f"the spider has no method {name!r} any more")
+        return method
+
+
+def _callback_of(spider: Spider, name: str) -> MethodType | None:
+    """Return the method of this name, if it could have been a callback.
+
+    It is bound to the spider and is no part of what every spider has, such as
+    ``__init__``, ``close`` or ``from_crawler``. Properties are not run to see.
+    """
+    if name not in _CALLBACKS_OF_SCRAPY and hasattr(Spider, name):
+        return None
+    if name.startswith("__") and name.endswith("__"):
+        return None
+    if not callable(inspect.getattr_static(spider, name, None)):
+        return None
+    method = getattr(spider, name)
+    bound = isinstance(method, MethodType) and method.__self__ is spider
+    return method if bound else None
+
+
+def _copied(value: Any, levels: int = 4) -> Any:  # noqa: ANN401 - of any type
+    """Return elements that a constructor may change, while the others stay."""
+    if not levels:
+        return value
+    if type(value) is list:
+        return [_copied(part, levels - 1) for part in value]
+    if type(value) is dict:
+        return {key: _copied(part, levels - 1) for key, part in value.items()}
+    return value
+
+
+def _end_of_request(payload: bytes) -> int:
+    """Return where in a payload of six elements the last one begins."""
+    unpacker = msgpack.Unpacker(unicode_errors="surrogatepass", strict_map_key=False)
+    unpacker.feed(payload)
+    unpacker.read_array_header()
+    for _ in range(_VISIT):
+        unpacker.skip()
+    return int(unpacker.tell())
+
+
+def _cut(referer: bytes, url: str) -> tuple[int, bytes]:
+    """Return how many characters both begin with, up to a slash, and the rest."""
+    text = referer.decode("latin-1")
+    common = len(text)
+    while common and not url.startswith(text[:common]):
+        common = text.rfind("/", 0, common - 1) + 1
+    return common, referer[common:]

@@ -1,0 +1,92 @@
+"""Summary: what a stored request is, for people. Needs no Scrapy, and runs nothing."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgpack  # type: ignore[import-untyped]
+
+from bloomdupe.crawl.requests.layout import (
+    ARRAYS,
+    BODY,
+    CALLBACK,
+    DONT_FILTER,
+    INTEGER,
+    METHOD,
+    PICKLE,
+    PRIORITY,
+)
+from bloomdupe.crawl.requests.unpickling import look_into
+from bloomdupe.errors import UnserializableError
+from bloomdupe.frontier.payload import long_url
+
+__all__ = ["Summary", "elements_of", "summary_of"]
+
+
+class Summary(NamedTuple):
+    """A stored request."""
+
+    url: str
+    method: str
+    priority: int
+    callback: str | None
+    """Name of a method of the spider; None: the request is for nobody's callback."""
+    dont_filter: bool
+    body: bytes
+
+
+def summary_of(payload: bytes) -> Summary:
+    """Say what a request is; raises :class:`UnserializableError` if it is none."""
+    elements = elements_of(payload)
+    others = elements[4] if len(elements) > 4 else None
+    url = long_url(elements[0])
+    if not others:
+        return Summary(url, "GET", 0, "parse", False, b"")
+    callback = others.get(CALLBACK, "parse")
+    return Summary(
+        url,
+        str(others.get(METHOD, "GET")),
+        _integer(others.get(PRIORITY, 0)),
+        None if callback == 0 else str(callback),
+        bool(others.get(DONT_FILTER, False)),
+        others.get(BODY, b""),
+    )
+
+
+def _integer(value: Any) -> int:  # noqa: ANN401 - of a store
+    if isinstance(value, msgpack.ExtType) and value.code == INTEGER:
+        value = int(value.data, 16)
+    if not isinstance(value, int):
+        raise UnserializableError(f"its priority is {value!r}")
+    return value
+
+
+def elements_of(payload: bytes) -> list[Any]:
+    """Return the elements of a stored request, see ``crawl/serializer.py``.
+
+    Values of types that msgpack lacks stay packed. Raises :class:`UnserializableError`
+    if it is no request.
+    """
+    try:
+        elements = _unpacked(payload)
+    except Exception as error:  # whatever is wrong with it
+        raise UnserializableError(str(error) or type(error).__name__) from error
+    if not (
+        isinstance(elements, list)
+        and 0 < len(elements) < 7
+        and isinstance(elements[0], str)
+        and elements[0]
+        and isinstance(elements[4] if len(elements) > 4 else None, dict | None)
+    ):
+        raise UnserializableError("it is no request")
+    return elements
+
+
+def _unpacked(payload: bytes) -> Any:  # noqa: ANN401 - whatever it is
+    if payload and payload[0] in ARRAYS:
+        return msgpack.unpackb(
+            payload, strict_map_key=False, unicode_errors="surrogatepass"
+        )
+    if payload[:1] == PICKLE:
+        return look_into(payload[1:])
+    raise ValueError(f"it is of an unknown kind {payload[:1]!r}")

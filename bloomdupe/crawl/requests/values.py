@@ -1,0 +1,198 @@
+"""Values as msgpack, those that it does not know included.
+
+What msgpack has no type for is an extension type, so that it comes back as what it
+was: tuples, sets, times and the like, and objects of the project's own types
+(:mod:`bloomdupe.crawl.requests.objects`). The content of an extension is msgpack, or a
+text.
+
+What derives from a builtin type is refused, as it would come back as a plain value.
+lxml's texts, which know their place in a tree, are plain ones here: that tree is gone.
+"""
+
+from __future__ import annotations
+
+import collections
+import datetime
+import decimal
+import enum
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import msgpack  # type: ignore[import-untyped]
+from scrapy.utils.python import global_object_name
+
+from bloomdupe.crawl.requests.layout import INTEGER
+from bloomdupe.crawl.requests.objects import put_together, take_apart
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["CANNOT", "culprit", "pack", "pack_item", "unpack"]
+
+CANNOT = (TypeError, ValueError, OverflowError, RecursionError)
+"""What :func:`pack` raises for values that it cannot carry."""
+
+DEEPEST = 20
+"""Levels in which :func:`culprit` looks: what contains itself has no end."""
+
+_TUPLE, _SET, _FROZENSET = range(1, 4)
+_DATE, _DATETIME, _TIMEDELTA = range(5, 8)
+_DECIMAL, _UUID, _OBJECT = 8, 9, 10
+_COUNTER, _ORDERED, _DEFAULTDICT = 11, 12, 13
+
+_FACTORIES: dict[str | None, Any] = {
+    kind.__name__: kind for kind in (int, float, str, list, set, dict, tuple)
+} | {None: None}
+"""What a ``defaultdict`` may make its values with, and how that is stored."""
+
+_TEXT_OF_LXML = "lxml.etree._ElementUnicodeResult"
+
+_ZONES = (type(None), datetime.timezone)
+"""Time zones that ISO 8601 can carry without loss."""
+
+
+def pack(value: object) -> bytes:
+    """Return a value as bytes; raises one of ``CANNOT`` if it cannot be."""
+    return msgpack.packb(  # type: ignore[no-any-return]
+        value, default=_extend, strict_types=True, unicode_errors="surrogatepass"
+    )
+
+
+def pack_item(value: object) -> bytes:
+    """Return an item as bytes: every text as a plain one, as exporters write it.
+
+    Raises as :func:`pack` does.
+    """
+    return msgpack.packb(  # type: ignore[no-any-return]
+        value,
+        default=_extend_of_item,
+        strict_types=True,
+        unicode_errors="surrogatepass",
+    )
+
+
+def _extend_of_item(value: Any) -> object:  # noqa: ANN401 - anything
+    if isinstance(value, str) and not isinstance(value, enum.Enum):
+        return str(value)
+    return _extend(value, pack_item)
+
+
+def unpack(data: bytes) -> Any:  # noqa: ANN401 - whatever was packed
+    """Return what :func:`pack` was given; raises any exception for anything else."""
+    return msgpack.unpackb(
+        data,
+        ext_hook=_restore,
+        strict_map_key=False,
+        unicode_errors="surrogatepass",
+    )
+
+
+def culprit(
+    value: object, place: str, fits: Callable[[object], bool]
+) -> tuple[str, object]:
+    """Return what of a value cannot be stored, and where it is.
+
+    ``place`` is how one writes the value itself, and ``fits`` says of a part whether
+    it can be stored.
+    """
+    for _ in range(DEEPEST):
+        found = next(((n, part) for n, part in _parts(value) if not fits(part)), None)
+        if found is None:
+            break
+        name, value = found
+        place += name
+    return place, value
+
+
+def _parts(value: object) -> Iterator[tuple[str, object]]:
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield f"[{key!r}]", part
+    elif isinstance(value, (list, tuple)):
+        for index, part in enumerate(value):
+            yield f"[{index}]", part
+    elif isinstance(value, (set, frozenset)):
+        for part in value:
+            yield "{}", part
+    else:
+        try:
+            _, _, content = take_apart(value) or ("", "", None)
+        except CANNOT:
+            return
+        if isinstance(content, dict):
+            for name, part in content.items():
+                yield f".{name}", part
+
+
+def _factory_name(factory: object) -> str | None:
+    name = getattr(factory, "__name__", None)
+    if name not in _FACTORIES or _FACTORIES[name] is not factory:
+        raise TypeError(f"cannot store a defaultdict whose values {factory!r} makes")
+    return name
+
+
+def _extend(value: Any, pack: Callable[[object], bytes] = pack) -> object:  # noqa: ANN401
+    """Return what stands for a value; ``pack`` is for what is in it."""
+    kind = type(value)
+    if isinstance(value, str) and global_object_name(kind) == _TEXT_OF_LXML:
+        return str(value)
+    if kind is datetime.datetime and type(value.tzinfo) not in _ZONES:
+        raise TypeError(f"cannot store the time zone {value.tzinfo!r}")
+    if kind in _EXTENSIONS:
+        code, extension = _EXTENSIONS[kind]
+        return msgpack.ExtType(code, extension(value, pack))
+    taken = take_apart(value)
+    if taken is None:
+        raise TypeError(f"cannot store {value!r} of type {global_object_name(kind)}")
+    return msgpack.ExtType(_OBJECT, pack(taken))
+
+
+_EXTENSIONS: dict[
+    type, tuple[int, Callable[[Any, Callable[[object], bytes]], bytes]]
+] = {
+    tuple: (_TUPLE, lambda value, pack: pack(list(value))),
+    set: (_SET, lambda value, pack: pack(list(value))),
+    frozenset: (_FROZENSET, lambda value, pack: pack(list(value))),
+    int: (INTEGER, lambda value, _: hex(value).encode()),  # beyond 64 bits
+    datetime.date: (_DATE, lambda value, _: value.isoformat().encode()),
+    datetime.datetime: (_DATETIME, lambda value, _: value.isoformat().encode()),
+    datetime.timedelta: (
+        _TIMEDELTA,
+        lambda value, pack: pack([value.days, value.seconds, value.microseconds]),
+    ),
+    decimal.Decimal: (_DECIMAL, lambda value, _: str(value).encode()),
+    uuid.UUID: (_UUID, lambda value, _: value.bytes),
+    collections.Counter: (_COUNTER, lambda value, pack: pack(list(value.items()))),
+    collections.OrderedDict: (_ORDERED, lambda value, pack: pack(list(value.items()))),
+    collections.defaultdict: (
+        _DEFAULTDICT,
+        lambda value, pack: pack(
+            [_factory_name(value.default_factory), list(value.items())]
+        ),
+    ),
+}
+
+
+def _restore(code: int, data: bytes) -> object:
+    if code in _SEQUENCES:
+        return _SEQUENCES[code](unpack(data))
+    return _SCALARS[code](data)
+
+
+_SEQUENCES: dict[int, Callable[[list[Any]], object]] = {
+    _TUPLE: tuple,
+    _SET: set,
+    _FROZENSET: frozenset,
+    _TIMEDELTA: lambda parts: datetime.timedelta(*parts),
+    _OBJECT: lambda parts: put_together(*parts),
+    _COUNTER: lambda pairs: collections.Counter(dict(pairs)),
+    _ORDERED: collections.OrderedDict,
+    _DEFAULTDICT: lambda parts: collections.defaultdict(_FACTORIES[parts[0]], parts[1]),
+}
+_SCALARS: dict[int, Callable[[bytes], object]] = {
+    INTEGER: lambda data: int(data, 16),
+    _DATE: lambda data: datetime.date.fromisoformat(data.decode()),
+    _DATETIME: lambda data: datetime.datetime.fromisoformat(data.decode()),
+    _DECIMAL: lambda data: decimal.Decimal(data.decode()),
+    _UUID: lambda data: uuid.UUID(bytes=data),
+}

@@ -1,0 +1,169 @@
+"""Cookies: part of the checkpoint, so that a logged-in crawl goes on logged in.
+
+In the database ``cookies`` of the store stands one record for each cookie, as
+:class:`~bloomdupe.crawl.requests.cookies_packed.PackedCookies` packs it, under the
+digest of its place.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from bloomdupe.crawl.requests.cookies_packed import PackedCookies, digest_of
+from bloomdupe.errors import UnserializableError
+from bloomdupe.store.format import COOKIES
+
+if TYPE_CHECKING:
+    from http.cookiejar import Cookie
+
+    from scrapy import Spider
+
+    from bloomdupe.crawl.requests.serializer import Serializer
+    from bloomdupe.inside_scrapy.cookies import CookieJars, Place
+    from bloomdupe.store.batch import Batch
+    from bloomdupe.store.store import Store
+
+__all__ = ["Cookies", "forget_cookies"]
+
+logger = logging.getLogger(__name__)
+
+
+class Cookies:
+    """The cookies of all jars; a checkpoint writes those that have changed.
+
+    Session cookies are kept as the others are: a crash does not end the session, the
+    crawl that goes on is the same visitor. Those that have expired are removed.
+
+    Nothing is kept in memory but the changes since the last checkpoint and the packed
+    keys of the jars; the jars themselves are Scrapy's.
+
+    The values are secrets, and no message contains them.
+    """
+
+    def __init__(
+        self, jars: CookieJars, store: Store, serializer: Serializer, spider: Spider
+    ) -> None:
+        self._jars = jars
+        self._store = store
+        self._packed = PackedCookies(serializer, spider)
+        self._extra = {"spider": spider}
+
+    def restore(self) -> None:
+        """Fill the jars with what the last checkpoint holds."""
+        now = int(time.time())
+        restored = unreadable = 0
+        with self._store.snapshot() as snapshot:
+            left_out = snapshot.cookies_left_out
+            for packed in snapshot.cookies():
+                try:
+                    place, cookie = self._packed.unpack(packed)
+                except UnserializableError:
+                    unreadable += 1
+                    continue
+                if cookie is None or cookie.is_expired(now):
+                    self._jars.expire(place)
+                else:
+                    self._jars.restore(place.jar, cookie)
+                    restored += 1
+        self._say(restored, unreadable, left_out)
+
+    def _say(self, restored: int, unreadable: int, left_out: int) -> None:
+        if restored:
+            logger.info(
+                "%(cookies)d cookies restored, as of the last checkpoint",
+                {"cookies": restored},
+                extra=self._extra,
+            )
+        if unreadable:
+            logger.warning(
+                "%(cookies)d cookies are in the store and cannot be restored with these"
+                " settings, because of the key of their jar (meta['cookiejar']); was"
+                ' BLOOMDUPE_SERIALIZER = "pickle" when they were stored?',
+                {"cookies": unreadable},
+                extra=self._extra,
+            )
+        if left_out:
+            logger.warning(
+                "The store was restored from a backup that has left out %(cookies)d"
+                " cookies, so the crawl may not be logged in any more. `bloomdupe"
+                " backup --with-cookies` keeps them",
+                {"cookies": left_out},
+                extra=self._extra,
+            )
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything for the next checkpoint."""
+        return bool(self._jars.changed)
+
+    def change(self) -> _Change:
+        """Work out what the next checkpoint writes, and change nothing of the jars.
+
+        The database is made if there is none and it is needed.
+        """
+        noted = dict(self._jars.changed)
+        puts: dict[bytes, bytes] = {}
+        gone: list[bytes] = []
+        now = int(time.time())
+        for place, cookie in noted.items():
+            key = self._packed.key_of(place.jar)
+            if key is None:
+                continue
+            digest = digest_of(key, place)
+            packed = None
+            if cookie is not None and not cookie.is_expired(now):
+                packed = self._packed.pack(key, cookie)
+            if packed is None:
+                gone.append(digest)
+            else:
+                puts[digest] = packed
+        if puts:
+            self._store.make_room_for(COOKIES)
+        return _Change(self, noted, puts, gone)
+
+    def _written(self, noted: dict[Place, Cookie | None]) -> None:
+        self._jars.written(noted)
+        for jar in {place.jar for place in noted}:
+            if jar not in self._jars:
+                self._packed.forget(jar)
+
+
+class _Change(NamedTuple):
+    """The cookies' part of a transaction (a :class:`bloomdupe.store.store.Change`)."""
+
+    cookies: Cookies
+    noted: dict[Place, Cookie | None]
+    puts: dict[bytes, bytes]
+    gone: list[bytes]
+
+    def write(self, batch: Batch) -> None:
+        """Put it into the transaction."""
+        batch.delete_cookies(self.gone)
+        if self.puts:
+            batch.put_cookies(self.puts)
+            batch.note_cookies_left_out(0)
+
+    def done(self) -> None:
+        """Take note that it is durable."""
+        self.cookies._written(self.noted)
+
+
+class _Forget:
+    """Remove all cookies (a :class:`bloomdupe.store.store.Change`)."""
+
+    def write(self, batch: Batch) -> None:
+        """Put it into the transaction."""
+        batch.clear_cookies()
+
+    def done(self) -> None:
+        """Nothing is to be noted."""
+
+
+def forget_cookies(store: Store) -> None:
+    """Remove the cookies that are stored, if there are any."""
+    with store.snapshot() as snapshot:
+        left_out = snapshot.cookies_left_out
+    if left_out or store.totals.get(COOKIES, [0])[0]:
+        store.commit(_Forget())

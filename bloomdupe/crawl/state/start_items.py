@@ -1,0 +1,81 @@
+"""StartItems: which items of ``Spider.start()`` are through, whatever their order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bloomdupe.crawl.engines.part import Part
+from bloomdupe.crawl.leases.outcomes import Outcome
+
+__all__ = ["StartItem", "StartItems"]
+
+
+class StartItem:
+    """An item of ``Spider.start()``: a :class:`bloomdupe.inside_scrapy.Work`."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.outcome = Outcome()
+
+    def answered(self, result: object) -> bool:  # noqa: ARG002 - there is none
+        """Nothing was asked of the downloader."""
+        return True
+
+    def given(self, result: object) -> None:
+        """No callback belongs to it."""
+
+    def takes_item(self) -> bool:
+        """It yields nothing."""
+        return True
+
+    def cut_short(self) -> None:
+        """No callback belongs to it."""
+
+    def gave_up(self, error: BaseException) -> None:
+        """No download belongs to it."""
+
+    def raised(self, error: BaseException, response: object) -> None:
+        """No callback belongs to it."""
+
+    def ended(self, *, whole: bool) -> None:
+        """Its pipelines say when it is through."""
+
+
+class StartItems:
+    """Numbers of the items that are through: scraped, or dropped on their way.
+
+    The store keeps, as ``start_items`` in the record ``crawl``, a list: how many of the
+    first are all through, and the numbers (from 0) of others that are.
+    """
+
+    def __init__(self) -> None:
+        self._all_up_to = 0
+        self._others: set[int] = set()
+        self._begun = 0
+
+    def take_up(self, stored: list[int]) -> None:
+        """Go on with what the last checkpoint holds."""
+        self._all_up_to, *others = stored or [0]
+        self._others = set(others)
+
+    def next(self) -> StartItem | None:
+        """Return what stands for the next item; None if it is through already."""
+        number = self._begun
+        self._begun += 1
+        if number < self._all_up_to or number in self._others:
+            return None
+        return StartItem(number)
+
+    def through(self, item: StartItem) -> None:
+        """Take note that an item is through."""
+        self._others.add(item.number)
+        while self._all_up_to in self._others:
+            self._others.remove(self._all_up_to)
+            self._all_up_to += 1
+
+    def prepare(self) -> Part:
+        """Work out what the next checkpoint writes."""
+        record: dict[str, Any] = {
+            "start_items": [self._all_up_to, *sorted(self._others)]
+        }
+        return Part(record)

@@ -1,0 +1,151 @@
+"""Failed: the ledger of failures of a job, read and taken up again by hand.
+
+Nothing here needs Scrapy, for which most verbs do not wait.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from bloomdupe.crawl.leases.failure import Failure, digest_of, page_of
+from bloomdupe.crawl.requests.summary import summary_of
+from bloomdupe.errors import UnserializableError
+from bloomdupe.frontier.payload import url_of
+from bloomdupe.store.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from bloomdupe.frontier.waiting import Waiting
+    from bloomdupe.jobs.intake import Taken
+    from bloomdupe.jobs.on_disk import StoppedJob
+    from bloomdupe.jobs.selection import Selection
+    from bloomdupe.store.batch import Batch
+
+__all__ = ["Ledger", "TakenUp", "failed_requests", "failures_of", "requeue_failed"]
+
+
+def failed_requests(
+    path: Path, selection: Selection, reasons: tuple[str, ...]
+) -> list[Failure]:
+    """Return the requests that failed for these reasons (() are all), newest first.
+
+    A crawl may be running. Requests that were retried since are not among them.
+    """
+    store = Store.open(path, readonly=True, network=True)
+    try:
+        with store.snapshot() as snapshot:
+            found = [Failure.unpacked(data) for _, data in snapshot.failures()]
+    finally:
+        store.close()
+    wanted = [
+        one
+        for one in found
+        if not one.waiting and one.is_for(reasons) and selection.has(one.slot, one.url)
+    ]
+    return sorted(wanted, key=lambda one: -one.time)
+
+
+def failures_of(path: Path, keys: Iterable[bytes]) -> dict[bytes, Failure]:
+    """Return the last failure of each page that has failed, by its fingerprint."""
+    last: dict[bytes, Failure] = {}
+    store = Store.open(path, readonly=True, network=True)
+    try:
+        with store.snapshot() as snapshot:
+            for digest, data in snapshot.failures():
+                one, page = Failure.unpacked(data), page_of(digest)
+                if page not in last or last[page].time < one.time:
+                    last[page] = one
+    finally:
+        store.close()
+    pages = {key: page_of(digest_of(key)) for key in keys}
+    return {key: last[page] for key, page in pages.items() if page in last}
+
+
+def requeue_failed(
+    job: StoppedJob, selection: Selection, reasons: tuple[str, ...], taken: Taken
+) -> None:
+    """Make failed requests pending again, in one transaction.
+
+    Each stays among the failed requests until it succeeds. A request that could not be
+    stored becomes a problem of ``taken``.
+    """
+    puts: dict[bytes, bytes] = {}
+    with job.store.snapshot() as snapshot:
+        for digest, data in snapshot.failures():
+            one = Failure.unpacked(data)
+            if not (one.is_to_retry(reasons) and selection.has(one.slot, one.url)):
+                continue
+            if one.waiting:
+                taken.waited += 1
+            elif one.payload is not None and _is_blocked(one, one.payload, job):
+                taken.blocked += 1
+            elif one.payload is None:
+                source = one.parent or "the page that has led to it"
+                taken.problems.add(
+                    one.url,
+                    "it could not be stored, or its page comes again by itself;"
+                    f" {source} yields it again",
+                )
+            else:
+                job.frontier.push(one.slot, one.priority, one.payload)
+                puts[digest] = one._replace(waiting=True).packed()
+    taken.taken_in = len(puts)
+    if puts:
+        job.commit(Ledger(puts))
+
+
+def _is_blocked(one: Failure, payload: bytes, job: StoppedJob) -> bool:
+    try:
+        return job.blocks(job.project.request_of(payload), one.slot)
+    except UnserializableError:
+        return False  # the crawl says so
+
+
+class TakenUp:
+    """Failed requests that are pending again, as long as they may be dropped.
+
+    A retry has different ``meta``, so they are told apart by method and URL.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._failures: dict[tuple[str, str], list[tuple[bytes, Failure]]] = {}
+        with store.snapshot() as snapshot:
+            for digest, data in snapshot.failures():
+                one = Failure.unpacked(data)
+                if one.waiting and one.payload is not None:
+                    same = self._failures.setdefault(_name_of(one.payload), [])
+                    same.append((digest, one))
+
+    def dropped(self, found: Iterable[Waiting]) -> Ledger:
+        """Return the change to write when these, no longer pending, are dropped."""
+        puts = {}
+        if self._failures:
+            for one in found:
+                same = self._failures.get(_name_of(one.payload))
+                if same:
+                    digest, failure = same.pop()
+                    puts[digest] = failure._replace(waiting=False).packed()
+        return Ledger(puts)
+
+
+def _name_of(payload: bytes) -> tuple[str, str]:
+    try:
+        summary = summary_of(payload)
+    except UnserializableError:  # a pickle
+        return "", url_of(payload)
+    return summary.method, summary.url
+
+
+class Ledger(NamedTuple):
+    """What is noted in the ledger (a :class:`bloomdupe.store.store.Change`)."""
+
+    puts: dict[bytes, bytes]
+
+    def write(self, batch: Batch) -> None:
+        """Put it into the transaction."""
+        batch.put_failures(self.puts)
+
+    def done(self) -> None:
+        """Nothing is to be noted."""

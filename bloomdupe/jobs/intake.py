@@ -1,0 +1,85 @@
+"""Intake: requests that come by hand, through the filter of a job or past it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from bloomdupe.jobs.lines import Problems
+from bloomdupe.jobs.lookup import find
+from bloomdupe.jobs.written import brought_back
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from bloomdupe.frontier.waiting import Waiting
+    from bloomdupe.jobs.on_disk import StoppedJob
+    from bloomdupe.jobs.selection import Selection
+    from bloomdupe.jobs.written import Wanted
+
+__all__ = ["Taken", "add", "requeue"]
+
+
+@dataclass
+class Taken:
+    """Counts of requests by result."""
+
+    taken_in: int = 0
+    """They wait now."""
+    seen: int = 0
+    """They were seen before, and so dropped."""
+    waited: int = 0
+    """They waited already, and so were left."""
+    unseen: int = 0
+    """They were never seen, so there is nothing to do again."""
+    blocked: int = 0
+    """A rule of ``bloomdupe block`` keeps them out."""
+    problems: Problems = field(default_factory=Problems)
+
+
+def add(found: Iterable[Wanted], job: StoppedJob, taken: Taken) -> None:
+    """Let requests wait that were not seen, in one transaction for every few thousand.
+
+    If it is interrupted, what is committed stays, and counts as seen the next time.
+    """
+    for one in found:
+        if job.blocks(one.request, one.slot):
+            taken.blocked += 1
+        elif job.take_in(one):
+            taken.taken_in += 1
+        else:
+            taken.seen += 1
+        if job.frontier.due:
+            job.commit()
+    job.commit()
+
+
+def requeue(
+    found: Iterable[Wanted],
+    job: StoppedJob,
+    waiting: Iterable[Waiting],
+    selection: Selection,
+    taken: Taken,
+) -> None:
+    """Let pages wait again that are done, in one transaction.
+
+    Those that wait already, as ``waiting`` has it, are left; so are those that were
+    never seen. Memory grows with the requests that are given, about 1 kB each.
+    """
+    wanted: dict[bytes, Wanted] = {}
+    for one in found:
+        key, exact = job.project.key_of(one.request)
+        if not selection.has(one.slot, one.request.url):
+            continue
+        if not job.seen.contains(key, exact=exact):
+            taken.unseen += 1
+        elif job.blocks(one.request, one.slot):
+            taken.blocked += 1
+        else:
+            wanted[key] = one
+    for key, _ in find(waiting, [one.request for one in wanted.values()], job.project):
+        taken.waited += wanted.pop(key, None) is not None
+    for one in wanted.values():
+        job.push(one._replace(payload=brought_back(one.payload)))
+    taken.taken_in = len(wanted)
+    job.commit()

@@ -1,0 +1,113 @@
+"""Lines: the text lines of a file or of standard input, robustly read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["Line", "Lines", "Peeked", "Problems", "read_lines"]
+
+LONGEST = 16 << 20
+"""Bytes of a line, the body of a request in it included."""
+MOST_SHOWN = 20
+
+
+class Line(NamedTuple):
+    """A line that is neither empty nor a comment."""
+
+    number: int
+    """From 1; 0: it was no line, but given otherwise."""
+    text: str
+
+    @property
+    def where(self) -> str:
+        """Name of the source in a message."""
+        return f"line {self.number:,}" if self.number else self.text
+
+
+@dataclass
+class Problems:
+    """Lines that could not be used, and why. Keeps the first ``MOST_SHOWN``."""
+
+    count: int = 0
+    shown: list[str] = field(default_factory=list)
+
+    def add(self, where: str, what: str) -> None:
+        """Add a problem."""
+        self.count += 1
+        if len(self.shown) < MOST_SHOWN:
+            what = what if what.isprintable() else ascii(what)
+            self.shown.append(f"{where}: {what}")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain types, for JSON."""
+        return {"count": self.count, "first": self.shown}
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines to print."""
+        yield from self.shown
+        if self.count > len(self.shown):
+            yield f"... and {self.count - len(self.shown):,} more"
+
+
+class Lines(Protocol):
+    """A source of lines."""
+
+    def readline(self, limit: int, /) -> bytes:
+        """Return the next line, or so many bytes of it; nothing at the end."""
+
+
+class Peeked:
+    """A file whose first line was read, and is read again unless it is consumed."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._first = file.readline(LONGEST)
+
+    def first(self) -> str:
+        """Return the first line, as far as it is text."""
+        return self._first.decode(errors="replace").strip()
+
+    def take(self) -> None:
+        """Leave the first line out; an empty line takes its place."""
+        self._first = b"\n"
+
+    def readline(self, limit: int, /) -> bytes:
+        """Return the next line."""
+        first, self._first = self._first, b""
+        return first or self._file.readline(limit)
+
+
+def read_lines(
+    file: Lines, problems: Problems, progress: Callable[[int], None] | None = None
+) -> Iterator[Line]:
+    """Yield the lines of a file that are text; other lines become ``problems``.
+
+    Empty lines, and lines that begin with ``#``, are left out. Memory is bounded, also
+    if there is no end of line at all. ``progress`` is called with numbers of bytes.
+    """
+    number = 0
+    while raw := file.readline(LONGEST):
+        number += 1
+        size = len(raw)
+        whole = raw.endswith(b"\n") or size < LONGEST
+        while not whole:
+            rest = file.readline(LONGEST)
+            size += len(rest)
+            if rest.endswith(b"\n") or len(rest) < LONGEST:
+                break
+        if progress is not None:
+            progress(size)
+        if not whole:
+            problems.add(f"line {number:,}", f"it is longer than {LONGEST:,} bytes")
+            continue
+        try:
+            text = raw.decode().strip().removeprefix("\ufeff")
+        except UnicodeDecodeError:
+            problems.add(f"line {number:,}", "it is not UTF-8")
+            continue
+        if text and not text.startswith("#"):
+            yield Line(number, text)

@@ -1,0 +1,45 @@
+"""PartitionLayer: names of filter layers that come from partitions of a shared crawl.
+
+Partitions have filters of their own, each with its share of the capacity, and all with
+the same secret key. So another filter with that key can hold their layers, under these
+names.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from bloomdupe.errors import StoreMismatchError
+
+__all__ = ["PartitionLayer", "parsed"]
+
+
+class PartitionLayer(NamedTuple):
+    """Which layer of which partition of which crawl it was."""
+
+    crawl: str
+    """:attr:`SharedFrontier.mark <bloomdupe.redis.shared_frontier.SharedFrontier>`."""
+    partitions: int
+    """How many there were."""
+    by: str
+    """What decided in which of them a request was: ``slot`` or ``url``."""
+    partition: int
+    layer: int
+
+    @property
+    def name(self) -> str:
+        """The name of the layer."""
+        return ":".join(map(str, self))
+
+
+def parsed(name: str | None) -> PartitionLayer | None:
+    """Return the partition and layer of a name; None for a filter's own layers."""
+    if name is None:
+        return None
+    try:
+        crawl, partitions, by, *numbers = name.split(":")
+        return PartitionLayer(crawl, int(partitions), by, *map(int, numbers))
+    except (ValueError, TypeError) as error:
+        raise StoreMismatchError(
+            f"a layer is called {name!r}, which is no partition of a shared crawl"
+        ) from error

@@ -1,0 +1,180 @@
+"""Project: the spider of a job and its settings, without a crawl."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request, Spider
+from scrapy.crawler import Crawler
+from scrapy.utils.httpobj import urlparse_cached
+from scrapy.utils.misc import build_from_crawler, load_object
+from scrapy.utils.project import get_project_settings
+from scrapy.utils.python import global_object_name
+
+from bloomdupe.crawl.engines.order import Order
+from bloomdupe.crawl.requests.layout import PICKLE
+from bloomdupe.crawl.requests.serializer import Serializer
+from bloomdupe.crawl.requests.summary import summary_of
+from bloomdupe.errors import SettingError, StoreMismatchError, UnserializableError
+from bloomdupe.links.fingerprint import fingerprint_function, is_plain
+from bloomdupe.settings import JobSettings
+
+if TYPE_CHECKING:
+    from scrapy.settings import Settings
+
+__all__ = ["Project"]
+
+PLAIN_END = 0x95
+"""First byte of a stored request that has attributes beside URL, depth, referer."""
+FINGERPRINTER = "REQUEST_FINGERPRINTER_CLASS"
+
+
+class Project:
+    """A spider, and the settings with which it crawls, add-ons included.
+
+    ``settings`` are those of the project. None means the project of the current folder,
+    or Scrapy's defaults if there is no project. A spider that the project does not have
+    counts as a spider without settings and callbacks of its own. ``exact_urls`` are
+    regular expressions; None means those of the settings.
+    """
+
+    def __init__(
+        self,
+        settings: Settings | None,
+        spider: str,
+        exact_urls: list[str] | None = None,
+    ) -> None:
+        settings = get_project_settings() if settings is None else settings.copy()
+        # The job is opened by its path; the add-on has nothing to look for.
+        settings.set("JOBDIR", None, "cmdline")
+        self.spider = spider
+        self.trust_pickles = False
+        """Whether pickles are read, which can run any code."""
+        loader = load_object(settings["SPIDER_LOADER_CLASS"]).from_settings(settings)
+        self.spiders: list[str] = sorted(loader.list())
+        """The spiders of the project; empty: this is no project."""
+        self.known = spider in self.spiders
+        class_ = loader.load(spider) if self.known else _nobody(spider)
+        self._class: type[Spider] = class_
+        self._crawler = Crawler(class_, settings)
+        self._crawler.addons.load_settings(self._crawler.settings)
+        self.settings = self._crawler.settings
+        fingerprinter = load_object(self.settings[FINGERPRINTER])
+        self.fingerprinter = global_object_name(fingerprinter)
+        self._fingerprinter = build_from_crawler(fingerprinter, self._crawler)
+        self._fingerprint = fingerprint_function(self._fingerprinter)
+        self._is_plain = is_plain(self._fingerprinter)
+        # Whether nothing but URL, method and body makes a fingerprint.
+        given = JobSettings.read(self.settings)
+        self._exact_urls = (
+            given.exact_urls if exact_urls is None else [*map(re.compile, exact_urls)]
+        )
+        self.order = Order.of(self.settings, durable=True)
+
+    @classmethod
+    def of_store(cls, settings: Settings | None, identity: dict[str, Any]) -> Project:
+        """Return the project of the job that a store describes.
+
+        Raises :class:`StoreMismatchError` if this project would make different
+        fingerprints.
+        """
+        if not {"spider", "fingerprinter"} <= identity.keys():
+            raise StoreMismatchError(
+                "this is a store, but not that of a crawl: it does not say which"
+                " spider and which fingerprinter it was made for"
+            )
+        project = cls(settings, identity["spider"], identity.get("exact_urls"))
+        if project.fingerprinter != identity["fingerprinter"]:
+            raise StoreMismatchError(
+                f"the job was made with {FINGERPRINTER} ="
+                f" {identity['fingerprinter']!r}, here it is"
+                f" {project.fingerprinter!r}, which knows no URL of it: call this in"
+                " the folder of its project, with the same settings"
+            )
+        return project
+
+    def key_of(self, request: Request) -> tuple[bytes, bool]:
+        """Return a request's fingerprint, and whether it must be kept exactly."""
+        exact = any(regex.search(request.url) for regex in self._exact_urls)
+        return self._fingerprint(request), exact
+
+    @property
+    def has_exact_urls(self) -> bool:
+        """Whether some URLs are always kept exactly."""
+        return bool(self._exact_urls)
+
+    @property
+    def crawler(self) -> Crawler:
+        """Settings of the spider, which is made without arguments to read them."""
+        if self._crawler.spider is None:
+            self._crawler.spider = self._class.from_crawler(self._crawler)
+        return self._crawler
+
+    @staticmethod
+    def slot_of(request: Request) -> str:
+        """Return the slot in which a request waits, as Scrapy's downloader has it."""
+        slot = request.meta.get("download_slot")
+        return str(slot or urlparse_cached(request).hostname or "")
+
+    @cached_property
+    def serializer(self) -> Serializer:
+        """Serializer of stored requests, as far as their fingerprints need it.
+
+        Fingerprints of plain fingerprinters do not depend on callbacks. Other
+        fingerprints may, so the spider itself is made, without arguments.
+        """
+        if self._is_plain:
+            nobody = Spider(self.spider)
+            return Serializer(nobody, pickles=self.trust_pickles, callbacks=False)
+        spider = self.crawler.spider
+        assert spider is not None  # noqa: S101 - it was made
+        return Serializer(spider, pickles=self.trust_pickles)
+
+    def request_of(self, payload: bytes) -> Request:
+        """Return a stored request, for its fingerprint and its place in the queue.
+
+        It may lack all else. Raises :class:`UnserializableError`, also for a pickle
+        that is not trusted, and must be loaded for the fingerprint.
+        """
+        if not self._is_plain or payload[0] >= PLAIN_END:
+            return self.serializer.load(payload)
+        if payload[0] != PICKLE[0]:
+            return Request(summary_of(payload).url)  # quicker
+        summary = summary_of(payload)
+        try:
+            return Request(
+                summary.url,
+                method=summary.method,
+                body=summary.body,
+                priority=summary.priority,
+                dont_filter=summary.dont_filter,
+            )
+        except (TypeError, ValueError) as error:
+            raise UnserializableError(str(error)) from error
+
+    def spiders_own(self, name: str) -> Any:  # noqa: ANN401 - whatever it is
+        """Return an attribute of the spider's class; None if it has none."""
+        return getattr(self._class, name, None)
+
+    def check_callback(self, name: str) -> None:
+        """Refuse a callback that the spider does not have, as far as it is known."""
+        found = inspect.getattr_static(self._class, name, None)
+        if self.known and not callable(found):
+            raise SettingError(
+                f"--callback {name!r}: spider {self.spider!r} has no such method"
+            )
+
+    def check_spider(self) -> None:
+        """Refuse a spider that is not in the project, if this is one."""
+        if self.spiders and not self.known:
+            raise SettingError(
+                f"--spider {self.spider!r}: the project has no such spider; it has"
+                f" {', '.join(self.spiders)}"
+            )
+
+
+def _nobody(name: str) -> type[Spider]:
+    return type("Nobody", (Spider,), {"name": name})

@@ -1,0 +1,100 @@
+"""Standing: whether a job has seen URLs, and whether they wait."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bloomdupe.crawl.requests.summary import summary_of
+from bloomdupe.filter.bloom import BloomFilter
+from bloomdupe.frontier.waiting import count_waiting, waiting
+from bloomdupe.jobs.failed import failures_of
+from bloomdupe.jobs.lookup import find
+from bloomdupe.jobs.project import Project
+from bloomdupe.jobs.written import Defaults, read_all
+from bloomdupe.store.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from scrapy import Request
+    from scrapy.settings import Settings
+
+    from bloomdupe.jobs.lines import Line, Problems
+
+__all__ = ["Standing", "standings"]
+
+
+class Standing(NamedTuple):
+    """How a URL stands."""
+
+    url: str
+    seen: bool
+    waits: list[dict[str, Any]]
+    """Slot, priority and callback of each request for it that waits, and the Unix time
+    before which nobody gets it, if there is one."""
+    failed: dict[str, Any] | None
+    """Reason, status and number of times, if it has failed and not succeeded since."""
+
+
+def standings(
+    path: Path,
+    settings: Settings | None,
+    lines: Iterable[Line],
+    problems: Problems,
+    watched: Callable[[Iterable[Any], int | None, str], Iterator[Any]],
+) -> tuple[list[Standing], float]:
+    """Say of each line how it stands, as of the last checkpoint; and how sure that is.
+
+    Lines that are no requests become ``problems``. ``watched`` shows how many of so
+    many things of a kind went by. Returns the filter's false-positive probability, too.
+    """
+    with BloomFilter.open(path, readonly=True, allow_network_fs=True) as seen:
+        project = Project.of_store(settings, seen.identity)
+        asked = {
+            one.request.url: one.request
+            for one in read_all(lines, Defaults(), project, problems)
+        }
+        keys = {url: project.key_of(request) for url, request in asked.items()}
+        known = {
+            url: seen.contains(key, exact=exact) for url, (key, exact) in keys.items()
+        }
+        fpp = seen.current_fpp()
+    # What is not seen may wait all the same, if another filter marks.
+    waits = _waits(path, project, list(asked.values()), watched) if asked else {}
+    ledger = failures_of(path, [key for key, _ in keys.values()])
+    failed = {
+        key: {"reason": one.reason, "status": one.status, "times": one.times}
+        for key, one in ledger.items()
+    }
+    return [
+        Standing(url, known[url] or key in waits, waits.get(key, []), failed.get(key))
+        for url, (key, _) in keys.items()
+    ], fpp
+
+
+def _waits(
+    path: Path,
+    project: Project,
+    asked: list[Request],
+    watched: Callable[[Iterable[Any], int | None, str], Iterator[Any]],
+) -> dict[bytes, list[dict[str, Any]]]:
+    found: dict[bytes, list[dict[str, Any]]] = {}
+    store = Store.open(path, readonly=True, network=True)
+    try:
+        total = count_waiting(store)
+        for key, one in find(
+            watched(waiting(store), total, "requests"), asked, project
+        ):
+            summary = summary_of(one.payload)
+            found.setdefault(key, []).append(
+                {
+                    "slot": one.slot,
+                    "priority": summary.priority,
+                    "callback": summary.callback,
+                    "not_before": one.not_before,
+                }
+            )
+    finally:
+        store.close()
+    return found

@@ -1,0 +1,285 @@
+"""Written: a request as a line of text, a URL alone or a JSON object.
+
+========== =======================================================================
+field      what
+========== =======================================================================
+url        needed, and the only field that is
+callback   name of a method of the spider; ``parse`` unless given, null for none
+errback    likewise; none unless given
+method     and ``headers``, ``body`` (a text), ``cookies``, ``meta``, ``encoding``,
+           ``priority``, ``dont_filter``, ``flags``, ``cb_kwargs``: as
+           ``scrapy.Request`` has them
+slot       in which it waits; that of its host unless given
+start      whether it comes after others of its priority, as start requests do
+age        a number; within a file, smaller ones were taken in earlier
+not_before Unix time before which nobody gets it
+payload    the request as it is stored, in base64: of one that has values which JSON
+           cannot carry. It counts instead of the fields above
+========== =======================================================================
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+
+import msgpack  # type: ignore[import-untyped]
+from scrapy import Request, Spider
+
+from bloomdupe.crawl.later.not_before import TIME_KEYS
+from bloomdupe.crawl.later.revisits import checked_rule
+from bloomdupe.crawl.requests.layout import CALLBACK, DONT_FILTER, ERRBACK, PICKLE
+from bloomdupe.crawl.requests.serializer import Serializer
+from bloomdupe.crawl.requests.summary import elements_of
+from bloomdupe.crawl.requests.visits import Visit
+from bloomdupe.errors import RequestTimeError, UnserializableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from bloomdupe.jobs.lines import Line, Problems
+    from bloomdupe.jobs.project import Project
+
+__all__ = [
+    "UNTRUSTED",
+    "Defaults",
+    "Wanted",
+    "brought_back",
+    "named",
+    "read_all",
+    "read_request",
+    "wanted",
+]
+
+LARGEST = 1 << 46
+"""No age and no time reaches it."""
+SCHEMES = frozenset({"data", "file", "ftp", "http", "https", "s3"})
+"""Those for which Scrapy has a downloader."""
+NEED_HOSTS = frozenset({"ftp", "http", "https"})
+
+UNTRUSTED = (
+    "its payload is a pickle, which could run any code: such requests cannot be taken"
+    " from a file"
+)
+
+_REQUEST: dict[str, tuple[type, ...]] = {
+    "method": (str,),
+    "headers": (dict,),
+    "body": (str,),
+    "cookies": (dict, list),
+    "meta": (dict,),
+    "encoding": (str,),
+    "priority": (int,),
+    "dont_filter": (bool,),
+    "flags": (list,),
+    "cb_kwargs": (dict,),
+}
+"""Arguments of ``scrapy.Request`` that a line can have, and their types."""
+_OURS: dict[str, tuple[type, ...]] = {
+    "url": (str,),
+    "callback": (str, type(None)),
+    "errback": (str, type(None)),
+    "slot": (str,),
+    "start": (bool,),
+    "age": (int,),
+    "not_before": (int, float),
+    "payload": (str,),
+}
+
+_FIELDS = _OURS | _REQUEST
+
+_serializer = Serializer(Spider("nobody"))
+
+
+class Defaults(NamedTuple):
+    """Defaults for lines that do not set these fields."""
+
+    callback: str | None = "parse"
+    priority: int = 0
+    start: bool = False
+
+
+class Wanted(NamedTuple):
+    """A request that is to be in a job."""
+
+    request: Request
+    """It has no callback."""
+    payload: bytes
+    """It has."""
+    slot: str
+    start: bool
+    age: int | None = None
+    not_before: float | None = None
+    """Unix time before which nobody gets it."""
+
+
+def read_all(
+    lines: Iterable[Line], defaults: Defaults, project: Project, problems: Problems
+) -> Iterator[Wanted]:
+    """Yield the requests of lines; lines that cannot be read become ``problems``."""
+    for line in lines:
+        try:
+            yield read_request(line.text, defaults, project)
+        except ValueError as error:
+            problems.add(line.where, str(error))
+
+
+def read_request(text: str, defaults: Defaults, project: Project | None) -> Wanted:
+    """Return the request of a line.
+
+    Without a ``project`` the line must have no payload.
+
+    Raises :class:`ValueError` (of which :class:`UnserializableError` is a subclass)
+    with the reason.
+    """
+    if not text.startswith("{"):
+        return wanted(
+            checked(text, priority=defaults.priority),
+            defaults.callback,
+            None,
+            start=defaults.start,
+        )
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"it is no JSON: {error}") from error
+    _check_fields(given)
+    if "payload" in given and project is not None:
+        return _stored(given, project)
+    arguments = {name: given[name] for name in _REQUEST if name in given}
+    arguments.setdefault("priority", defaults.priority)
+    found = wanted(
+        checked(given["url"], **arguments),
+        given.get("callback", defaults.callback),
+        given.get("errback"),
+        start=given.get("start", defaults.start),
+    )
+    return found._replace(
+        slot=given.get("slot", found.slot),
+        age=given.get("age"),
+        not_before=given.get("not_before"),
+    )
+
+
+def checked(url: str, **arguments: Any) -> Request:  # noqa: ANN401 - a request's
+    """Return a request if Scrapy can fetch its URL."""
+    if any(character.isspace() for character in url):
+        raise ValueError(f"it has blanks in it: {_short(url)!r}")
+    parts = urlsplit(url)  # raises ValueError
+    if parts.scheme.lower() not in SCHEMES:
+        raise ValueError(f"it is no URL such as https://example.com/: {_short(url)!r}")
+    if parts.scheme.lower() in NEED_HOSTS and not parts.hostname:
+        raise ValueError(f"it names no host: {_short(url)!r}")
+    try:
+        return Request(url, **arguments)
+    except (TypeError, AttributeError, LookupError) as error:
+        raise ValueError(f"it makes no request: {error}") from error
+
+
+def wanted(
+    request: Request,
+    callback: str | int | None,
+    errback: str | int | None,
+    *,
+    start: bool = False,
+) -> Wanted:
+    """Return a request, which has no callback, with those named.
+
+    Raises :class:`ValueError` for a ``meta`` that cannot be satisfied.
+    """
+    if not request.meta.keys().isdisjoint(TIME_KEYS):
+        raise ValueError(
+            f"{' and '.join(TIME_KEYS)} are for spiders: give 'not_before', a Unix"
+            " time, beside 'url'"
+        )
+    try:
+        checked_rule(request)
+    except RequestTimeError as error:
+        raise ValueError(str(error)) from error
+    payload = named(_serializer.dump(request), callback, errback)
+    slot = str(
+        request.meta.get("download_slot") or urlsplit(request.url).hostname or ""
+    )
+    return Wanted(request, payload, slot, start)
+
+
+def named(
+    payload: bytes, callback: str | int | None, errback: str | int | None
+) -> bytes:
+    """Return a stored request, which has no callback, with those named.
+
+    ``parse`` needs no name. None is ``NO_CALLBACK`` for a callback, and none at all
+    for an errback.
+    """
+    if callback == "parse" and errback is None:
+        return payload
+    elements = elements_of(payload)
+    elements += [None] * (5 - len(elements))
+    others = dict(elements[4] or {})
+    if callback != "parse":
+        others[CALLBACK] = callback or 0
+    if errback is not None:
+        others[ERRBACK] = errback
+    elements[4] = others
+    return _packed(elements)
+
+
+def brought_back(payload: bytes) -> bytes:
+    """Return a stored request as a request for a page that was seen.
+
+    The target of a redirect of the page was seen, too, so the request has
+    ``dont_filter``, and so have the requests that follow from it. If a rule makes the
+    page come again, its visits begin anew.
+    """
+    elements = elements_of(payload)
+    elements += [None] * (5 - len(elements))
+    elements[4] = {**(elements[4] or {}), DONT_FILTER: True}
+    if len(elements) == 5:
+        elements.append(Visit(renewed=True).values)
+    return _packed(elements)
+
+
+def _packed(elements: list[Any]) -> bytes:
+    packed: bytes = msgpack.packb(elements, unicode_errors="surrogatepass")
+    return packed
+
+
+def _check_fields(given: object) -> None:
+    if not isinstance(given, dict):
+        raise ValueError("it is no JSON object")  # noqa: TRY004 - of a line
+    for name, value in given.items():
+        kinds = _FIELDS.get(name)
+        if kinds is None:
+            raise ValueError(f"a request has no {name!r}")
+        if type(value) not in kinds:
+            raise ValueError(f"{name!r} cannot be {value!r}")
+    if "url" not in given:
+        raise ValueError("it has no 'url'")
+    for name in ("age", "not_before"):
+        if not 0 <= given.get(name, 0) < LARGEST:
+            raise ValueError(f"{name!r} cannot be {given[name]!r}")
+
+
+def _stored(given: dict[str, Any], project: Project) -> Wanted:
+    try:
+        payload = base64.b64decode(given["payload"], validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"'payload' is no base64: {error}") from error
+    if payload.startswith(PICKLE):
+        raise UnserializableError(UNTRUSTED)
+    request = project.request_of(payload)
+    return Wanted(
+        request,
+        payload,
+        given.get("slot", project.slot_of(request)),
+        given.get("start", False),
+        given.get("age"),
+        given.get("not_before"),
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:80]}..."

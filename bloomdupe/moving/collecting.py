@@ -1,0 +1,272 @@
+"""Collecting: the lines that shared workers have put out, from Redis into files."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from bloomdupe.errors import (
+    StoreDamagedError,
+    StoreMismatchError,
+    StoreUnreachableError,
+)
+from bloomdupe.moving.collection import Collection, Origin, file_names
+from bloomdupe.redis.partition import NO_ENTRY
+from bloomdupe.redis.shared_frontier import SharedFrontier
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from typing_extensions import Self
+
+    from bloomdupe.redis.partition import Entry
+
+__all__ = ["Collected", "Collecting", "Patience"]
+
+T = TypeVar("T")
+
+BATCH_BYTES = 1 << 23
+"""Lines that become durable together; memory holds a few times as much."""
+PAGE_BYTES = 1 << 20
+"""Lines that should travel together."""
+MOST_ENTRIES = 1_000
+"""That travel together."""
+
+NUMBERED = re.compile(rb"([0-9]{1,9}) (.*\n)", re.DOTALL)
+"""A line: the number of its feed, a blank, and the line itself."""
+
+
+class CollectedFile(NamedTuple):
+    """What became of a file."""
+
+    feed: str
+    """The URI that the crawl has for it."""
+    added: int
+    """Lines."""
+    bytes: int
+    """Its size now."""
+
+
+@dataclass
+class Collected:
+    """What a collecting has done."""
+
+    files: dict[str, CollectedFile] = field(default_factory=dict)
+    deleted: int = 0
+    """Entries that Redis does not hold any more; each has one line or more."""
+    finished: bool = False
+    """Whether the crawl had ended before the last look: then nothing is missing."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How a Redis is waited for that does not answer, and a crawl that goes on."""
+
+    seconds: float
+    """Between two looks."""
+    say: Callable[[str], None]
+    """Is told once that Redis does not answer."""
+
+    def __call__(self, call: Callable[[], T]) -> T:
+        """Call until Redis answers; return what the call returns."""
+        told = False
+        while True:
+            try:
+                return call()
+            except StoreUnreachableError as error:
+                if not told:
+                    self.say(f"{error}. Waiting for it")
+                    told = True
+                time.sleep(self.seconds)
+
+
+@dataclass
+class _Batch:
+    """Lines that are not in the files yet, by file."""
+
+    positions: list[str]
+    pieces: dict[str, list[bytes]] = field(default_factory=dict)
+    bytes: int = 0
+
+
+class Collecting:
+    """Takes the output of a frontier over into a directory.
+
+    ``progress`` is told of bytes that have become durable.
+    """
+
+    def __init__(
+        self,
+        frontier: SharedFrontier,
+        collection: Collection,
+        *,
+        delete: bool,
+        progress: Callable[[int], None],
+    ) -> None:
+        self._frontier = frontier
+        self._collection = collection
+        self._delete = delete
+        self._progress = progress
+        self._added = dict.fromkeys(collection.names, 0)
+        self._deleted = 0
+        self._clean: dict[int, str] = {}
+        """Up to where each partition's output is deleted, as far as this one knows."""
+        self._finished = False
+        self._at_once = 1
+
+    @classmethod
+    def open(
+        cls,
+        url: str,
+        directory: Path,
+        *,
+        delete: bool = False,
+        rest: bool = False,
+        patience: Patience | None = None,
+        progress: Callable[[int], None],
+    ) -> Self:
+        """Begin in a directory with the frontier of a URL, or go on there.
+
+        If some of the output was deleted after it was collected in another one, only
+        the ``rest`` can be had, and is to be asked for.
+        """
+        calling = patience or _at_once
+        frontier = calling(lambda: SharedFrontier.open(url))
+        try:
+            collection = calling(lambda: _collection(frontier, directory, rest=rest))
+        except BaseException:
+            frontier.close()
+            raise
+        return cls(frontier, collection, delete=delete, progress=progress)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *others: object) -> None:
+        try:
+            self._collection.__exit__(kind, *others)
+        finally:
+            self._frontier.close()
+
+    @property
+    def result(self) -> Collected:
+        """What was done so far."""
+        feeds, sizes = self._frontier.identity["feeds"], self._collection.sizes
+        return Collected(
+            {
+                name: CollectedFile(feed, self._added[name], sizes[name])
+                for name, feed in zip(self._collection.names, feeds, strict=True)
+            },
+            self._deleted,
+            self._finished,
+        )
+
+    def once(self) -> bool:
+        """Collect what is there; whether the crawl had ended before.
+
+        A crawl that has not taken in anything has not begun.
+        """
+        frontier = self._frontier
+        frontier.check_still_there()
+        finished = frontier.finished and any(c.pushed for c in frontier.counts())
+        batch = _Batch(self._collection.positions)
+        for number in range(frontier.partitions):
+            for entry in self._entries(number, batch.positions[number]):
+                self._take(batch, number, entry)
+                if batch.bytes >= BATCH_BYTES:
+                    self._keep(batch)
+                    batch = _Batch(self._collection.positions)
+        self._keep(batch)
+        self._forget()
+        self._finished = finished
+        return finished
+
+    def follow(self, patience: Patience) -> None:
+        """Collect until the crawl has ended, with a pause between two looks."""
+        while not patience(self.once):
+            time.sleep(patience.seconds)
+
+    def _entries(self, number: int, position: str) -> Iterator[Entry]:
+        """Yield what a partition has put out since, by pages that are not too large."""
+        after = position.encode()
+        while True:
+            asked = self._at_once
+            entries = self._frontier.entries(number, after, asked)
+            yield from entries
+            if len(entries) < asked:
+                return
+            after = entries[-1].number
+            size = sum(len(line) for entry in entries for line in entry.lines)
+            self._at_once = (
+                min(MOST_ENTRIES, 2 * asked)
+                if size < PAGE_BYTES
+                else max(1, asked // 2)
+            )
+
+    def _take(self, batch: _Batch, number: int, entry: Entry) -> None:
+        """Sort the lines of an entry into the files; all of them, or an error."""
+        names = self._collection.names
+        for line in entry.lines:
+            found = NUMBERED.fullmatch(line)
+            feed = -1 if found is None else int(found[1])
+            if found is None or feed >= len(names):
+                raise StoreDamagedError(
+                    f"{self._frontier.shown}: entry {entry.number.decode()} of the"
+                    f" output of partition {number} has no line of a feed (worker"
+                    f" {entry.worker}): {_short(line)}; expected the number of a feed,"
+                    f" 0 to {len(names) - 1}, a blank, and a line with its end. What"
+                    " came before it in other batches is collected"
+                )
+            piece = found[2]
+            batch.pieces.setdefault(names[feed], []).append(piece)
+            batch.bytes += len(piece)
+        batch.positions[number] = entry.number.decode()
+
+    def _keep(self, batch: _Batch) -> None:
+        """Make a batch durable, if the frontier that it is of is still there."""
+        if batch.positions == self._collection.positions:
+            return
+        self._frontier.check_still_there()
+        pieces = {name: b"".join(lines) for name, lines in batch.pieces.items()}
+        self._collection.append(pieces, batch.positions)
+        for name, lines in batch.pieces.items():
+            self._added[name] += len(lines)
+        self._progress(batch.bytes)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Delete from Redis what is durable in the files, if that is wanted."""
+        if not self._delete:
+            return
+        for number, position in enumerate(self._collection.positions):
+            if position != NO_ENTRY.decode() and self._clean.get(number) != position:
+                self._deleted += self._frontier.forget(number, position.encode())
+                self._clean[number] = position
+
+
+def _at_once(call: Callable[[], T]) -> T:
+    return call()
+
+
+def _short(line: bytes) -> str:
+    return repr(line) if len(line) <= 60 else f"{line[:60]!r}..."
+
+
+def _collection(frontier: SharedFrontier, directory: Path, *, rest: bool) -> Collection:
+    """Open the directory, with a file for each feed of the frontier."""
+    feeds = frontier.identity.get("feeds")
+    if not isinstance(feeds, list) or not all(isinstance(f, str) for f in feeds):
+        raise StoreMismatchError(
+            f"{frontier.shown} says of no feeds in its identity, so it is not of a"
+            " Scrapy crawl: its output can be read, but not collected"
+        )
+    names = file_names(feeds, str(frontier.identity.get("spider", "")))
+    start = [
+        (frontier.forgotten(number) if rest else NO_ENTRY).decode()
+        for number in range(frontier.partitions)
+    ]
+    origin = Origin(frontier.mark, frontier.identity, start)
+    return Collection.open(directory, origin, names)

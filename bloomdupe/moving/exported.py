@@ -1,0 +1,203 @@
+"""Exported: a job that comes as :mod:`bloomdupe.moving.export` has written it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import zlib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bloomdupe.crawl.requests.layout import PICKLE
+from bloomdupe.errors import IncompatibleFilterError, StoreError
+from bloomdupe.filter.bloom import BloomFilter
+from bloomdupe.jobs.lines import read_lines
+from bloomdupe.jobs.written import UNTRUSTED, Defaults, read_request
+from bloomdupe.moving.export import check_format, failure_of
+from bloomdupe.moving.imports import begun_elsewhere
+from bloomdupe.store import files
+from bloomdupe.store.format import total_of
+from bloomdupe.store.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from bloomdupe.crawl.leases.failure import Failure
+    from bloomdupe.filter.parameters import Parameters
+    from bloomdupe.jobs.lines import Line, Lines, Problems
+    from bloomdupe.jobs.on_disk import StoppedJob
+    from bloomdupe.jobs.receiver import Imported, Receiver
+    from bloomdupe.jobs.written import Wanted
+    from bloomdupe.store.batch import Batch
+
+__all__ = ["ExportSource", "check_marks"]
+
+BATCH_RECORDS = 2_000
+"""Records that one transaction holds."""
+
+
+class ExportSource:
+    """A file that ``bloomdupe export`` has written.
+
+    ``head`` is its first line. Without ``marks`` only its requests are taken over.
+    """
+
+    def __init__(
+        self, head: str, file: Lines, read: Callable[[int], None], *, marks: bool
+    ) -> None:
+        try:
+            header = json.loads(head)
+            check_format(header)
+            self.header: dict[str, Any] = header["store"]
+            self.identity = str(header["id"])
+            self._notes: dict[str, Any] = header["notes"]
+        except (ValueError, TypeError, KeyError) as error:
+            if isinstance(error, StoreError):
+                raise
+            raise StoreError(
+                f"the first line of the export is damaged: {error!r}"
+            ) from error
+        self.marks = marks
+        self._file = file
+        self._read = read
+        self._lines: Iterator[Line] = iter(())
+        self._next: Line | None = None
+        self._failures = 0
+        self._requests = 0
+
+    def failures(self, problems: Problems) -> Iterator[tuple[bytes, Failure]]:
+        """Yield what has failed."""
+        self._lines = read_lines(self._file, problems, self._read)
+        self._next = next(self._lines, None)
+        while self._next is not None and self._next.text.startswith('{"failure"'):
+            self._failures += 1
+            try:
+                digest, found = failure_of(self._object())
+            except (ValueError, TypeError, LookupError) as error:
+                where = f"line {self._next.number:,}"
+                raise StoreError(f"{where} is damaged: no failure: {error}") from error
+            if (found.payload or b"").startswith(PICKLE):
+                problems.add(self._next.where, UNTRUSTED)
+                found = found._replace(payload=None)
+            if self.marks:
+                yield digest, found
+            self._next = next(self._lines, None)
+
+    def requests(self, job: Receiver, problems: Problems) -> Iterator[Wanted]:
+        """Yield the requests that wait."""
+        while self._next is not None and self._next.text.startswith('{"url"'):
+            self._requests += 1
+            line = self._next
+            try:
+                yield read_request(line.text, Defaults(), job.project)
+            except ValueError as error:
+                problems.add(line.where, str(error))
+            self._next = next(self._lines, None)
+
+    def take_marks(self, job: Receiver, imported: Imported) -> None:
+        """Put the filter together in a place of its own, and add it to the job's."""
+        place = job.scratch
+        files.delete_unfinished(place)
+        self._rebuild(place)
+        try:
+            if self.marks:
+                with BloomFilter.open(place, readonly=True) as seen:
+                    imported.marks = job.merge(seen)
+                begun_elsewhere(job, self._notes)
+        finally:
+            shutil.rmtree(place)
+
+    def _rebuild(self, place: Path) -> None:
+        """Make a store of the records in the rest of the lines."""
+        record = self._of("filter")
+        store = Store.create(
+            place, {"store": self.header, "filter": record}, network=True
+        )
+        count = 0
+        try:
+            batch: list[tuple[bytes, bytes, bytes]] = []
+            while "record" in (given := self._object()):
+                count += 1
+                batch.append(self._record(given))
+                if len(batch) == BATCH_RECORDS:
+                    store.commit(_Records(batch))
+                    batch = []
+                self._next = next(self._lines, None)
+            store.commit(_Records(batch))
+        finally:
+            store.close()
+        if self._of("end") != {
+            "failures": self._failures,
+            "requests": self._requests,
+            "records": count,
+        }:
+            raise StoreError(
+                "the export is not whole: it has other numbers of lines than its last"
+                " one says"
+            )
+
+    def _object(self) -> dict[str, Any]:
+        if self._next is None:
+            raise StoreError(
+                "the export is cut off: its last line is missing. What was taken in so"
+                " far stays; import a whole one, and it goes on"
+            )
+        try:
+            found = json.loads(self._next.text)
+        except ValueError as error:
+            raise StoreError(
+                f"line {self._next.number:,} is damaged: {error}"
+            ) from error
+        return found if isinstance(found, dict) else {}
+
+    def _of(self, name: str) -> dict[str, Any]:
+        found = self._object().get(name)
+        if not isinstance(found, dict):
+            assert self._next is not None  # noqa: S101 - or there was no object
+            raise StoreError(
+                f"line {self._next.number:,} is damaged: no {name!r} in it"
+            )
+        self._next = next(self._lines, None)
+        return found
+
+    def _record(self, given: dict[str, Any]) -> tuple[bytes, bytes, bytes]:
+        try:
+            name = str(given["record"]).encode()
+            key = bytes.fromhex(given["key"])
+            value = zlib.decompress(base64.b64decode(given["value"], validate=True))
+            wrong = name not in (b"pages", b"journal", b"exact") or bool(
+                total_of(name, [key], [value])[1]
+            )
+        except (ValueError, TypeError, KeyError, zlib.error):
+            wrong = True
+        if wrong:
+            assert self._next is not None  # noqa: S101 - it was read from there
+            raise StoreError(f"line {self._next.number:,} is damaged: no such record")
+        return name, key, value
+
+
+class _Records(NamedTuple):
+    """Part of a transaction (a :class:`bloomdupe.store.store.Change`)."""
+
+    found: list[tuple[bytes, bytes, bytes]]
+
+    def write(self, batch: Batch) -> None:
+        """Put them into the transaction."""
+        for database, key, value in self.found:
+            batch.put_again(database, key, value)
+
+    def done(self) -> None:
+        """There is nothing to note."""
+
+
+def check_marks(job: StoppedJob, parameters: Parameters) -> None:
+    """Refuse marks of a filter with other parameters, or another key."""
+    if job.seen.parameters != parameters:
+        raise IncompatibleFilterError(
+            f"what {job.store.path} has seen cannot be joined with what this has seen:"
+            " the filters were made with other parameters, or another secret key, as"
+            " every new one is. Import into a JOBDIR in which no job is yet; or"
+            " --without-marks takes over the requests that wait alone, and then pages"
+            " that are done there may be fetched again"
+        )

@@ -1,0 +1,143 @@
+"""Redis names: the keys of scrapy-redis, and how they are read, as its settings say.
+
+As of scrapy-redis 0.6 to 0.9 and scrapy-redis-bloomfilter 0.8. ``NAME`` is that of the
+spider; settings of the project, the spider and the command line count:
+
+=============================== ============================ =======================
+setting                         without it                   what is in the key
+=============================== ============================ =======================
+``SCHEDULER_QUEUE_KEY``         ``NAME:requests``            requests that wait
+``SCHEDULER_DUPEFILTER_KEY``    ``NAME:dupefilter``          a set of fingerprints
+the same                        ``NAME:bloomfilter``         a bitmap, with
+                                                             scrapy-redis-bloomfilter
+``REDIS_START_URLS_KEY``, or    ``NAME:start_urls``          start URLs that nobody
+the spider's ``redis_key``                                   has taken yet
+=============================== ============================ =======================
+
+``SCHEDULER_QUEUE_CLASS`` says in which order the requests go out, and
+``SCHEDULER_SERIALIZER`` what they are written with.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgpack  # type: ignore[import-untyped]
+
+from bloomdupe.crawl.requests.unpickling import unpickle
+from bloomdupe.errors import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bloomdupe.jobs.project import Project
+
+__all__ = ["QueueKind", "RedisNames", "loader_of"]
+
+
+class QueueKind(NamedTuple):
+    """How a queue of scrapy-redis lies in Redis."""
+
+    type: str
+    """Redis' type of the key."""
+    from_end: bool
+    """Whether the next request is at the end."""
+
+
+_QUEUES = {
+    "PriorityQueue": QueueKind("zset", from_end=False),
+    "SpiderPriorityQueue": QueueKind("zset", from_end=False),
+    "FifoQueue": QueueKind("list", from_end=True),
+    "SpiderQueue": QueueKind("list", from_end=True),
+    "LifoQueue": QueueKind("list", from_end=False),
+    "SpiderStack": QueueKind("list", from_end=False),
+}
+"""By the names of their classes; the second of each two is the older one."""
+
+_PICKLES = {"scrapy_redis.picklecompat", "pickle", "cPickle"}
+_PLAIN: dict[str, Callable[[bytes], Any]] = {
+    "json": json.loads,
+    "msgpack": msgpack.unpackb,
+}
+"""Serializers that run nothing when they read."""
+
+
+class RedisNames(NamedTuple):
+    """Names of keys."""
+
+    queue: str
+    seen: tuple[str, ...]
+    """The first of them that is there."""
+    start: str
+    kind: QueueKind
+
+    @classmethod
+    def of(cls, project: Project) -> RedisNames:
+        """Read them from the settings; raises :class:`SettingError`."""
+        settings = project.settings
+        seen = [settings.get("SCHEDULER_DUPEFILTER_KEY")]
+        if not seen[0]:
+            seen = ["%(spider)s:dupefilter", "%(spider)s:bloomfilter"]
+        start = project.spiders_own("redis_key")
+        if not isinstance(start, str):
+            start = settings.get("REDIS_START_URLS_KEY") or "%(name)s:start_urls"
+        return cls(
+            _filled(
+                settings.get("SCHEDULER_QUEUE_KEY") or "%(spider)s:requests", project
+            ),
+            tuple(_filled(name, project) for name in seen),
+            _filled(start, project),
+            _kind_of(settings.get("SCHEDULER_QUEUE_CLASS")),
+        )
+
+
+def _filled(name: str, project: Project) -> str:
+    try:
+        return str(name % {"spider": project.spider, "name": project.spider})
+    except (TypeError, ValueError, KeyError) as error:
+        raise SettingError(f"{name!r} is no name of a key: {error!r}") from error
+
+
+def _kind_of(given: object) -> QueueKind:
+    name = _name_of(given or "PriorityQueue").rpartition(".")[2]
+    if name not in _QUEUES:
+        raise SettingError(
+            f"SCHEDULER_QUEUE_CLASS = {_name_of(given)!r}: its order is not known here."
+            " If it is derived from one of scrapy-redis, give that for this import:"
+            " scrapy bloomdupe -s"
+            " SCHEDULER_QUEUE_CLASS=scrapy_redis.queue.PriorityQueue import ..."
+            " (or FifoQueue, LifoQueue)"
+        )
+    return _QUEUES[name]
+
+
+def _name_of(given: object) -> str:
+    return given if isinstance(given, str) else getattr(given, "__name__", repr(given))
+
+
+def loader_of(project: Project, *, trust_pickles: bool) -> Callable[[bytes], Any]:
+    """Return what reads a request as it lies in Redis.
+
+    Without ``trust_pickles`` it runs nothing: it raises an exception for a pickle that
+    has more in it than plain types, and a serializer of others is refused by
+    :class:`SettingError`.
+    """
+    name = _name_of(project.settings.get("SCHEDULER_SERIALIZER") or "pickle")
+    if name in _PICKLES:
+        return pickle.loads if trust_pickles else unpickle
+    if name in _PLAIN:
+        return _PLAIN[name]
+    if not trust_pickles:
+        raise SettingError(
+            f"SCHEDULER_SERIALIZER = {name!r}: nobody here knows whether reading what"
+            " it has written can run code, and whoever may write to that Redis can"
+            " write anything. If that is nobody but you, --trust-pickles reads with it"
+        )
+    try:
+        loads: Callable[[bytes], Any] = import_module(name).loads
+    except (ImportError, AttributeError) as error:
+        raise SettingError(f"SCHEDULER_SERIALIZER = {name!r}: {error}") from error
+    return loads

@@ -1,0 +1,210 @@
+"""ScrapyJob: what Scrapy's own scheduler and duplicate filter keep in a JOBDIR.
+
+As ``scrapy/core/scheduler.py``, ``pqueues.py``, ``squeues.py`` and ``dupefilters.py``
+of Scrapy 2.13 to 2.19 write it::
+
+    requests.seen      fingerprints: in hexadecimal, one on a line; from 2.19 on the
+                       number of its bytes u16 (big-endian), and they, after lines of
+                       an earlier version if there were any
+    requests.queue/
+      active.json      written when the scheduler is closed: a list of priorities, or,
+                       by slot (DownloaderAwarePriorityQueue), a list of them
+      0, -1, 0s ...    a disk queue for each of them, which is the request's own
+                       negated; with an s, of start requests. By slot, in a folder of
+                       its own: its name, with others than letters, digits and -._
+                       replaced, a dash, and its MD5
+    spider.state       a pickle
+
+A request is the dict of ``Request.to_dict()``, as a pickle or as :mod:`marshal` has it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import marshal
+import pickle
+import re
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+from bloomdupe.crawl.requests.unpickling import unpickle
+from bloomdupe.errors import StoreError
+from bloomdupe.moving.disk_queues import items_of, size_of
+from bloomdupe.moving.request_dicts import from_dict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from bloomdupe.jobs.lines import Problems
+    from bloomdupe.jobs.written import Wanted
+
+__all__ = ["ScrapyJob"]
+
+SEEN = "requests.seen"
+QUEUE = "requests.queue"
+ACTIVE = "active.json"
+PICKLED = b"\x80"
+"""First byte of a pickle, from protocol 2 on; no dict of marshal begins with it."""
+SIZE_BYTES = 2
+_hexadecimal = re.compile(rb"[0-9a-f]+").fullmatch
+
+
+class _Queue(NamedTuple):
+    place: Path
+    start: bool
+
+
+class ScrapyJob:
+    """A job that Scrapy has stopped in good order, to be read only.
+
+    ``trust_pickles`` loads requests as Scrapy does, which can run any code that
+    somebody has put there; else only those that consist of plain types are read.
+    Raises :class:`StoreError` if the job was not stopped in good order.
+    """
+
+    def __init__(self, directory: Path, *, trust_pickles: bool = False) -> None:
+        self.directory = directory
+        self._load = pickle.loads if trust_pickles else unpickle
+        self._queues = list(self._find_queues())
+        self.total = sum(size_of(queue.place) for queue in self._queues)
+        """Requests that wait."""
+        self.has_state = (directory / "spider.state").exists()
+
+    @classmethod
+    def is_there(cls, directory: Path) -> bool:
+        """Whether Scrapy has kept a job in a directory."""
+        return (directory / SEEN).exists() or (directory / QUEUE / ACTIVE).exists()
+
+    @property
+    def identity(self) -> str:
+        """What tells this job, as it is now, from others."""
+        digest = hashlib.blake2b(digest_size=16)
+        for place in (
+            self.directory / SEEN,
+            self.directory / QUEUE / ACTIVE,
+            *(queue.place for queue in self._queues),
+        ):
+            if place.exists():
+                found = place.stat()
+                about = (place.name, found.st_size, found.st_mtime_ns)
+                digest.update(repr(about).encode())
+        return digest.hexdigest()
+
+    # What waits
+
+    def _find_queues(self) -> Iterator[_Queue]:
+        folder = self.directory / QUEUE
+        active = folder / ACTIVE
+        if not active.exists():
+            if folder.exists() and any(folder.iterdir()):
+                raise self._unclean(f"there is no {active}")
+            return
+        try:
+            state = json.loads(active.read_text("utf-8"))
+            slots = state if isinstance(state, dict) else {None: state}
+            folders = {
+                folder if slot is None else folder / _folder_of(slot): list(priorities)
+                for slot, priorities in slots.items()
+            }
+        except (ValueError, TypeError) as error:
+            raise StoreError(f"{active} is damaged: {error}") from error
+        written = active.stat().st_mtime_ns
+        known: set[Path] = {active}
+        for place, priorities in folders.items():
+            for priority in sorted(priorities):
+                queues = [
+                    queue
+                    for start in (False, True)
+                    if (queue := _Queue(place / f"{priority}{'s' * start}", start))
+                    and queue.place.exists()
+                ]
+                if not queues:
+                    raise self._unclean(f"{place / str(priority)} is missing")
+                known.update(queue.place for queue in queues)
+                yield from queues
+        self._expect_no_others(known, written)
+
+    def _expect_no_others(self, known: set[Path], written: int) -> None:
+        """Refuse files that the last clean stop does not know, or that are newer."""
+        for place in (self.directory / QUEUE).rglob("*"):
+            if place.is_dir():
+                continue
+            if place not in known and place.parent not in known:
+                if size_of(place.parent if _in_fifo(place) else place):
+                    raise self._unclean(f"{place} is not in {ACTIVE}")
+            elif place.stat().st_mtime_ns > written:
+                raise self._unclean(
+                    f"{place} was changed later than {ACTIVE}",
+                    f"; if it was, and the files have only been copied since, `touch"
+                    f" {self.directory / QUEUE / ACTIVE}`",
+                )
+
+    def _unclean(self, what: str, more: str = "") -> StoreError:
+        return StoreError(
+            f"{self.directory}: {what}, so Scrapy was not stopped in good order, and"
+            " requests of the job are missing. Let Scrapy go on with it, and stop it by"
+            f" Ctrl-C once{more}"
+        )
+
+    def requests(self, problems: Problems) -> Iterator[Wanted]:
+        """Yield the requests, in each queue the oldest first."""
+        for queue in self._queues:
+            for number, item in enumerate(items_of(queue.place), 1):
+                try:
+                    yield self._request(item, start=queue.start)
+                except Exception as error:  # noqa: BLE001 - of whatever is in it
+                    where = f"{queue.place}, request {number:,}"
+                    problems.add(where, str(error) or type(error).__name__)
+
+    def _request(self, item: bytes, *, start: bool) -> Wanted:
+        load = self._load if item.startswith(PICKLED) else marshal.loads
+        return from_dict(load(item), start=start)
+
+    # What is seen
+
+    def fingerprints(self, problems: Problems) -> Iterator[bytes]:
+        """Yield the fingerprints of requests that were seen, each once or more."""
+        place = self.directory / SEEN
+        if place.exists():
+            with place.open("rb") as file:
+                yield from _fingerprints(file, place, problems)
+
+    @property
+    def seen_bytes(self) -> int:
+        """Size of the file with the fingerprints."""
+        place = self.directory / SEEN
+        return place.stat().st_size if place.exists() else 0
+
+
+def _folder_of(slot: str) -> str:
+    """Name the folder of a slot, as ``_path_safe()`` in ``pqueues.py`` does."""
+    safe = "".join(c if c.isalnum() or c in "-._" else "_" for c in slot)
+    return f"{safe}-{hashlib.md5(slot.encode()).hexdigest()}"  # noqa: S324 - a name
+
+
+def _in_fifo(place: Path) -> bool:
+    return place.name == "info.json" or re.fullmatch(r"q\d{5,}", place.name) is not None
+
+
+def _fingerprints(file: BinaryIO, place: Path, problems: Problems) -> Iterator[bytes]:
+    while True:
+        at = file.tell()
+        line = file.readline(1 << 16)
+        text = line.rstrip(b"\r\n")
+        if not (line.endswith(b"\n") and _hexadecimal(text) and len(text) % 2 == 0):
+            break
+        yield bytes.fromhex(text.decode())
+    file.seek(at)
+    while head := file.read(SIZE_BYTES):
+        size = int.from_bytes(head, "big")
+        fingerprint = file.read(size)
+        if len(head) < SIZE_BYTES or len(fingerprint) < size or not size:
+            problems.add(
+                str(place),
+                f"it is torn at byte {at:,}: pages whose fingerprints stand behind it"
+                " may be fetched again",
+            )
+            return
+        yield fingerprint
+        at += SIZE_BYTES + size

@@ -1,0 +1,179 @@
+"""Sources: lists of lines, jobs of Scrapy's, and stores, that a job can take over."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from bloomdupe.crawl.leases.failure import Failure
+from bloomdupe.errors import StoreError, StoreLockedError, UnserializableError
+from bloomdupe.filter.bloom import BloomFilter
+from bloomdupe.frontier.payload import url_of
+from bloomdupe.frontier.waiting import count_waiting, waiting
+from bloomdupe.jobs.lines import read_lines
+from bloomdupe.jobs.written import Defaults, Wanted, read_all
+from bloomdupe.moving.imports import begun_elsewhere
+from bloomdupe.store import files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from bloomdupe.jobs.lines import Lines, Problems
+    from bloomdupe.jobs.receiver import Imported, Receiver
+    from bloomdupe.moving.scrapy_job import ScrapyJob
+
+__all__ = ["LinesSource", "ScrapySource", "StoreSource"]
+
+
+class LinesSource:
+    """A file with a URL or a JSON object on each line.
+
+    ``named`` is the file itself, which may have been read from already.
+    """
+
+    header = None
+
+    def __init__(
+        self, file: Lines, named: BinaryIO, read: Callable[[int], None]
+    ) -> None:
+        self._file = file
+        self._read = read
+        self.identity = _identity(named)
+
+    def failures(self, problems: Problems) -> Iterator[tuple[bytes, Failure]]:  # noqa: ARG002
+        """There are none."""
+        return iter(())
+
+    def requests(self, job: Receiver, problems: Problems) -> Iterator[Wanted]:
+        """Yield the requests; new ones are behind others, like start requests."""
+        defaults = Defaults(start=True)
+        lines = read_lines(self._file, problems, self._read)
+        return read_all(lines, defaults, job.project, problems)
+
+    def take_marks(self, job: Receiver, imported: Imported) -> None:
+        """There are none."""
+
+
+def _identity(file: BinaryIO) -> str:
+    """Tell a file by size and time; what cannot be read twice is always another."""
+    found = os.fstat(file.fileno())
+    about: object = (found.st_ino, found.st_size, found.st_mtime_ns)
+    if not found.st_size:
+        about = os.urandom(16)
+    return hashlib.blake2b(repr(about).encode(), digest_size=16).hexdigest()
+
+
+class ScrapySource:
+    """A job that Scrapy has stopped.
+
+    ``watched`` shows how many of so many things of a kind went by.
+    """
+
+    header = None
+
+    def __init__(
+        self,
+        job: ScrapyJob,
+        watched: Callable[[Iterator[Any], int | None, str], Iterator[Any]],
+    ) -> None:
+        self._job = job
+        self._watched = watched
+        self.identity = job.identity
+
+    def failures(self, problems: Problems) -> Iterator[tuple[bytes, Failure]]:  # noqa: ARG002
+        """There are none."""
+        return iter(())
+
+    def requests(self, job: Receiver, problems: Problems) -> Iterator[Wanted]:  # noqa: ARG002
+        """Yield the requests that wait."""
+        found: Iterator[Wanted] = self._watched(
+            self._job.requests(problems), self._job.total, "requests"
+        )
+        return found
+
+    def take_marks(self, job: Receiver, imported: Imported) -> None:
+        """Mark what Scrapy has seen."""
+        found = self._job.fingerprints(imported.problems)
+        for fingerprint in self._watched(found, None, "fingerprints"):
+            job.mark(fingerprint)
+            imported.marks += 1
+            if job.due:
+                job.commit()
+        begun_elsewhere(job, {})
+        if self._job.has_state:
+            imported.remarks.append(
+                f"{self._job.directory / 'spider.state'} is read by the crawl itself,"
+                " if its JOBDIR is that folder"
+            )
+
+
+class StoreSource:
+    """A store of another job that does not run. Close it."""
+
+    def __init__(
+        self,
+        path: Path,
+        watched: Callable[[Iterator[Any], int | None, str], Iterator[Any]],
+        *,
+        marks: bool,
+    ) -> None:
+        self._seen = BloomFilter.open(path, readonly=True, allow_network_fs=True)
+        store = self._seen.share_store()
+        assert store is not None  # noqa: S101 - it was opened from there
+        self._store = store
+        self._watched = watched
+        self.marks = marks
+        self.header = store.header
+        names = [name for name, _, _ in self._seen.named_layers if name is not None]
+        if names:
+            self.header = {**self.header, "taken_over": names}
+        self._transaction = self._now()
+        self.identity = f"{self.header['key']}-{self._transaction}"
+
+    def _now(self) -> int:
+        """Return the number of the last transaction; refuse a job that runs."""
+        process = files.owner_of(self._store.path)
+        if process is not None:
+            raise StoreLockedError(
+                f"{self._store.path} is in use by process {process or 'unknown'}; stop"
+                " it, or import a backup of it"
+            )
+        with self._store.snapshot() as snapshot:
+            return snapshot.transaction
+
+    def failures(self, problems: Problems) -> Iterator[tuple[bytes, Failure]]:  # noqa: ARG002
+        """Yield what has failed."""
+        if not self.marks:
+            return
+        with self._store.snapshot() as snapshot:
+            for digest, data in snapshot.failures():
+                yield digest, Failure.unpacked(data)
+
+    def requests(self, job: Receiver, problems: Problems) -> Iterator[Wanted]:
+        """Yield the requests that wait."""
+        total = count_waiting(self._store)
+        for one in self._watched(waiting(self._store), total, "requests"):
+            try:
+                request = job.project.request_of(one.payload)
+            except UnserializableError as error:
+                problems.add(url_of(one.payload), str(error))
+                continue
+            yield Wanted(
+                request, one.payload, one.slot, one.start, one.age, one.not_before
+            )
+
+    def take_marks(self, job: Receiver, imported: Imported) -> None:
+        """Add what it has seen."""
+        if self.marks:
+            imported.marks = job.merge(self._seen)
+            begun_elsewhere(job, self._seen.notes)
+        if self._now() != self._transaction:
+            raise StoreError(
+                f"{self._store.path} has changed meanwhile; import it again"
+            )
+
+    def close(self) -> None:
+        """Let it go."""
+        self._seen.close()

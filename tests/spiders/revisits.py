@@ -1,0 +1,103 @@
+"""Spiders whose pages come again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import scrapy
+from scrapy import FormRequest, Request
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import CrawlSpider, Rule
+
+from bloomdupe import new_links
+
+
+class Pages(scrapy.Spider):
+    name = "pages"
+
+    def parse(self, response: Any, **more: Any) -> Any:
+        self.crawler.stats.inc_value("parsed" + response.url[len(self.base) :])
+        links = response.css("a::attr(href)").getall()
+        if links:
+            yield {"page": response.url, "links": len(links)}
+        else:
+            yield {"page": response.url, "text": response.text, **more}
+        for url in new_links(self, map(response.urljoin, links)):
+            yield Request(url, errback=self.failed)
+
+    def failed(self, failure: Any) -> Any:
+        self.crawler.stats.inc_value("failed")
+
+    @property
+    def base(self) -> Any:
+        return self.start_urls[0].rstrip("/")
+
+
+class Rules(CrawlSpider):
+    name = "rules"
+    rules = [Rule(LinkExtractor(), callback="page", errback="failed", follow=True)]
+
+    def page(self, response: Any) -> Any:
+        yield {"page": response.url, "text": response.text}
+
+    def failed(self, failure: Any) -> Any:
+        self.crawler.stats.inc_value("failed")
+
+
+class Named(scrapy.Spider):
+    """The page is another one each time, but for what counts."""
+
+    name = "named"
+
+    def parse(self, response: Any) -> Any:
+        response.meta["bloomdupe_digest"] = response.text.split()[0]
+        yield {"text": response.text}
+
+
+class Chosen(scrapy.Spider):
+    """By meta: a form that is redirected, a page that is asked for twice, and a child.
+
+    The child has a copy of the meta, but wants to come once.
+    """
+
+    name = "chosen"
+
+    async def start(self) -> Any:
+        base = self.start_urls[0]
+        again = {"bloomdupe_revisit": 0.5}
+        yield FormRequest(
+            base + "form",
+            formdata={"a": "1"},
+            meta=again,
+            priority=3,
+            cb_kwargs={"argument": "kept"},
+        )
+        for _ in range(3):
+            yield Request(base + "twice", meta=again, dont_filter=True)
+        yield Request(base + "bad", meta={"bloomdupe_revisit": "often"})
+
+    def parse(self, response: Any, argument: Any = None) -> Any:
+        yield {"page": response.url, "argument": argument}
+        once = {**response.meta, "bloomdupe_revisit": None}
+        yield response.follow("/child", meta=once)
+
+
+class Clumsy(scrapy.Spider):
+    """Its callback fails at the first visit of each page.
+
+    Later it asks for another page by a copy of the request.
+    """
+
+    name = "clumsy"
+    visits: dict[str, int] = {}
+
+    def parse(self, response: Any) -> Any:
+        number = self.visits[response.url] = self.visits.get(response.url, 0) + 1
+        if number == 1:
+            raise ValueError("not yet")
+        yield {"text": response.text}
+        url = response.urljoin("/older")
+        yield response.request.replace(url=url, callback=self.parse_older)
+
+    def parse_older(self, response: Any) -> Any:
+        yield {"text": response.text}

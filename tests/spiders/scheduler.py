@@ -1,0 +1,370 @@
+"""Spiders of every kind, for the scheduler; and faults of the machine."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import resource
+import signal
+from typing import Any
+
+import scrapy
+from scrapy import Request
+from scrapy.exceptions import CloseSpider
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import CrawlSpider, Rule
+from scrapy.utils.engine import format_engine_status
+from support.stops import moment
+
+import bloomdupe.crawl.progress.watch
+from spiders.follow import Follow
+
+
+def look_often() -> None:
+    """Let the watch over the crawl look ten times a second."""
+    bloomdupe.crawl.progress.watch.GLANCE = 0.1
+
+
+def few_files() -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+
+
+def full_disk(size: int) -> None:
+    """Let no file grow beyond a size: it stands in for a full disk."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+class Everything(Follow):
+    """All that a request can carry."""
+
+    name = "everything"
+    expected: Any = (1, {2}, b"3", 2**70, None)
+
+    def parse(self, response: Any, number: Any = 0, **more: Any) -> Any:
+        if "expected" in response.meta:
+            assert response.meta["expected"] == self.expected
+            assert more == {"words": ["a", "b"]}, more
+            assert response.request.headers["X-Number"] == b"%d" % number
+            assert response.request.cookies == {"c": "1"}
+            assert response.request.method == "POST"
+            assert response.request.body == b"body %d" % number
+            assert type(response.request) is scrapy.FormRequest
+            assert response.request.flags == ["f"]
+            self.crawler.stats.inc_value("intact")
+        if number < 5:
+            number += 1
+            yield scrapy.FormRequest(
+                response.urljoin(f"/{number}"),
+                callback=self.parse,
+                errback=self.failed,
+                method="POST",
+                body=f"body {number}",
+                headers={"X-Number": str(number)},
+                cookies={"c": "1"},
+                meta={
+                    "expected": self.expected,
+                    "handle_httpstatus_all": True,
+                },
+                cb_kwargs={"number": number, "words": ["a", "b"]},
+                flags=["f"],
+            )
+            yield Request("http://127.0.0.1:1/", errback=self.failed)
+
+    def failed(self, failure: Any) -> Any:
+        self.crawler.stats.inc_value("failed")
+
+
+class Pickled(Everything):
+    expected = complex(1, 2)
+
+
+class Unstorable(Follow):
+    """The callbacks of /a ... /f are not methods of the spider."""
+
+    name = "unstorable"
+    longest = 2
+
+    def parse(self, response: Any) -> Any:
+        for href in response.css("a::attr(href)").getall():
+            if len(href) <= self.longest:
+                yield response.follow(href, callback=lambda r: self.parse(r))  # noqa: PLW0108 - it has no name
+            else:
+                yield response.follow(href)
+
+
+class AllUnstorable(Unstorable):
+    longest = 3
+
+
+class OneParent(Follow):
+    """/a and /b are in progress when /a yields what cannot be stored."""
+
+    name = "one_parent"
+    yielded = False
+
+    async def parse(self, response: Any) -> Any:
+        if response.url.endswith("/a"):
+            while len(self.crawler.engine._slot.inprogress) < 2:
+                await asyncio.sleep(0.01)
+            callback = functools.partial(self.parse_more)
+            yield response.follow("/c", callback=callback)
+            self.yielded = True
+        while not self.yielded:
+            await asyncio.sleep(0.01)
+
+    async def parse_more(self, response: Any) -> Any:
+        engine = self.crawler.engine
+        await moment(self, "alone", when=lambda: len(engine._slot.inprogress) == 1)
+
+
+class Leaves(Follow):
+    """None of the callbacks is a method of the spider, and none yields anything."""
+
+    name = "leaves"
+
+    async def start(self) -> Any:
+        for path in ["", "a", "b", "c", "d", "e", "f"]:
+            yield Request(self.start_urls[0] + path, callback=lambda r: None)
+
+
+class Twice(scrapy.Spider):
+    """The same page twice; killed between the two, when the first is done."""
+
+    name = "twice"
+
+    async def start(self) -> Any:
+        stats = self.crawler.stats
+        yield Request(self.start_urls[0] + "a", dont_filter=True)
+        await moment(
+            self,
+            "between",
+            when=lambda: stats.get_value("response_received_count") == 1,
+        )
+        yield Request(self.start_urls[0] + "a", dont_filter=True)
+
+    def parse(self, response: Any) -> Any:
+        pass
+
+
+class Status(Follow):
+    """What est() prints, when the links of the start page wait."""
+
+    name = "status"
+    shown = False
+
+    def parse(self, response: Any) -> Any:
+        yield from super().parse(response)
+        if not self.shown:
+            self.shown = True
+            self.log(format_engine_status(self.crawler.engine))
+
+
+class Closes(Follow):
+    """An item, half of what a page has to say, another item; enough; the rest."""
+
+    name = "closes"
+
+    def parse(self, response: Any) -> Any:
+        page = response.url.removeprefix(self.start_urls[0].rstrip("/"))
+        links = response.css("a::attr(href)").getall()
+        yield {"page": f"{page} 0"}
+        for href in links[::2]:
+            yield response.follow(href)
+        yield {"page": f"{page} 1"}
+        if self.settings["CLOSE"]:
+            raise CloseSpider("enough")
+        for href in links[1::2]:
+            yield response.follow(href)
+        yield {"page": f"{page} 2"}
+
+
+class Currencies(Follow):
+    """The same page once for each name, killed when three are on disk."""
+
+    name = "currencies"
+
+    def requests(self) -> Any:
+        for name in self.settings["FIRST"]:
+            yield Request(
+                self.start_urls[0] + "a",
+                self.price,
+                dont_filter=True,
+                cookies={"currency": name},
+                cb_kwargs={"name": name},
+            )
+
+    async def stop(self, number: int, before: int) -> None:
+        if number == 3:
+            stats = self.crawler.stats
+            await moment(
+                self,
+                "three",
+                when=lambda: stats.get_value("scheduler/enqueued") == before + 3,
+            )
+
+    async def parse(self, response: Any) -> Any:
+        for number, request in enumerate(self.requests()):
+            await self.stop(number, 1)
+            yield request
+
+    def price(self, response: Any, name: Any) -> Any:
+        yield {"name": name}
+
+
+class StartCurrencies(Currencies):
+    name = "start_currencies"
+
+    async def start(self) -> Any:
+        for number, request in enumerate(self.requests()):
+            await self.stop(number, 0)
+            yield request
+
+
+class LateStart(Currencies):
+    """What start() yields late was found as a link before."""
+
+    name = "late_start"
+
+    async def start(self) -> Any:
+        yield Request(self.start_urls[0], self.links)
+        stats = self.crawler.stats
+        await moment(
+            self,
+            "three",
+            when=lambda: stats.get_value("response_received_count") == 7,
+        )
+        for path, name in zip("abcdef", "ABCDEF", strict=True):
+            yield Request(
+                self.start_urls[0] + path,
+                self.price,
+                dont_filter=True,
+                cb_kwargs={"name": name},
+            )
+
+    def links(self, response: Any) -> Any:
+        yield from Follow.parse(self, response)
+
+    async def parse(self, response: Any) -> Any:
+        for _ in ():
+            yield
+
+
+class Quota(Follow):
+    """Six items, and enough when the quota is reached."""
+
+    name = "quota"
+
+    def parse(self, response: Any) -> Any:
+        for n in range(6):
+            if n == self.settings.getint("QUOTA"):
+                raise CloseSpider("quota")
+            yield {"n": n}
+
+
+class Hosts(Follow):
+    """2,000 hosts, as far as the downloader and the scheduler know."""
+
+    name = "hosts"
+
+    def parse(self, response: Any) -> Any:
+        if response.meta["depth"] == 0:
+            for number in range(2000):
+                yield response.follow(
+                    f"/{number}", meta={"download_slot": f"host-{number}"}
+                )
+
+
+class Forgetful(Follow):
+    """There is no memory for the page /c, the first time."""
+
+    name = "forgetful"
+    custom_settings = {"DOWNLOADER_MIDDLEWARES": {"spiders.scheduler.NoMemory": 1}}
+
+    def parse(self, response: Any) -> Any:
+        for href in response.css("a::attr(href)").getall():
+            yield response.follow(href, errback=self.failed)
+        if response.url.endswith("/c") and self.settings["FAIL"] != "download":
+            raise {"callback": MemoryError, "other": ValueError}[self.settings["FAIL"]]
+
+    def failed(self, failure: Any) -> Any:
+        self.logger.info("took care of it")
+
+
+class NoMemory:
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> Any:
+        self = cls()
+        self.fail = crawler.settings["FAIL"] == "download"
+        return self
+
+    def process_request(self, request: Any, spider: Any = None) -> Any:
+        if self.fail and request.url.endswith("/c"):
+            raise MemoryError
+
+
+class Renamed(Follow):
+    name = "renamed"
+    custom_settings = {"CLOSESPIDER_PAGECOUNT": 1, "CONCURRENT_REQUESTS": 1}
+
+    def parse(self, response: Any) -> Any:
+        for href in response.css("a::attr(href)").getall():
+            yield response.follow(href, callback=self.parse_more)
+
+    def parse_more(self, response: Any) -> Any:
+        pass
+
+
+class RenamedLater(scrapy.Spider):
+    name = "renamed"
+
+
+class Rules(CrawlSpider):
+    name = "rules"
+    rules = [Rule(LinkExtractor(), callback="parse_it", follow=True)]
+
+    def parse_it(self, response: Any) -> Any:
+        yield {"url": response.url}
+
+
+class Again(Follow):
+    """A downloader middleware returns the very same request once."""
+
+    name = "again"
+    custom_settings = {"DOWNLOADER_MIDDLEWARES": {"spiders.scheduler.OnceMore": 1}}
+
+
+class OnceMore:
+    def process_response(self, request: Any, response: Any, spider: Any = None) -> Any:
+        if "once" in request.meta:
+            return response
+        request.meta["once"] = True
+        request.dont_filter = True
+        return request
+
+
+class Broken(Follow):
+    name = "broken"
+
+    def parse(self, response: Any) -> Any:
+        yield from super().parse(response)
+        raise ValueError("on purpose")
+
+
+class Idle(Follow):
+    """Feeds itself when it is idle."""
+
+    name = "idle"
+    fed = False
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.feed, scrapy.signals.spider_idle)
+        return spider
+
+    def feed(self) -> Any:
+        if not self.fed:
+            self.fed = True
+            self.crawler.engine.crawl(Request(self.start_urls[0] + "fed"))
+            raise scrapy.exceptions.DontCloseSpider

@@ -1,0 +1,78 @@
+"""A start page is asked for once more, to do something else with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scrapy import FormRequest, Request, Spider
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import CrawlSpider, Rule
+from support.stops import moment
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from scrapy.http import Response
+
+
+def name_of(response: Response) -> dict[str, str]:
+    return {"page": response.url.rpartition("/")[2]}
+
+
+class Login(Spider):
+    """The page behind the form is the start page, with one callback for both."""
+
+    name = "login"
+    forms = 0
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        self.forms += 1
+        if self.forms == 1:
+            yield FormRequest(response.urljoin("/login"), formdata={"user": "me"})
+            return
+        yield {"page": "private"}
+        for href in response.css("a::attr(href)").getall():
+            yield response.follow(href, self.parse_page)
+
+    def parse_page(self, response: Response) -> Iterator[Any]:
+        yield name_of(response)
+        yield response.follow("/", self.parse_home)
+        yield response.follow("/")
+
+    def parse_home(self, _: Response) -> Iterator[Any]:
+        yield {"page": "home"}
+
+
+class Again(Spider):
+    name = "again"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield Request(response.url, self.second)
+        yield Request(response.url, self.second)
+        yield Request(response.url, self.third)
+
+    def second(self, _: Response) -> Iterator[Any]:
+        yield {"page": "second"}
+
+    third = second
+
+
+class Rules(CrawlSpider):
+    name = "rules"
+    rules = (Rule(LinkExtractor(), callback="parse_page", follow=True),)
+
+    def parse_page(self, response: Response) -> Iterator[Any]:
+        yield name_of(response)
+
+
+class Killed(Spider):
+    name = "killed"
+    seconds = 0
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        yield Request(response.url, self.second)
+        await moment(self, "second is done", when=lambda: self.seconds > 0)
+
+    def second(self, _: Response) -> Iterator[Any]:
+        yield {"page": "second"}
+        self.seconds += 1

@@ -1,0 +1,53 @@
+"""The process of a :class:`support.crawl.Crawl`: runs one spider to the end.
+
+Its argument is an order, as JSON: see ``Crawl.start()``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from scrapy import crawler
+from scrapy.settings import Settings
+from scrapy.statscollectors import MemoryStatsCollector
+from scrapy.utils.misc import load_object
+
+from support import placing, stops
+
+CHECKPOINTS = "bloomdupe/checkpoints"
+
+
+class Stats(MemoryStatsCollector):
+    """Tells the test of each checkpoint that has become durable."""
+
+    def inc_value(self, key: str, *args: Any, **options: Any) -> None:
+        super().inc_value(key, *args, **options)
+        if key == CHECKPOINTS:
+            stops.tell("checkpoints", self.get_value(key))
+
+
+def main() -> None:
+    order = json.loads(sys.argv[1])
+    for name, arguments in order["before"]:
+        load_object(name)(*arguments)
+    os.environ["STOP"], os.environ["EVENTS"] = order["stop"], order["events"]
+    placing.install()
+    settings = Settings({"STATS_CLASS": "support.child.Stats"})
+    settings.setdict(order["settings"], "cmdline")
+    reactorless = not settings.getbool("TWISTED_REACTOR_ENABLED", True)
+    kind = crawler.AsyncCrawlerProcess if reactorless else crawler.CrawlerProcess
+    process = kind(settings)
+    running = process.create_crawler(load_object(order["spider"]))
+    process.crawl(running, start_urls=order["starts"])
+    process.start()
+    stats = {} if running.stats is None else running.stats.get_stats()
+    Path(order["stats"]).write_text(json.dumps(stats, default=str))
+    sys.exit(process.bootstrap_failed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,325 @@
+"""A crawl on Redis, a process that collects its output, and ends of that process.
+
+The process is a fork, and is really killed: at one of the points before, in and after
+each call that reaches the disk or deletes from Redis. A cut of the power is replayed on
+what it has left: of what was not synced, any part may be gone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import stat
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bloomdupe.cli import main as cli
+from bloomdupe.errors import StoreUnreachableError
+from bloomdupe.moving import collecting
+from bloomdupe.moving.collection import Collection
+from bloomdupe.redis.partition import Offer
+from bloomdupe.redis.shared_frontier import SharedFrontier
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterator
+
+FEEDS = ["out/%(name)s.jsonl", "s3://bucket/deep/b.jsonl", "c d.jsonl"]
+NAMES = ["site.jsonl", "b.jsonl", "c d.jsonl"]
+IDENTITY = {"spider": "site", "fingerprinter": "a.B", "feeds": FEEDS}
+PARTITIONS = 3
+LONG = 3_600.0
+"""Seconds; no lease of this length runs out in a test."""
+
+# As they are before a child puts points around them.
+_open, _pwrite = os.open, os.pwrite
+_ftruncate, _replace, _forget = os.ftruncate, os.replace, SharedFrontier.forget
+
+
+class Crawl:
+    """A frontier, a worker on it, and what that has put out: the model."""
+
+    def __init__(self, url: str, identity: dict[str, Any] | None = None) -> None:
+        self.url = url
+        self.frontier = SharedFrontier.open(
+            url,
+            1_000,
+            partitions=PARTITIONS,
+            worker="a worker",  # so that the order is the same each time
+            lease_seconds=LONG,
+            identity=IDENTITY if identity is None else identity,
+        )
+        self.frontier.tend()
+        self.expected: dict[str, list[list[bytes]]] = {
+            name: [[] for _ in range(PARTITIONS)] for name in NAMES
+        }
+        self._number = 0
+
+    def offer(self, count: int) -> None:
+        """Let so many requests wait."""
+        offers = [
+            Offer(f"host{number % 7}", b"%d" % number, b"a request")
+            for number in range(self._number, self._number + count)
+        ]
+        try:
+            self.frontier.offer(offers)
+        except StoreUnreachableError:  # it was away; the next call is answered
+            self.frontier.offer(offers)
+        self._number += count
+
+    def settle(self, rng: random.Random) -> bool:
+        """Settle a request, or some at once, with lines; False if none waits."""
+        leases = self.frontier.lease(rng.choice([1, 1, 3]))
+        done = []
+        for lease in leases:
+            some = [rng.randrange(len(NAMES)) for _ in range(rng.choice([0, 1, 1, 4]))]
+            done.append((lease, [self._line(n, lease.partition, rng) for n in some]))
+        assert self.frontier.settle(done) == []
+        for lease in leases:
+            self.frontier.ask_again(lease.slot)
+        return bool(leases)
+
+    def _line(self, feed: int, partition: int, rng: random.Random) -> bytes:
+        expected = self.expected[NAMES[feed]]
+        number = sum(map(len, expected))
+        text = rng.choice(["", "a", "\u00fc b" * 9, "x" * 300])
+        line = json.dumps({"partition": partition, "line": number, "text": text})
+        expected[partition].append(line.encode() + b"\n")
+        return b"%d %s\n" % (feed, line.encode())
+
+    def put_out(self, count: int, rng: random.Random) -> None:
+        """Take in so many requests, and settle them."""
+        self.offer(count)
+        while self.settle(rng):
+            pass
+
+    def complaints(self, directory: Path) -> list[str]:
+        """Hold the files against the model: each line once, in a partition's order."""
+        found = []
+        for name, expected in self.expected.items():
+            place = directory / name
+            lines = place.read_bytes().splitlines(keepends=True)
+            try:
+                partitions = [json.loads(line)["partition"] for line in lines]
+            except ValueError:
+                found.append(f"{name} has a line that is none")
+                continue
+            for number in range(PARTITIONS):
+                mine = [
+                    line
+                    for line, partition in zip(lines, partitions, strict=True)
+                    if partition == number
+                ]
+                if mine != expected[number]:
+                    found.append(
+                        f"{name}, partition {number}: {len(mine)} lines instead of"
+                        f" {len(expected[number])}, or in another order"
+                    )
+        return found
+
+
+# Ends
+
+
+class Disk:
+    """What is durable of a directory: what is there now, and what is synced later."""
+
+    def __init__(self, directory: Path, place: Path) -> None:
+        self.directory = directory
+        self.place = place
+        place.mkdir()
+        for path in directory.iterdir():
+            self.made(path)
+            self.data(path.stat().st_ino).write_bytes(path.read_bytes())
+        self.listing.write_text(json.dumps(self.names()))
+
+    @property
+    def listing(self) -> Path:
+        return self.place / "names"
+
+    def data(self, inode: int) -> Path:
+        return self.place / f"data-{inode}"
+
+    def kept(self, inode: int) -> Path:
+        return self.place / f"kept-{inode}"
+
+    def made(self, path: Path) -> None:
+        """Take note of a new file. A second name keeps its inode from being reused."""
+        if path.parent == self.directory:
+            os.link(path, self.kept(path.stat().st_ino))
+
+    def synced(self, fd: int) -> None:
+        """Take note of what an fsync makes durable."""
+        found = os.fstat(fd)
+        if stat.S_ISDIR(found.st_mode):
+            if os.path.samestat(found, self.directory.stat()):
+                self.listing.write_text(json.dumps(self.names()))
+        else:
+            data = Path(f"/proc/self/fd/{fd}").read_bytes()
+            self.data(found.st_ino).write_bytes(data)
+
+    def names(self) -> dict[str, int]:
+        """Return the inodes by their names."""
+        return {p.name: p.stat().st_ino for p in self.directory.iterdir()}
+
+    def cut(self, rng: random.Random) -> None:
+        """Put what a power cut leaves in the directory's place."""
+        names = rng.choice([json.loads(self.listing.read_text()), self.names()])
+        data = {}
+        for name, inode in names.items():
+            durable = self.data(inode)
+            whole = self.kept(inode).read_bytes()
+            data[name] = rng.choice(
+                [durable.read_bytes() if durable.exists() else b"", whole]
+            )
+        shutil.rmtree(self.directory)
+        self.directory.mkdir()
+        for name, bytes_ in data.items():
+            (self.directory / name).write_bytes(bytes_)
+
+
+class Points:
+    """Calls that matter, numbered as they are passed; at one of them it is killed.
+
+    Or an exception is raised there, once.
+    """
+
+    def __init__(
+        self, stop: int, disk: Disk | None, without: str, raises: BaseException | None
+    ) -> None:
+        self._stop = stop
+        self._raises = raises
+        self._disk = disk
+        self._without = without
+        self._passed = 0
+
+    def reach(self) -> None:
+        self._passed += 1
+        if self._passed == self._stop:
+            if self._raises is not None:
+                raise self._raises
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def place(self) -> None:
+        """Put points around the calls of this process, which is a child."""
+        os.open = self._open  # type: ignore[assignment]
+        os.pwrite = self._pwrite
+        os.fsync = self._fsync  # type: ignore[assignment]
+        os.ftruncate = self._ftruncate
+        os.replace = self._replace  # type: ignore[assignment]
+
+        def forget(frontier: SharedFrontier, number: int, before: bytes) -> int:
+            self.reach()
+            gone = _forget(frontier, number, before)
+            self.reach()
+            return gone
+
+        SharedFrontier.forget = forget  # type: ignore[assignment,method-assign]
+
+    def _open(self, path: Any, flags: int, *more: Any) -> int:
+        if not flags & os.O_CREAT or os.path.lexists(path):
+            return _open(path, flags, *more)
+        self.reach()
+        fd = _open(path, flags, *more)
+        if self._disk is not None:
+            self._disk.made(Path(path))
+        self.reach()
+        return fd
+
+    def _pwrite(self, fd: int, data: Any, offset: int) -> int:
+        self.reach()
+        half = len(data) // 2
+        _pwrite(fd, data[:half], offset)
+        self.reach()
+        _pwrite(fd, data[half:], offset + half)
+        self.reach()
+        return len(data)
+
+    def _fsync(self, fd: int) -> None:
+        self.reach()
+        name = Path(f"/proc/self/fd/{fd}").readlink().name
+        # Nobody waits for the real disk here: the kernel keeps what a killed process
+        # has written, and what a power cut leaves is worked out.
+        if self._disk is not None and not (self._without == "sync" and name in NAMES):
+            self._disk.synced(fd)
+        self.reach()
+
+    def _ftruncate(self, fd: int, size: int) -> None:
+        self.reach()
+        if self._without != "cut":
+            _ftruncate(fd, size)
+        self.reach()
+
+    def _replace(self, *paths: Any) -> None:
+        self.reach()
+        _replace(*paths)
+        self.reach()
+
+
+def record_first(collection: Collection, pieces: Any, positions: Any) -> None:
+    """Do as ``append``, in the wrong order: for a control."""
+    sizes = collection.sizes
+    record = {
+        **collection._record,
+        "growing": True,
+        "positions": [*positions],
+        "files": {n: s + len(pieces.get(n, b"")) for n, s in sizes.items()},
+    }
+    collection._keep(record)
+    for name, piece in pieces.items():
+        collection._write(name, piece, sizes[name])
+        os.fsync(collection._files[name])
+
+
+def collect(
+    url: str,
+    directory: Path,
+    *options: str,
+    stop: int = 0,
+    disk: Disk | None = None,
+    without: str = "",
+    raises: BaseException | None = None,
+) -> int:
+    """Collect in a child, by small batches; return its exit code, -9 if killed."""
+    with started(
+        url, directory, *options, stop=stop, disk=disk, without=without, raises=raises
+    ) as pid:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@contextmanager
+def started(
+    url: str,
+    directory: Path,
+    *options: str,
+    stop: int = 0,
+    disk: Disk | None = None,
+    without: str = "",
+    raises: BaseException | None = None,
+) -> Iterator[int]:
+    """Yield the number of such a child; what it says goes to ``DIRECTORY.said``."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid:
+        yield pid
+        return
+    status = 1
+    try:
+        said = Path(f"{directory}.said").open("a", buffering=1)  # noqa: SIM115
+        sys.stdout = sys.stderr = said
+        # A shell lets what it starts in the background ignore Ctrl-C.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        collecting.BATCH_BYTES = 400
+        if without == "order":
+            Collection.append = record_first  # type: ignore[assignment,method-assign]
+        Points(stop, disk, without, raises).place()
+        status = cli.main(["collect", url, str(directory), *options])
+    except BaseException:  # noqa: BLE001 - a forked child must not go on as its parent
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(status)

@@ -1,0 +1,313 @@
+"""Crawl: a folder in which spiders crawl a site, each run in a process of its own.
+
+The process is a fork of one that has imported Scrapy, and is killed for real.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import sys
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pytest
+
+from support.engines import DISK
+from support.forks import Child, forks
+from support.site import PAGES, Site
+from support.stops import events
+from support.waiting import DEADLINE, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from scrapy import Spider
+    from typing_extensions import Self
+
+    from support.engines import Memory
+    from support.site import Pages
+
+FEEDS = {"items.jsonl": {"format": "jsonlines"}}
+"""The feed that ``Crawl.items()`` reads."""
+
+Before: TypeAlias = "Callable[[], object]"
+"""A function of a module in ``spiders/``, or a ``partial`` of one."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run came to."""
+
+    status: int
+    log: str
+    stats: dict[str, Any]
+    requested: list[str]
+    """The paths that the site was asked for since the run began."""
+    events: list[list[str]]
+    """See ``stops.tell()``."""
+
+    @property
+    def finish_reason(self) -> str | None:
+        found = re.findall(r"Spider closed \((.*?)\)", self.log)
+        return found[-1] if found else None
+
+    @property
+    def stopped(self) -> str | None:
+        """The point at which the run was stopped."""
+        ends = [" ".join(event[2:]) for event in self.events if event[0] == "stopped"]
+        return ends[0] if ends else None
+
+
+class Process:
+    """A run that goes on; ``kill``, ``interrupt`` and ``wait`` end it."""
+
+    def __init__(self, child: Child, crawl: Crawl, place: Path) -> None:
+        self._child = child
+        self._crawl = crawl
+        self._place = place
+        self._first = len(crawl.site.log)
+        self.pid = child.pid
+
+    @property
+    def log(self) -> str:
+        file = self._place / "log"
+        return file.read_text("utf-8", "replace") if file.exists() else ""
+
+    @property
+    def alive(self) -> bool:
+        return not self._child.has_ended()
+
+    @property
+    def checkpoints(self) -> int:
+        """How many checkpoints of this run are durable."""
+        told = (e[1] for e in events(self._place / "events") if e[0] == "checkpoints")
+        return max(map(int, told), default=0)
+
+    def until(self, condition: Callable[[], object]) -> None:
+        """Wait until something holds, as long as the process lives."""
+
+        def holds() -> object:
+            ended = not self.alive
+            found = condition()
+            assert found or not ended, f"ended before: {self.log}"
+            return found
+
+        until(holds)
+
+    def until_requested(self, what: str | int) -> None:
+        """Wait until a path, or so many pages of this run, were asked for."""
+
+        def asked() -> bool:
+            log = self._crawl.site.log[self._first :]
+            if isinstance(what, int):
+                return len(log) >= what
+            return any(visit.path == what for visit in log)
+
+        self.until(asked)
+
+    def until_checkpoints(self, more: int = 2) -> None:
+        """Wait for checkpoints. The second one from now holds all that is done now.
+
+        There is none while nothing changes.
+        """
+        wanted = self.checkpoints + more
+        self.until(lambda: self.checkpoints >= wanted)
+
+    def until_logged(self, words: str) -> None:
+        self.until(lambda: words in self.log)
+
+    def until_items(self, count: int) -> None:
+        """Wait until so many items stand in the file, or on Redis."""
+        self.until(lambda: len(self._crawl.items()) >= count)
+
+    def kill(self) -> Run:
+        self._child.send(signal.SIGKILL)
+        return self.wait()
+
+    def interrupt(self, number: int = signal.SIGINT) -> Run:
+        """Ask it to end, as Ctrl-C does."""
+        self._child.send(number)
+        return self.wait()
+
+    def wait(self, seconds: float = DEADLINE) -> Run:
+        """Wait for its end."""
+        status = self._child.wait(seconds)
+        if status is None:
+            self._child.kill()
+            pytest.fail(f"it did not end within {seconds} s: {self.log}")
+        self._crawl.has_ended(self)
+        stats = self._place / "stats.json"
+        return Run(
+            status=status,
+            log=self.log,
+            stats=json.loads(stats.read_text()) if stats.exists() else {},
+            requested=self._crawl.site.requested[self._first :],
+            events=events(self._place / "events"),
+        )
+
+
+class Crawl:
+    """Runs of spiders in one folder, on one site and one engine."""
+
+    def __init__(
+        self, place: Path, site: Site, engine: Memory = DISK, **settings: Any
+    ) -> None:
+        self.site = site
+        self.engine = engine
+        self.folder = place / "project"
+        """The working directory of all runs; nothing but theirs lies there."""
+        self.folder.mkdir(parents=True)
+        self.store = self.folder / "job" / "bloomdupe"
+        """The store of a job on disk."""
+        self.settings: dict[str, Any] = {
+            "ADDONS": {"bloomdupe.Addon": 500},
+            "BLOOMDUPE_CHECKPOINT_INTERVAL": 0.05,
+            "REMOTE_CONTROL_ENABLED": False,
+            "RETRY_ENABLED": False,
+            "TELNETCONSOLE_ENABLED": False,
+            **engine.settings,
+            **settings,
+        }
+        """Of all runs; what a run is given goes before."""
+        self._place = place
+        self._runs = 0
+        self._alive: list[Process] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in [*self._alive]:
+            process.kill()
+
+    def start(
+        self,
+        spider: type[Spider] | str,
+        *,
+        starts: Sequence[str] = ("/",),
+        before: Before | None = None,
+        stop: str = "",
+        nth: int = 1,
+        at_request: int = 0,
+        **settings: Any,
+    ) -> Process:
+        """Start a run of a spider.
+
+        It kills itself at the ``nth`` point whose name begins with ``stop``, or is
+        killed by the site before the answer to a request. ``before`` is called in the
+        process first.
+        """
+        place = self._next_place()
+        values = {**self.settings, **settings}
+        wanted = {"point": stop, "nth": nth, "action": "kill"} if stop else {}
+        order = {
+            "spider": spider if isinstance(spider, str) else _name_of(spider),
+            "starts": [self.site.base + path for path in starts],
+            "settings": {n: v for n, v in values.items() if v is not None},
+            "before": [] if before is None else [_call_of(before)],
+            "stop": json.dumps(wanted),
+            "events": str(place / "events"),
+            "stats": str(place / "stats.json"),
+        }
+        if at_request:
+            self.site.kill_at(at_request)
+        command = [str(Path(__file__).with_name("child.py")), json.dumps(order)]
+        process = Process(self._fork(command, place), self, place)
+        self._alive.append(process)
+        if at_request:
+            self.site.name_victim(process.pid)
+        return process
+
+    def run(
+        self, spider: type[Spider] | str, *, status: int = 0, **options: Any
+    ) -> Run:
+        """Run a spider to its end, which has this exit status."""
+        run = self.start(spider, **options).wait()
+        assert run.status == status, run.log
+        return run
+
+    def refused(self, spider: type[Spider] | str, **options: Any) -> Run:
+        """Run a spider that is refused to begin."""
+        run = self.run(spider, status=1, **options)
+        assert not run.requested
+        return run
+
+    def killed(self, spider: type[Spider] | str, **options: Any) -> Run:
+        """Run a spider until it is killed where ``stop`` or ``at_request`` says so."""
+        return self.run(spider, status=-signal.SIGKILL, **options)
+
+    def items(self) -> list[Any]:
+        """Return the items that all runs have put out; they need ``FEEDS``."""
+        return self.engine.items(self.folder)
+
+    def bloomdupe(self, *arguments: str, code: int = 0) -> str:
+        """Run a verb of ``bloomdupe`` in the folder; return its output."""
+        place = self._next_place()
+        script = Path(sys.executable).with_name("bloomdupe")
+        child = self._fork([str(script), *arguments], place)
+        status = child.wait()
+        log = (place / "log").read_text()
+        assert status == code, log
+        return log
+
+    def has_ended(self, process: Process) -> None:
+        """Wait for what the site has yet to read of a run that has ended."""
+        if process in self._alive:
+            self._alive.remove(process)
+        if not self._alive:
+            self.site.until_quiet()
+
+    def _next_place(self) -> Path:
+        place = self._place / f"run{self._runs}"
+        place.mkdir()
+        self._runs += 1
+        return place
+
+    def _fork(self, command: list[str], place: Path) -> Child:
+        return forks().start(
+            {
+                "folder": str(self.folder),
+                "command": command,
+                "log": str(place / "log"),
+            }
+        )
+
+
+def _name_of(thing: Any) -> str:
+    name = f"{thing.__module__}.{thing.__qualname__}"
+    assert thing.__module__.startswith("spiders."), f"{name} is not in tests/spiders"
+    return name
+
+
+def _call_of(before: Before) -> tuple[str, list[Any]]:
+    if isinstance(before, partial):
+        return _name_of(before.func), [*before.args]
+    return _name_of(before), []
+
+
+@pytest.fixture
+def pages() -> Pages:
+    """Return the pages of ``site``; a test module may have its own."""
+    return PAGES
+
+
+@pytest.fixture
+def site(pages: Pages) -> Iterator[Site]:
+    """Yield a site that serves ``pages``."""
+    with Site(pages) as running:
+        yield running
+
+
+@pytest.fixture
+def crawl(
+    request: pytest.FixtureRequest, tmp_path: Path, site: Site
+) -> Iterator[Crawl]:
+    """Yield a crawl of ``site`` on disk; on each engine if the test uses ``engine``."""
+    both = "engine" in request.fixturenames
+    engine = request.getfixturevalue("engine") if both else DISK
+    with Crawl(tmp_path, site, engine) as crawl:
+        yield crawl

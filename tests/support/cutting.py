@@ -1,0 +1,46 @@
+"""Cutting: a connection to Redis that can lose an answer."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from support.redis_server import RedisServer
+
+
+class Cutting:
+    """Stands between a client and a server; it can keep an answer to itself."""
+
+    def __init__(self, server: RedisServer) -> None:
+        self._server = server
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listening.getsockname()[1]
+        self.lose = ""
+        """How the next answer gets lost: the connection is cut, or silent."""
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listening.accept()
+                threading.Thread(target=self._pass, args=(client,), daemon=True).start()
+
+    def _pass(self, client: socket.socket) -> None:
+        upstream = socket.socket(socket.AF_UNIX)
+        with client, upstream, suppress(OSError):
+            upstream.connect(str(self._server.socket))
+            while request := client.recv(1 << 20):
+                upstream.sendall(request)
+                answer = upstream.recv(1 << 20)
+                how, self.lose = self.lose, ""
+                if how == "cut":
+                    return
+                if how != "silent":
+                    client.sendall(answer)
+
+    def close(self) -> None:
+        """Take no more connections."""
+        self._listening.close()

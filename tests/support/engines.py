@@ -1,0 +1,85 @@
+"""Engines: what a crawl in memory, on disk and on Redis differ in, for a test."""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from support.redis_server import RedisServer
+
+_numbers = count()
+
+
+class Memory:
+    """Without ``JOBDIR``: nothing outlives the process."""
+
+    name = "memory"
+    settings: dict[str, Any] = {}  # noqa: RUF012 - never changed
+    job = ""
+    """The job, as the verbs of ``bloomdupe`` are told it."""
+
+    def items(self, folder: Path) -> list[Any]:
+        """Return the items that the job has put out, read from its first feed."""
+        file = folder / "items.jsonl"
+        lines = file.read_text().splitlines() if file.exists() else []
+        return [json.loads(line) for line in lines]
+
+
+class Disk(Memory):
+    """A job in ``JOBDIR``."""
+
+    name = "disk"
+    job = "job"
+    settings = {"JOBDIR": job}  # noqa: RUF012
+
+
+class Redis(Memory):
+    """A job of its own on a real redis-server."""
+
+    name = "redis"
+
+    def __init__(self, server: RedisServer) -> None:
+        self.job = server.url(f"job {next(_numbers)}")
+        self.settings = {
+            "BLOOMDUPE_REDIS_URL": self.job,
+            "BLOOMDUPE_REDIS_PARTITIONS": 4,
+            # A worker that was killed keeps what it had for so long.
+            "BLOOMDUPE_REDIS_LEASE": 1,
+        }
+
+    def items(self, folder: Path) -> list[Any]:
+        del folder
+        from bloomdupe.redis.shared_frontier import SharedFrontier
+
+        with SharedFrontier.open(self.job) as frontier:
+            lines = [output.line.decode() for output in frontier.outputs()]
+        return [json.loads(line.partition(" ")[2]) for line in lines]
+
+
+DISK = Disk()
+MEMORY = Memory()
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """Yield a real server without persistence, for all tests of this process."""
+    pytest.importorskip("redis")
+    from support.redis_server import RedisServer
+
+    with RedisServer(tmp_path_factory.mktemp("redis")) as started:
+        yield started
+
+
+@pytest.fixture(params=["disk", "redis"])
+def engine(request: pytest.FixtureRequest) -> Memory:
+    """Return each engine in turn: one test for both."""
+    if request.param == "disk":
+        return DISK
+    return Redis(request.getfixturevalue("redis_server"))

@@ -1,0 +1,374 @@
+"""The frontier against a model in plain Python, with crashes as one of its rules."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+
+from bloomdupe import BloomFilter
+from bloomdupe.errors import StoreError
+from bloomdupe.filter import bloom, layer
+from bloomdupe.frontier import frontier, later, slot_queue
+from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.rescue.agreement import disagreements
+from bloomdupe.store import batch, environment
+from bloomdupe.store import store as store_module
+from support.offering import offer
+
+if TYPE_CHECKING:
+    from bloomdupe.frontier.slot_queue import Entry
+    from bloomdupe.store.batch import Batch
+    from bloomdupe.store.store import Change
+
+Place = tuple[str, tuple[int, bool, int]]
+"""Slot, and what a request is sorted by in it."""
+State = tuple[dict[int, Place], set[int]]
+"""What is owed, and what is seen."""
+
+MEMORY = Path("/dev/shm")  # noqa: S108 - a directory of our own in it
+"""Where syncing takes no time; there is no power cut here."""
+
+SLOTS = st.sampled_from("abcde")
+WAITS = st.integers(-5, 60)
+"""Seconds."""
+PRIORITIES = st.integers(-2, 2) | st.sampled_from([-(10**9), -57, 56, 10**30])
+
+
+def no_room(store: store_module.Store) -> None:
+    raise StoreError(f"{store.path}: there is no room")
+
+
+Work = list[tuple[str, str, int]]
+"""What happens while a checkpoint is under way: what, in which slot, how often."""
+WORK = st.lists(
+    st.tuples(
+        st.sampled_from(
+            [
+                "offer",
+                "offer for later",
+                "time passes",
+                "lease",
+                "settle",
+                "settle what was leased",
+            ]
+        ),
+        SLOTS,
+        st.integers(1, 9),
+    ),
+    max_size=4,
+)
+ENDS = ["done", "done", "dropped", "never noted"]
+
+
+class Unnoticed:
+    """Part of a transaction whose maker does not learn yet that it is durable."""
+
+    def __init__(self, change: Change) -> None:
+        self.change = change
+
+    def write(self, batch: Batch) -> None:
+        self.change.write(batch)
+
+    def done(self) -> None: ...
+
+
+class FrontierMachine(RuleBasedStateMachine):
+    """Drives a frontier, with every limit so small that it is crossed.
+
+    The model: every request ever offered by its number, and in which state it is,
+    now and as of the last checkpoint. A checkpoint is made in one go, or prepared,
+    committed and noted, with everything else happening in between.
+    """
+
+    durable = True
+    memory = MEMORY if MEMORY.exists() else None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.directory = Path(tempfile.mkdtemp(dir=self.memory))
+        self.path = self.directory / "store"
+        self.number = 0
+        self.pending: dict[int, Place] = {}
+        self.later: dict[int, Place] = {}
+        """Pushed for a point in time, whether it has come or not."""
+        self.postponed: set[int] = set()
+        """Numbers of all that ever were."""
+        self.now = self.latest = 1_000_000
+        """Unix time, and the latest there has been: what was due once may be ready."""
+        self.leased: dict[int, tuple[Entry, Place]] = {}
+        self.seen: set[int] = set()
+        self.committed: State = ({}, set())
+        self.change: Change | None = None
+        """Prepared, and not noted as durable."""
+        self.unnoticed = False
+        """Whether it is durable."""
+
+    @initialize(
+        fifo=st.booleans(),
+        start_fifo=st.booleans(),
+        capacity=st.sampled_from([20, 1000]),
+    )
+    def create(self, fifo: bool, start_fifo: bool, capacity: int) -> None:
+        self.fifo, self.start_fifo = fifo, start_fifo
+        self.capacity = capacity
+        self.open()
+
+    def open(self) -> None:
+        if self.durable:
+            self.filter = BloomFilter.open(self.path, self.capacity, 1e-6, confirm=1)
+        else:
+            self.filter = BloomFilter(self.capacity, 1e-6, confirm=1)
+        self.owed = Frontier(
+            self.filter,
+            fifo=self.fifo,
+            start_fifo=self.start_fifo,
+            wall=lambda: self.now,
+        )
+
+    def teardown(self) -> None:
+        if hasattr(self, "filter"):
+            self.filter.close()
+        shutil.rmtree(self.directory)
+
+    @rule(slot=SLOTS, priority=PRIORITIES, start=st.booleans(), many=st.integers(1, 9))
+    def offer_new(self, slot: str, priority: int, start: bool, many: int) -> None:
+        for _ in range(many):
+            number = self.number
+            self.number += 1
+            name = str(number).encode()
+            assert offer(self.owed, name, slot, priority, start=start)
+            fifo = self.start_fifo if start else self.fifo
+            order = number if fifo else -number
+            self.pending[number] = (slot, (-priority, start, order))
+            self.seen.add(number)
+
+    @rule(slot=SLOTS, priority=PRIORITIES, wait=WAITS, many=st.integers(1, 9))
+    def offer_for_later(self, slot: str, priority: int, wait: int, many: int) -> None:
+        for step in range(many):
+            number = self.number
+            self.number += 1
+            name = str(number).encode()
+            self.filter.add(name)
+            due = self.now + wait + step
+            self.owed.push(slot, priority, name, not_before=due)
+            self.postponed.add(number)
+            self.later[number] = (slot, (due, False, number))
+            self.seen.add(number)
+
+    @rule(seconds=st.integers(-50, 100))
+    def set_the_clock(self, seconds: int) -> None:
+        self.now += seconds
+        self.latest = max(self.now, self.latest)
+
+    @precondition(lambda self: self.seen)
+    @rule(data=st.data())
+    def offer_seen(self, data: st.DataObject) -> None:
+        name = str(data.draw(st.sampled_from(sorted(self.seen)))).encode()
+        assert not offer(self.owed, name)
+
+    @rule(many=st.integers(1, 9))
+    def lease(self, many: int) -> None:
+        for _ in range(many):
+            entry = self.owed.lease()
+            if entry is None:
+                assert not self.pending
+                assert not any(due <= self.now for _, (due, *_) in self.later.values())
+                return
+            assert entry.payload is not None
+            number = int(entry.payload)
+            if number in self.later:
+                slot, order = self.later.pop(number)
+                assert slot == entry.queue.name
+                assert order[0] <= self.latest, "it was early"
+                self.leased[number] = (entry, (slot, order))
+                continue
+            slot, order = self.pending.pop(number)
+            assert slot == entry.queue.name
+            first = min(
+                (other for name, other in self.pending.values() if name == slot),
+                default=order,
+            )
+            assert order <= first, "another one of the slot was due"
+            self.leased[number] = (entry, (slot, order))
+
+    @precondition(lambda self: self.leased)
+    @rule(data=st.data())
+    def settle(self, data: st.DataObject) -> None:
+        for number in data.draw(st.sets(st.sampled_from(sorted(self.leased)))):
+            self.owed.settle(self.leased.pop(number)[0])
+
+    def state(self) -> State:
+        owed = {**self.pending, **self.later}
+        owed.update({number: place for number, (_, place) in self.leased.items()})
+        return owed, set(self.seen)
+
+    @rule()
+    def checkpoint(self) -> None:
+        self.owed.checkpoint()
+        self.committed = self.state()
+        self.agree()
+
+    @precondition(lambda self: self.durable)
+    @rule(first=WORK, second=WORK, end=st.sampled_from(ENDS))
+    def checkpoint_in_steps(self, first: Work, second: Work, end: str) -> None:
+        """It is prepared, committed and noted while the crawl goes on."""
+        self.change = self.owed.prepare()
+        held = self.state()
+        self.go_on(first)
+        if end == "dropped":
+            return
+        store = self.store()
+        store.commit(Unnoticed(self.change))
+        self.committed = held
+        self.unnoticed = True
+        self.go_on(second)
+        if end == "never noted":
+            self.crash()
+            return
+        self.change.done()
+        self.change, self.unnoticed = None, False
+        self.agree()
+
+    def agree(self) -> None:
+        if self.durable:
+            assert disagreements(self.path) == []
+
+    def store(self) -> store_module.Store:
+        assert self.owed.store is not None
+        return self.owed.store
+
+    def go_on(self, work: Work) -> None:
+        for what, slot, many in work:
+            if what == "offer":
+                self.offer_new(slot, 0, start=False, many=many)
+            elif what == "offer for later":
+                self.offer_for_later(slot, 0, 10 * many - 20, many)
+            elif what == "time passes":
+                self.set_the_clock(10 * many)
+            else:
+                before = set(self.leased)
+                self.lease(many)
+                leased = before if what == "settle what was leased" else self.leased
+                if what != "lease":
+                    for number in sorted(leased)[:many]:
+                        self.owed.settle(self.leased.pop(number)[0])
+            self.counts_agree()
+            self.it_knows_whether_there_is_anything_for_a_checkpoint()
+
+    @precondition(lambda self: self.change is not None)
+    @rule()
+    def write_what_was_given_up(self) -> None:
+        """It was dropped, and something else is prepared."""
+        assert self.change is not None
+        change, self.change = self.change, None
+        self.owed.prepare()
+        with pytest.raises(StoreError, match="given up"):
+            self.store().commit(change)
+
+    @precondition(lambda self: self.durable)
+    @rule()
+    def fill_the_map(self) -> None:
+        """The next checkpoint must make it larger."""
+        store = self.store()
+        store._end_reader()  # as every commit does
+        # As small as it can be: LMDB does not cut off what is in use.
+        store._env.set_mapsize(4096)
+
+    @precondition(lambda self: self.durable)
+    @rule()
+    def checkpoint_without_room(self) -> None:
+        """It fails, or needs no room; everything is there for the next one."""
+        self.fill_the_map()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(store_module.Store, "_grow_map", no_room)
+            with contextlib.suppress(StoreError):
+                self.checkpoint()
+
+    @precondition(lambda self: self.durable)
+    @rule()
+    def crash(self) -> None:
+        self.filter.close()  # writes nothing: the frontier makes the checkpoints
+        self.open()
+        self.leased.clear()
+        self.change, self.unnoticed = None, False
+        owed, seen = self.committed
+        self.seen = set(seen)
+        self.agree()
+        with self.store().snapshot() as snapshot:
+            stored = [int(request.payload) for _, request in snapshot.queue()]
+            stored += [int(request.payload) for request in snapshot.later()]
+        assert sorted(stored) == sorted(owed)
+        self.later = {n: p for n, p in owed.items() if n in self.postponed}
+        self.pending = {n: p for n, p in owed.items() if n not in self.postponed}
+        assert len(self.filter) == len(seen)
+
+    @invariant()
+    def counts_agree(self) -> None:
+        if hasattr(self, "owed"):
+            waiting = self.owed.pending + self.owed.waiting
+            assert waiting == len(self.pending) + len(self.later)
+            assert self.owed.leased == len(self.leased)
+            queues = self.owed._queues.values()
+            assert self.owed._loaded == sum(len(queue.heap or ()) for queue in queues)
+
+    @invariant()
+    def it_knows_whether_there_is_anything_for_a_checkpoint(self) -> None:
+        if hasattr(self, "owed") and self.durable:
+            changed = self.state() != self.committed
+            assert self.owed.changed or not changed
+            moved = self.owed._later is not None and self.owed._later.changed
+            assert changed or moved or self.unnoticed or not self.owed.changed
+
+    @invariant()
+    def what_is_seen_is_known(self) -> None:
+        if hasattr(self, "owed"):
+            for number in range(self.number):
+                assert (str(number).encode() in self.filter) == (number in self.seen)
+
+
+class MemoryMachine(FrontierMachine):
+    """The same without a store."""
+
+    durable = False
+
+
+LIMITS = (
+    (slot_queue, "MIN_BATCH", 1),
+    (slot_queue, "MAX_BATCH", 3),
+    (bloom, "MAX_PENDING", 10),
+    (bloom, "MAX_SWEEP", 2),
+    (layer, "MIN_BACKLOG", 100),
+    (layer, "MIN_SWEEP", 1),
+    (layer, "MAX_SWEEP", 2),
+    (frontier, "MAX_FRESH", 10),
+    (frontier, "MAX_LOADED", 2),
+    (frontier, "MAX_HEAD", 1),
+    (frontier, "MOST_MOVED", 3),
+    (later, "MAX_NEAR", 4),
+    (later, "BATCH", 3),
+    (batch, "MANY", 1),
+    (batch, "LMDB_PAGE_BYTES", 50),
+    (environment, "MAP_BYTES", 1 << 17),
+)
+
+
+OPTIONS = settings(
+    max_examples=150,
+    stateful_step_count=60,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)

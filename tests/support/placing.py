@@ -1,0 +1,222 @@
+"""Where the stop points of a crawl are: put around what it does to files and to itself.
+
+A project calls :func:`install` when its settings are read. Every point is passed twice,
+*before* and *after*: right before what it is named for is done, and right after.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import time
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from support import stops
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from support.stops import Points
+
+FRONTIER = "bloomdupe.frontier.frontier"
+PREPARE = (
+    ("bloomdupe.filter.bloom", "BloomFilter", "prepare"),
+    (FRONTIER, "Frontier", "prepare"),
+    ("bloomdupe.crawl.engines.checkpoint", "Checkpoint", "_prepare_totals"),
+    ("bloomdupe.feeds.exporter", "FeedExporter", "prepare"),
+)
+"""Where a checkpoint prepares its part: module, class, method. The participants that
+enter themselves in its lists are found there."""
+
+FILES = ("pwrite", "truncate", "ftruncate", "fsync", "fdatasync", "rename", "replace")
+"""Functions of ``os`` that change files."""
+
+
+class Watched:
+    """A change on its way into a transaction, with points around its two calls."""
+
+    def __init__(self, points: Points, change: Any) -> None:
+        self._points = points
+        self._change = change
+        self._name = type(change).__module__.rpartition(".")[2]
+
+    def write(self, batch: Any) -> None:
+        name = f"write {self._name}"
+        self._points.around(name, lambda: self._change.write(batch))
+
+    def done(self) -> None:
+        self._points.around(f"done {self._name}", self._change.done)
+
+
+def install() -> None:
+    """Put the points in place, if the environment asks for them."""
+    points = stops.use()
+    _install_commit(points)
+    _install_redis(points)
+    _install_end(points)
+    for name in FILES:
+        _install_file(points, name)
+    _install_participants(points)
+    for module, owner, method in PREPARE:
+        _install_method(points, module, owner, method)
+
+
+def _install_commit(points: Points) -> None:
+    from bloomdupe.store.store import Store
+
+    commit = Store.commit
+
+    @functools.wraps(commit)
+    def watched(self: Store, *changes: Any) -> None:
+        # One that holds a part of the lines, and nothing else, settles no request.
+        whole = any(type(change).__module__ == FRONTIER for change in changes)
+        points.reach("before commit")
+        if whole:
+            points.tell("commit", self.path, time.monotonic())
+        commit(self, *(Watched(points, change) for change in changes))
+        if whole:
+            points.commits += 1
+            points.tell("committed", self.path)
+        points.reach("after commit")
+
+    Store.commit = watched  # type: ignore[method-assign]
+
+
+def _install_redis(points: Points) -> None:
+    """Have points around what a worker says to Redis, and count what it has said."""
+    if find_spec("redis") is None:
+        return
+    from bloomdupe.redis.shared_frontier import SharedFrontier
+    from bloomdupe.shared.worker import Worker
+
+    for name in ("offer", "settle"):
+        _install_handing(points, Worker, name)
+        _install_saying(points, SharedFrontier, name)
+
+
+def _install_handing(points: Points, worker: Any, name: str) -> None:
+    function = getattr(worker, name)
+
+    @functools.wraps(function)
+    def watched(self: Any, what: Any) -> None:
+        points.handed += 1
+        function(self, what)
+
+    setattr(worker, name, watched)
+
+
+def _install_saying(points: Points, frontier: Any, name: str) -> None:
+    function = getattr(frontier, name)
+
+    @functools.wraps(function)
+    def watched(self: Any, what: Any) -> Any:
+        some = list(what)
+        answer = points.around(name, lambda: function(self, some), raises=False)
+        points.said += len(some)
+        return answer
+
+    setattr(frontier, name, watched)
+
+
+def _install_end(points: Points) -> None:
+    """Have points where the last checkpoint is made, and where the process ends."""
+    from bloomdupe.crawl.progress.rounds import Run
+    from bloomdupe.crawl.scheduler import FrontierScheduler
+
+    close = FrontierScheduler.close
+
+    @functools.wraps(close)
+    def watched(self: FrontierScheduler, reason: str) -> Any:
+        session = self._session
+        result = points.around("close", lambda: close(self, reason), raises=False)
+        if session is not None and session.frontier.store is not None:
+            points.tell("closed", session.frontier.store.path)
+        return result
+
+    FrontierScheduler.close = watched  # type: ignore[method-assign]
+
+    # All that was under way is durable by then; the last commit says so.
+    end = Run.end
+
+    @functools.wraps(end)
+    def noted(self: Run, reason: str) -> None:
+        points.around("note the end", lambda: end(self, reason), raises=False)
+
+    Run.end = noted  # type: ignore[method-assign]
+    atexit.register(points.reach, "before exit", raises=False)
+
+
+def _install_file(points: Points, name: str) -> None:
+    function = getattr(os, name)
+
+    @functools.wraps(function)
+    def watched(*args: Any, **options: Any) -> Any:
+        label = f"{name} {_name_of(args[0])}"
+        return points.around(label, lambda: function(*args, **options), system=True)
+
+    setattr(os, name, watched)
+
+
+def _name_of(file: Any) -> str:
+    """Name a file by its descriptor or path, without its folder."""
+    path = Path("/proc/self/fd", str(file)) if isinstance(file, int) else Path(file)
+    return path.readlink().name if isinstance(file, int) else path.name
+
+
+def _install_method(points: Points, module: str, owner: str, method: str) -> None:
+    class_ = getattr(import_module(module), owner)
+    function = getattr(class_, method)
+
+    @functools.wraps(function)
+    def watched(self: Any, *args: Any, **options: Any) -> Any:
+        return _prepared(points, owner, lambda: function(self, *args, **options))
+
+    setattr(class_, method, watched)
+
+
+def _prepared(points: Points, name: str, prepare: Callable[[], Any]) -> Any:
+    """Prepare a part between two points; it takes note between two others."""
+    from bloomdupe.crawl.engines.part import Part
+
+    part = points.around(f"prepare {name}", prepare)
+    if isinstance(part, Part):
+        take_note = part.done
+        part.done = lambda: points.around(f"done {name}", take_note)
+    return part
+
+
+class Preparing:
+    """A participant of the checkpoint, with points around what it prepares."""
+
+    def __init__(self, points: Points, participant: Any) -> None:
+        self._points = points
+        self._participant = participant
+        self._name = type(participant).__name__
+
+    def prepare(self) -> Any:
+        return _prepared(self._points, self._name, self._participant.prepare)
+
+    def change(self) -> Any:
+        return _prepared(self._points, self._name, self._participant.change)
+
+
+def _install_participants(points: Points) -> None:
+    from bloomdupe.crawl.engines.checkpoint import Checkpoint
+
+    commit = Checkpoint._commit_all
+
+    @functools.wraps(commit)
+    def watched(self: Checkpoint, parts: list[Any]) -> None:
+        given = self.participants, self.others
+        self.participants = [Preparing(points, one) for one in given[0]]
+        self.others = [Preparing(points, one) for one in given[1]]
+        try:
+            commit(self, parts)
+        finally:
+            self.participants, self.others = given
+
+    Checkpoint._commit_all = watched  # type: ignore[method-assign]

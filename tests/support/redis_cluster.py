@@ -1,0 +1,77 @@
+"""A real Redis Cluster of the tests' own: three servers, without replicas."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from support.redis_server import DEADLINE, RedisServer, free_port
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from typing_extensions import Self
+
+NODES = 3
+SLOTS = 16_384
+
+
+class RedisCluster:
+    """Servers that share the slots of a Cluster; ``with`` starts and ends them.
+
+    Each has the ``options`` and a folder of its own below ``folder``.
+    """
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self._buses = [str(free_port()) for _ in range(NODES)]
+        self.nodes = [
+            RedisServer(
+                folder / f"node{number}",
+                *("--cluster-enabled", "yes", "--cluster-port", bus),
+                *options,
+                port=free_port(),
+            )
+            for number, bus in enumerate(self._buses)
+        ]
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            for node in self.nodes:
+                stack.enter_context(node)
+            self._meet()
+            self.wait_until_whole()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _meet(self) -> None:
+        share = SLOTS // NODES + 1
+        for number, node in enumerate(self.nodes):
+            first, last = number * share, min(SLOTS, (number + 1) * share) - 1
+            with node.client() as client:
+                client.execute_command("CLUSTER ADDSLOTSRANGE", first, last)
+                known = ("127.0.0.1", self.nodes[0].port, self._buses[0])
+                client.execute_command("CLUSTER MEET", *known)
+
+    def wait_until_whole(self) -> None:
+        """Wait until each node says that all slots are served."""
+        end = time.monotonic() + DEADLINE
+        while not all(map(_is_whole, self.nodes)):
+            if time.monotonic() > end:
+                raise TimeoutError("the Cluster does not come together")
+            time.sleep(0.02)
+
+    def url(self, name: str) -> str:
+        """Return the URL of a filter or a frontier."""
+        return f"redis://127.0.0.1:{self.nodes[0].port}#{name}"
+
+
+def _is_whole(node: RedisServer) -> bool:
+    """Whether a node knows who has which slots."""
+    with node.client() as client:
+        state = client.execute_command("CLUSTER INFO")
+    found = (state["cluster_state"], state["cluster_known_nodes"])
+    return bool(found == ("ok", str(NODES)))

@@ -1,0 +1,239 @@
+"""Stop points: places in a running crawl where the process is ended, or made to fail.
+
+For the process that crawls. A project has the points put around what it does, see
+``placing.py``; spiders and parts of others name points of their own. The environment
+says which stop there is to be:
+
+``STOP``    JSON of a stop, see :class:`crawls.Stop`; without it there is none
+``EVENTS``  file that is told what happened, line by line; it outlives the process
+
+The points are numbered through as they are passed, so a crawl can be stopped at each
+of them in turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import os
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from scrapy.exceptions import DropItem, IgnoreRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from scrapy import Spider
+
+PATIENCE = 20.0
+"""Seconds that a moment waits for a checkpoint, if none comes."""
+
+EXCEPTIONS: dict[str, type[BaseException]] = {
+    "DropItem": DropItem,
+    "IgnoreRequest": IgnoreRequest,
+    "KeyboardInterrupt": KeyboardInterrupt,
+    "MemoryError": MemoryError,
+    "ValueError": ValueError,
+}
+"""What may be raised, besides errors of the system by their names."""
+
+_write = os.write
+_kill = os.kill
+
+
+class Points:
+    """Counts the points of this process, and acts when the chosen one is reached."""
+
+    def __init__(self, stop: dict[str, Any], events: str | None) -> None:
+        self.commits = 0
+        """Checkpoints on disk that have become durable."""
+        self.handed = 0
+        """What a worker was given for Redis."""
+        self.said = 0
+        """What Redis has of it."""
+        self._stop = stop
+        self._passed = 0
+        self._first = None if "since" in stop else 0
+        self._matching = 0
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        self._events = os.open(events, flags, 0o600) if events else None
+
+    def tell(self, *words: object) -> None:
+        """Write an event down; the kernel keeps it whatever becomes of us."""
+        if self._events is not None:
+            _write(self._events, (" ".join(map(str, words)) + "\n").encode())
+
+    def reach(self, point: str, *, raises: bool = True, system: bool = False) -> None:
+        """Pass a point, or end here.
+
+        Where nobody but these tests could raise, only a kill ends it: ``raises``. A
+        call of the ``system`` raises no errors of somebody's code.
+        """
+        self._passed += 1
+        stop = self._stop
+        if stop.get("trace"):
+            self.tell("point", self._passed, point)
+        if point == stop.get("since"):
+            self._first = self._passed
+        if "number" in stop:
+            first = self._first
+            here = first is not None and stop["number"] == self._passed - first
+        elif point.startswith(stop.get("point", "none ")):
+            self._matching += 1
+            here = self._matching == stop["nth"]
+        else:
+            here = False
+        action = stop.get("action", "kill")
+        if system and action == "ValueError":
+            action = "EIO"
+        if here and (raises or action == "kill"):
+            self.tell("stopped", self._passed, point)
+            act(action)
+
+    def call(self, name: str) -> str | None:
+        """Pass a call of somebody else's part; see :func:`call`."""
+        self.reach(f"call {name}", raises=False)
+        stop = self._stop
+        if stop.get("call") != name:
+            return None
+        self._matching += 1
+        if self._matching != stop["nth"]:
+            return None
+        self.tell("stopped", self._passed, "call", name)
+        return act(stop["action"])
+
+    def around(
+        self,
+        name: str,
+        function: Callable[[], Any],
+        *,
+        raises: bool = True,
+        system: bool = False,
+    ) -> Any:
+        """Call a function between two points."""
+        self.reach(f"before {name}", raises=raises, system=system)
+        result = function()
+        self.reach(f"after {name}", raises=raises, system=system)
+        return result
+
+
+def act(action: str) -> str:
+    """End the process, or raise: ``kill``, ``EIO``, ``MemoryError`` ...
+
+    What only the caller can do is returned: ``wait``, ``change``.
+    """
+    if action == "kill":
+        _kill(os.getpid(), signal.SIGKILL)
+    if action in errno.errorcode.values():
+        number = getattr(errno, action)
+        raise OSError(number, os.strerror(number))
+    if action in EXCEPTIONS:
+        raise EXCEPTIONS[action]("as the stop point was told")
+    return action
+
+
+_points = Points({}, None)
+
+
+def use() -> Points:
+    """Take the stop from the environment; return the points of this process."""
+    global _points  # noqa: PLW0603 - a process has one set of points
+    stop = json.loads(os.environ.get("STOP", "{}"))
+    _points = Points(stop, os.environ.get("EVENTS"))
+    return _points
+
+
+def tell(*words: object) -> None:
+    """Write an event of this process down."""
+    _points.tell(*words)
+
+
+# For spiders, and for parts of others
+
+
+def call(name: str) -> str | None:
+    """Pass a call of a part that is not bloomdupe's.
+
+    If it is the chosen one, raise what is to be raised, or return what the part is to
+    do instead: ``wait`` for a while, or ``change`` what it was given.
+    """
+    return _points.call(name)
+
+
+def stop_at(name: str) -> None:
+    """Pass a point that the spider has named, and stop here if it is the one."""
+    _points.reach(f"here {name}")
+
+
+def wanted(name: str) -> bool:
+    """Whether this run is to be stopped at a point that the spider has named."""
+    return _points._stop.get("point") == f"here {name}"
+
+
+def limit_files(name: str, size: int) -> None:
+    """Let the next file that grows beyond a size end the process."""
+    import resource
+
+    _points.tell("stopped", 0, f"here {name}")
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+async def moment(
+    spider: Spider, name: str, when: Callable[[], bool] = lambda: True
+) -> None:
+    """Stop here, when a checkpoint holds all that has happened so far.
+
+    Only in a run that is to be stopped here; any other goes on at once. ``when`` says
+    whether that has happened which is to be in the checkpoint.
+    """
+    if not wanted(name):
+        return
+    while not when():
+        await pause(0.01)
+    await durable(spider)
+    stop_at(name)
+
+
+async def durable(spider: Spider) -> None:
+    """Wait until a checkpoint, or Redis, holds all that has happened so far."""
+    while _points.said < _points.handed:
+        await pause(0.01)
+    if not _points.handed:
+        for _ in range(2):
+            await _next_checkpoint(spider)
+
+
+async def _next_checkpoint(spider: Spider) -> None:
+    before = _points.commits
+    deadline = time.monotonic() + PATIENCE
+    # Something must have changed, or there is none.
+    spider.state["moment"] = before, time.monotonic()  # type: ignore[attr-defined]
+    while _points.commits == before and time.monotonic() < deadline:
+        await pause(0.01)
+
+
+async def pause(seconds: float) -> None:
+    """Let others run, on any reactor and on none."""
+    from scrapy.utils.reactor import is_asyncio_reactor_installed
+
+    reactor = sys.modules.get("twisted.internet.reactor")
+    if reactor is None or is_asyncio_reactor_installed():
+        await asyncio.sleep(seconds)
+        return
+    from scrapy.utils.defer import maybe_deferred_to_future
+    from twisted.internet.task import deferLater
+
+    loop: Any = reactor
+    await maybe_deferred_to_future(deferLater(loop, seconds, lambda: None))
+
+
+def events(path: Path) -> list[list[str]]:
+    """Read the events of a run; for the parent."""
+    lines = path.read_text("utf-8").splitlines() if path.exists() else []
+    return [line.split(" ") for line in lines]
