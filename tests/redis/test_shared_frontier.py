@@ -250,34 +250,34 @@ def test_a_partition_is_given_back_when_nothing_of_it_is_under_way(url: str) -> 
             assert (len(one.owned), len(two.owned)) == (1, 1)
 
 
+def on_many_hosts(count: int) -> list[Offer]:
+    """Return requests on so many hosts that each partition has some."""
+    return [Offer(f"host{n}", b"%d" % n, b"request %d" % n) for n in range(count)]
+
+
 def test_a_partition_is_given_back_when_its_owner_begins_with_nothing_more(
     url: str,
 ) -> None:
     with worker(url) as one:
-        one.offer(offers(*range(70)))
-        first, *others = one.lease(40)
-        buffered = one.lease(1)  # the other requests of that answer stay there
+        one.offer(on_many_hosts(70))
+        leases = one.lease(70)
         with worker(url) as two:
             one.tend()
             assert len(one.leaving) == 2
-            settled = [lease for lease in others if lease.partition not in one.leaving]
-            one.not_begun([lease for lease in others + buffered if lease != first])
-            assert len(one.leaving) == (first.partition in one.leaving)
-            assert one.settle([(first, [])]) == []
+            theirs = [lease for lease in leases if lease.partition in one.leaving]
+            mine = [lease for lease in leases if lease.partition not in one.leaving]
+            in_progress = theirs.pop()
+            one.not_begun(theirs + mine)
+            assert one.leaving == {in_progress.partition}
+            assert one.settle([(in_progress, [])]) == []
             assert not one.leaving
             # Requests of a partition that stays are this worker's to settle.
-            assert one.settle([(lease, []) for lease in settled]) == []
+            assert one.settle([(lease, []) for lease in mine]) == []
             two.tend()
             assert len(two.owned) == 2
-            two.close()
-        one.tend()
-        stays = {lease for lease in buffered if one.holds(lease)}
-        assert one.settle([(lease, []) for lease in stays]) == []
-        for number in range(7):
-            one.ask_again(f"host{number}")
-        left = 70 - 1 - len(settled) - len(stays)
-        assert len(drained(one)) == left
-        assert one.finished
+            assert {number_of(lease) for lease in two.lease(70)} == {
+                number_of(lease) for lease in theirs
+            }
 
 
 def test_a_worker_that_leaves_gives_the_others_back_what_was_to_be_theirs(
@@ -285,8 +285,8 @@ def test_a_worker_that_leaves_gives_the_others_back_what_was_to_be_theirs(
 ) -> None:
     """A partition whose requests are given back is given back, whoever goes."""
     with worker(url) as one:
-        one.offer(offers(*range(70)))
-        leases = one.lease(70, of_each=100)
+        one.offer(on_many_hosts(70))
+        leases = one.lease(70)
         with worker(url):
             one.tend()
             leaving = one.leaving
