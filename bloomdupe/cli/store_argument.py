@@ -59,7 +59,7 @@ def _directory(place: str) -> Path:
         raise SettingError(
             "a URL stands where a JOBDIR is expected: of a filter on Redis, `bloomdupe"
             " info` is the only verb; of a crawl there, also list,"
-            " top, report, import, export and collect"
+            " top, report, import, export, collect and reset"
         )
     directory = Path(place)
     try:

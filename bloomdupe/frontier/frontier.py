@@ -282,6 +282,20 @@ class Frontier:
         self.leased += 1
         return entry
 
+    def withdraw(self, unwanted: Callable[[Entry], bool]) -> list[Entry]:
+        """Take out pending requests, of a frontier that has no store; return them."""
+        assert self._store is None  # noqa: S101 - what is stored must be settled
+        found = []
+        for queue in list(self._queues.values()):
+            some = queue.withdraw(unwanted)
+            self._loaded -= len(some)
+            self.pending -= len(some)
+            if some and not queue.pending:
+                self._rotation.leave(queue)
+                self._tidy(queue)
+            found += some
+        return found
+
     def release(self, entry: Entry) -> None:
         """Say that a leased request does not keep its slot busy any more."""
         if entry.active:

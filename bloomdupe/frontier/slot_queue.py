@@ -13,7 +13,7 @@ from bloomdupe.store.snapshot import READ_BYTES
 
 if TYPE_CHECKING:
     from collections import OrderedDict
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from bloomdupe.store.store import Store
 
@@ -141,6 +141,17 @@ class SlotQueue:
             self.out = set()
         self.out.add(entry.rank)
         return entry
+
+    def withdraw(self, unwanted: Callable[[Entry], bool]) -> list[Entry]:
+        """Take out the unwanted ones of the requests that are in memory."""
+        found = [entry for _, entry in self.heap or () if unwanted(entry)]
+        if found:
+            gone = {entry.rank for entry in found}
+            kept = [item for item in self.heap or () if item[0] not in gone]
+            heapify(kept)
+            self.heap = kept or None
+            self.pending -= len(found)
+        return found
 
     def forget(self, rank: bytes) -> None:
         """Take note that a request that was out is not in the store any more."""

@@ -101,6 +101,14 @@ class EngineAccess:
             return max(float(delay) * 0.5, GLANCE)
         return float(earliest)
 
+    def delay_of(self, name: str) -> float:
+        """Return the seconds between two requests to a slot, as Scrapy has them."""
+        slot = self._slots.get(name)
+        if slot is not None:
+            return float(slot.delay)
+        given = self._slot_settings.get(name, {})
+        return float(given.get("delay", self._delay))
+
     # Delays that have come about
 
     @property

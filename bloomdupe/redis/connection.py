@@ -90,6 +90,8 @@ class Connection:
             self.facts: dict[str, Any] = client.info()
         if self.facts.get("cluster_enabled"):
             client.close()
+            # Nothing was sent there that could be lost.
+            self.interruptions = Interruptions()
             with self._in_our_words():
                 # It offers the same methods, but is no subclass.
                 client = cast(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.errors import StoreDamagedError, StoreError
@@ -117,6 +118,8 @@ class Left(NamedTuple):
     """Which it has from now on."""
     lines: Sequence[bytes] = ()
     """Lines of output that count all the same."""
+    reason: str = ""
+    """Why it cannot be restored, if it cannot; kept until it is settled."""
 
 
 class Output(NamedTuple):
@@ -165,11 +168,18 @@ class Counts(NamedTuple):
     """Its owner, or the last one; empty if it was given back."""
     left: int
     """Requests that are handed out, and that the owner will not settle."""
+    aside: int
+    """Of these, requests that cannot be restored."""
 
     @property
     def pending(self) -> int:
         """Requests that wait."""
         return self.pushed - self.leased - self.done
+
+    @property
+    def state(self) -> tuple[int, int, int, int]:
+        """The counts that change with every request that comes, goes or is left."""
+        return self.pushed, self.slots, self.leased, self.left
 
 
 class _Step(NamedTuple):
@@ -202,6 +212,10 @@ class Partition:
         """The owner's fencing token; empty: this worker is not the owner."""
         self.under_way: set[bytes] = set()
         """Numbers of what was handed out and is not done."""
+        self.not_begun: set[bytes] = set()
+        """Those of them with which this worker will not begin."""
+        self.last_owner_until: float | None = None
+        """When there was an owner before this one, in seconds of ``monotonic()``."""
         self._step = 0
         self._unanswered: _Step | None = None
         self._handed_out: list[Lease] = []
@@ -234,10 +248,14 @@ class Partition:
         """
         self.lose()
         fence = secrets.token_hex(8)
-        taken = self.server.run("take", self._worker, milliseconds, fence, +expired)
+        taken, without = self.server.run(
+            "take", self._worker, milliseconds, fence, +expired
+        )
         if taken:
             self.fence = fence
             self._step = 0
+            now = time.monotonic()
+            self.last_owner_until = now - without / 1000 if without >= 0 else None
         return bool(taken)
 
     def renew(self, milliseconds: int) -> bool:
@@ -251,9 +269,16 @@ class Partition:
         """Take note that this worker is not the owner."""
         self.fence = ""
         self.under_way.clear()
+        self.not_begun.clear()
         self._unanswered = None
         self._handed_out.clear()
         self._again.clear()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether this worker works on nothing of it, and will begin with nothing."""
+        undelivered = {lease.number for lease in self._handed_out}
+        return self.under_way <= self.not_begun | undelivered
 
     def ask_again(self, slot: str) -> None:
         """Take note that a slot may have its next turn."""
@@ -297,7 +322,9 @@ class Partition:
         They wait again when it is not the owner any more. Nothing, if it is not.
         """
         self._repeat()
-        words = [word for one in left for word in (one.lease.number, one.payload)]
+        words: list[bytes | str] = []
+        for one in left:
+            words += one.lease.number, one.payload, one.reason
         lines = [line for one in left for line in one.lines]
         numbers = tuple(one.lease.number for one in left)
         self._do(_Step("leave", (len(left), *words, *lines), settles=numbers))
@@ -338,8 +365,8 @@ class Partition:
 
     def counts(self) -> Counts:
         """Count what is in it."""
-        pushed, slots, leased, done, worker, left = self.server.run("counts")
-        return Counts(pushed, slots, leased, done, worker.decode(), left)
+        pushed, slots, leased, done, worker, *left = self.server.run("counts")
+        return Counts(pushed, slots, leased, done, worker.decode(), *left)
 
     def pending(self) -> Iterator[Pending]:
         """Yield what waits, slot by slot, in each the next one first.

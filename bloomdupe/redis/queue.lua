@@ -10,6 +10,8 @@
 -- HEAD:leased      hash from the number to priority (double), length of the slot's name
 --                  (2 bytes), name, payload
 -- HEAD:left        hash; the numbers of those in HEAD:leased that the owner will not settle
+-- HEAD:aside       hash from the numbers of requests that a worker could not restore to the
+--                  reason
 -- HEAD:output      stream of what was put out by those that are done: `worker`, lines
 --
 -- All of them have the hash tag of the head, KEYS[1], so a Redis Cluster keeps them on the
@@ -24,6 +26,7 @@ local NUMBER_BYTES = 9
 local state_key, slots_key = KEYS[1] .. ':state', KEYS[1] .. ':slots'
 local queue_key, leased_key = KEYS[1] .. ':queue:', KEYS[1] .. ':leased'
 local left_key = KEYS[1] .. ':left'
+local aside_key = KEYS[1] .. ':aside'
 
 -- Lets a slot take turns, after the others.
 local function join(slot)

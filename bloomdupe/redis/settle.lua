@@ -18,6 +18,9 @@ if not done_before then
   local first = 6 + 4 * ARGV[5]
   put_out(first)
   for _, number in ipairs(numbers) do redis.call('HDEL', leased_key, number) end
+  if redis.call('EXISTS', aside_key) == 1 then
+    for _, number in ipairs(numbers) do redis.call('HDEL', aside_key, number) end
+  end
   for i = 6, first - 1, 4 do
     local number = numbered(ARGV[i + 2], redis.call('HINCRBY', state_key, 'pushed', 1))
     put(ARGV[i], ARGV[i + 1], number .. ARGV[i + 3])

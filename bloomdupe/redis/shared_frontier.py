@@ -97,7 +97,7 @@ class SharedFrontier:
         self._by_slot = self.partition_by == "slot"
         self._partitions: dict[int, Partition] = {}
         self._owned: dict[int, Partition] = {}
-        # Given back as soon as nothing of them is under way.
+        # Given back as soon as this worker works on nothing of them.
         self._leaving: set[int] = set()
         self._handed_out: list[Lease] = []
         # What is offered again when Redis has gone back, and until which time it is.
@@ -270,13 +270,10 @@ class SharedFrontier:
         share = -(-self._size // workers)
         self._renew(list(self._owned))
         self._note_gap(time.monotonic())
-        surplus = len(self._owned) - share
-        self._leaving = set(list(self._owned)[: max(0, surplus)])
-        for number in list(self._leaving):
-            self._give_back(number)
-        if surplus >= 0:
-            return
-        self._take(share)
+        self._leave_all_but(share)
+        self._give_back_idle()
+        if len(self._owned) < share:
+            self._take_up_to(share)
 
     def _renew(self, numbers: Iterable[int]) -> None:
         """Stay the owner of partitions, unless another worker is by now."""
@@ -292,8 +289,8 @@ class SharedFrontier:
             self._takes_over_at = now + lease
         self._tended, self._tended_after = now, self._made_up
 
-    def _take(self, share: int) -> None:
-        """Take partitions that are free, up to this worker's share."""
+    def _take_up_to(self, share: int) -> None:
+        """Become the owner of other partitions, as far as they are free."""
         others = [n for n in range(self._size) if n not in self._owned]
         self._chance.shuffle(others)
         expired = time.monotonic() >= self._takes_over_at
@@ -304,10 +301,49 @@ class SharedFrontier:
                 if len(self._owned) == share:
                     break
 
+    @property
+    def leaving(self) -> frozenset[int]:
+        """Numbers of the partitions that this worker gives back as soon as it can.
+
+        It can when all requests that it was handed out of them are settled or
+        :meth:`not_begun`. None of them is handed out any more.
+        """
+        return frozenset(self._leaving)
+
+    def _leave_all_but(self, share: int) -> None:
+        for number in list(self._owned):
+            if len(self._owned) - len(self._leaving) <= share:
+                break
+            if number not in self._leaving:
+                self._hand_out_no_more(number)
+
+    def _hand_out_no_more(self, number: int) -> None:
+        """Hand out nothing more of a partition."""
+        self._leaving.add(number)
+        kept = [lease for lease in self._handed_out if lease.partition != number]
+        here = (lease for lease in self._handed_out if lease.partition == number)
+        self._owned[number].not_begun.update(lease.number for lease in here)
+        self._handed_out = kept
+
+    def not_begun(self, leases: Iterable[Lease]) -> None:
+        """Say that this worker will not begin with requests that it was handed out.
+
+        They are pending again when their partition is given back, so only requests of
+        those that are :attr:`leaving` count.
+        """
+        for lease in leases:
+            if lease.partition in self._leaving and self.holds(lease):
+                self._owned[lease.partition].not_begun.add(lease.number)
+        self._give_back_idle()
+
+    def _give_back_idle(self) -> None:
+        for number in list(self._leaving):
+            self._give_back(number)
+
     def _give_back(self, number: int) -> None:
-        """Let others have a partition, unless something of it is under way."""
+        """Let others have a partition, if this worker works on nothing of it."""
         partition = self._owned[number]
-        if not partition.under_way:
+        if partition.is_idle:
             partition.renew(0)
             self._lost(number)
 
@@ -410,10 +446,21 @@ class SharedFrontier:
     def holds(self, lease: Lease) -> bool:
         """Whether this worker may still settle a request, as far as it knows.
 
-        The only method that another thread may call.
+        This and :meth:`last_owner_until` are what another thread may call.
         """
         partition = self._owned.get(lease.partition)
         return partition is not None and partition.fence == lease.fence
+
+    def last_owner_until(self, lease: Lease) -> float | None:
+        """Return until when another owner may have worked on the slot of a request.
+
+        In seconds of ``time.monotonic()``. None if the slot had no other owner, or if
+        it may have several at a time.
+        """
+        partition = self._owned.get(lease.partition)
+        if partition is None or not self._by_slot:
+            return None
+        return partition.last_owner_until
 
     def ask_again(self, slot: str) -> None:
         """Take note that a slot may have its next turn."""
@@ -522,7 +569,9 @@ class SharedFrontier:
         return self.left_over() == 0
 
     def left_over(self) -> int | None:
-        """Count the requests that were left, if nothing else is owed; None: it is.
+        """Count the requests that were left, if nothing else is pending; None: it is.
+
+        Requests that cannot be restored are not counted: no worker can do them.
 
         Then nothing more can come, but from those who offer what no request led to.
         Asked twice, for the partitions are looked at one after another: those that were
@@ -534,19 +583,19 @@ class SharedFrontier:
         each time, and not one for each partition.
         """
         self._make_up()
-        first: dict[int, tuple[int, int, int, int]] = {}
+        first: dict[int, Counts] = {}
         for place in range(self._size):
             number = (self._busy + place) % self._size
             counts = self._partition(number).counts()
-            first[number] = counts.pushed, counts.slots, counts.leased, counts.left
+            first[number] = counts
             if counts.slots or counts.leased > counts.left:
                 self._busy = number
                 return None
         for number, found in first.items():
             counts = self._partition(number).counts()
-            if found != (counts.pushed, counts.slots, counts.leased, counts.left):
+            if counts.state != found.state:
                 return None
-        return sum(left for _, _, _, left in first.values())
+        return sum(found.left - found.aside for found in first.values())
 
     # As a whole, while nobody works on it
 

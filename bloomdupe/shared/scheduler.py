@@ -13,8 +13,10 @@ from scrapy.utils.misc import build_from_crawler, load_object
 
 from bloomdupe.crawl.acceptance import ASKING
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
+from bloomdupe.crawl.ending import INCOMPLETE
 from bloomdupe.crawl.engines.job import Job
 from bloomdupe.crawl.engines.order import Order
+from bloomdupe.crawl.later.backoff import Backoff
 from bloomdupe.crawl.later.circuits import tries_of
 from bloomdupe.crawl.requests.cookies_packed import PackedCookies, without_cookie_header
 from bloomdupe.crawl.requests.identity import START, identity_of
@@ -23,13 +25,14 @@ from bloomdupe.crawl.state.start_items import StartItem
 from bloomdupe.crawl.stopping import Stopping
 from bloomdupe.errors import SettingError, UnserializableError
 from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.frontier.payload import url_of
 from bloomdupe.inside_scrapy.cookies import CookieJars
 from bloomdupe.inside_scrapy.engine import EngineAccess, mark_failed
 from bloomdupe.inside_scrapy.processing import Processing, current_work
 from bloomdupe.inside_scrapy.timer import Timer
 from bloomdupe.links.link_filter import Drop, attach_link_filter
-from bloomdupe.printable import logger_of
-from bloomdupe.redis.partition import Mark, Offer
+from bloomdupe.printable import logger_of, printable
+from bloomdupe.redis.partition import Left, Mark, Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
 from bloomdupe.shared.cookies import SharedCookies
 from bloomdupe.shared.feeds import SharedFeeds
@@ -44,6 +47,7 @@ from bloomdupe.shared.names import (
     name_of,
     payload_of,
 )
+from bloomdupe.shared.progress import Progress
 from bloomdupe.shared.slots import forget_inherited_slot
 from bloomdupe.shared.starting import StartOutputs
 from bloomdupe.shared.worker import Worker
@@ -71,8 +75,6 @@ HUNGRY = 64
 MOST_AT_HAND = 10_000
 FEW = 4
 """Requests of a slot at hand, of those from Redis, at which it takes its next turn."""
-INCOMPLETE = "incomplete"
-"""The reason of a crawl that can do nothing more, though it has not finished."""
 
 
 class SharedScheduler(BaseScheduler):
@@ -81,6 +83,9 @@ class SharedScheduler(BaseScheduler):
     Each worker is a process that runs ``scrapy crawl`` with the same settings. The
     hosts are shared out among them; whatever a worker that dies was doing is done again
     by others. See :class:`bloomdupe.redis.shared_frontier.SharedFrontier`.
+
+    ``spider.state`` is a dictionary. Each worker has its own, and it ends with the
+    worker.
     """
 
     def __init__(self, crawler: Crawler, dupefilter: BloomDupeFilter, job: Job) -> None:
@@ -126,19 +131,24 @@ class SharedScheduler(BaseScheduler):
         """
         crawler, settings = self._crawler, self._job.settings
         self._spider = spider
+        if getattr(spider, "state", None) is None:
+            spider.state = {}  # type: ignore[attr-defined]
         self._engine = EngineAccess(crawler)
         self._stopping = Stopping(crawler)
         self._serializer = Serializer(spider, pickles=settings.serializer == "pickle")
         self._feeds = SharedFeeds(crawler, self._put, self._stopping.fail)
         order = Order.of(crawler.settings, durable=True)
         self._starts_apart = order.starts_apart
+        self._backoff = Backoff(
+            self._engine.slot_of, self._engine.wait, settings.max_retry_after
+        )
         # What this worker has offered, and what Redis has handed out to it.
         self._seen = self.df.open_shared(self._job.recent())
         self._at_hand = Frontier(
             self._seen,
             fifo=order.fifo,
             start_fifo=order.start_fifo,
-            wait=self._engine.wait,
+            wait=self._backoff.wait,
         )
         self._frontier = self._open_frontier(self._feeds.names, fifo=order.fifo)
         self._leases = SharedLeases(self._at_hand, self._settle, self._give_up)
@@ -150,9 +160,11 @@ class SharedScheduler(BaseScheduler):
         self._start_requests = Family(START)
         self._engine.watch_start(self._starting.watch)
         connect = crawler.signals.connect
+        connect(self._idle, signals.spider_idle)
         connect(self._left_downloader, signals.request_left_downloader)
         connect(self._reached_downloader, signals.request_reached_downloader)
-        connect(self._idle, signals.spider_idle)
+        if settings.max_retry_after:
+            connect(self._backoff.response_downloaded, signals.response_downloaded)
         self._link_filter = None
         if type(self.df) is BloomDupeFilter:
             self._link_filter = attach_link_filter(crawler, self._would_drop, self.df)
@@ -167,6 +179,9 @@ class SharedScheduler(BaseScheduler):
         )
         worker.start()
         worker.want(self._enough)
+        interval = settings.progress_interval
+        self._progress = Progress(crawler, self._at_hand, self._frontier, interval)
+        self._progress.begin()
         logger.info(
             "This is worker %(worker)s on %(shown)s",
             {"worker": self._frontier.worker, "shown": self._frontier.shown},
@@ -211,6 +226,7 @@ class SharedScheduler(BaseScheduler):
         if worker is None:
             return
         self._alarm.cancel()
+        self._progress.end()
         self._stopping.end()
         if reason == INCOMPLETE:
             self._say_incomplete()
@@ -410,14 +426,23 @@ class SharedScheduler(BaseScheduler):
 
     def _push(self, waiting: Waiting) -> None:
         request = waiting.request
+        slot = self._engine.slot_of(request)
         self._at_hand.push(
-            self._engine.slot_of(request),
+            slot,
             request.priority,
             b"",
             start=self._starts_apart and bool(request.meta.get("is_start_request")),
             attachment=waiting,
         )
+        if waiting.lease is not None:
+            self._keep_delay(slot, waiting.lease)
         self._wake()
+
+    def _keep_delay(self, slot: str, lease: Lease) -> None:
+        """Let the delay of a slot pass after the last request of its last owner."""
+        last = self._frontier.last_owner_until(lease)
+        if last is not None:
+            self._backoff.hold(slot, last + self._engine.delay_of(slot))
 
     def next_request(self) -> Request | None:
         """Return the next request, or None if there is none that may go now."""
@@ -563,16 +588,45 @@ class SharedScheduler(BaseScheduler):
             try:
                 request = self._serializer.load(message.body)
             except UnserializableError as error:
-                self._stopping.fail(error)
-                return
+                self._set_aside(lease, url_of(message.body), error)
+                continue
             self._from_redis[lease.slot] += 1
             waiting = Waiting(message.name, request, lease, put_out=message.put_out)
             self._push(waiting)
+
+    def _set_aside(self, lease: Lease, url: str, error: UnserializableError) -> None:
+        """Leave a request that cannot be restored, as after a callback was renamed."""
+        logger.error(
+            "A request cannot be restored and stays in Redis: %(request)s - reason:"
+            " %(reason)s",
+            {"request": url, "reason": error},
+            extra={"spider": self._spider},
+        )
+        self._stats.inc_value("bloomdupe/unrestorable")
+        mark_failed(self._crawler)
+        reason = printable(f"{url}: {error}")
+        self._opened.leave(Left(lease, lease.payload, reason=reason))
+        self._opened.ask_again(lease.slot)
+        self._wake()  # for more requests are wanted now
 
     def cookies(self, news: Sequence[bytes]) -> None:
         """Take cookies that others have changed."""
         if self._worker is not None and self._cookies is not None:
             self._cookies.take(news)
+
+    def give_back(self, partitions: frozenset[int]) -> None:
+        """Begin with nothing more of partitions that other workers are to have."""
+        if self._worker is None:
+            return
+
+        def is_theirs(entry: Entry) -> bool:
+            waiting: Any = entry.attachment
+            return waiting.lease is not None and waiting.lease.partition in partitions
+
+        entries: list[Any] = self._at_hand.withdraw(is_theirs)
+        leases = [entry.attachment.lease for entry in entries]
+        self._from_redis.subtract(lease.slot for lease in leases)
+        self._worker.not_begin(leases)
 
     def known(self, count: int) -> None:
         """Count what others have offered before."""

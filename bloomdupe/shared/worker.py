@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from bloomdupe.errors import StoreAccessError, StoreFullError, StoreUnreachableError
 from bloomdupe.printable import logger_of
 from bloomdupe.redis.partition import Done
+from bloomdupe.shared.heartbeat import Heartbeat
 from bloomdupe.shared.names import ITEM, message_of, taken_apart
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ logger = logger_of(__name__)
 
 SHORTEST, LONGEST = 0.02, 1.0
 """Seconds between two questions, while Redis has nothing for this worker."""
+TENDING = 4
+"""How often a lease is renewed before it would run out."""
 PATIENCE = 5.0
 """Seconds in which Redis may answer when the crawl closes."""
 TROUBLE = (StoreUnreachableError, StoreFullError, StoreAccessError)
@@ -51,6 +54,9 @@ class Crawl(Protocol):
 
     def accepted(self, leases: Sequence[Lease], sure: bool) -> None:
         """Drop the marks of these from now on, for they are in Redis."""
+
+    def give_back(self, partitions: frozenset[int]) -> None:
+        """Begin with nothing more of partitions that other workers are to have."""
 
     def refused(self, leases: Sequence[Lease]) -> None:
         """Take note that others work on these, and that nothing of them counts."""
@@ -82,11 +88,12 @@ class Worker(Thread):
     ) -> None:
         super().__init__(name="bloomdupe-redis", daemon=True)
         self._frontier = frontier
-        self._tend_every = lease_seconds / 4
+        self._tend_every = lease_seconds / TENDING
         self._tend_at = 0.0
         self._crawl = crawl
         self._with_cookies = cookies
         self._post = _poster()
+        self._reactor = Heartbeat(self._post, self._tend_every, lease_seconds)
         self._changed = Condition()
         # What the reactor has said, and this thread has not taken:
         self._cookies: list[tuple[bytes, bytes]] = []
@@ -95,6 +102,7 @@ class Worker(Thread):
         self._left: list[Left] = []
         self._marks: list[Mark] = []
         self._asked: list[tuple[Mark, Waiting]] = []
+        self._not_begun: list[Lease] = []
         self._again: set[str] = set()
         self._wanted = 0
         self._closing: float | None = None
@@ -144,6 +152,12 @@ class Worker(Thread):
         with self._changed:
             self._again.add(slot)
 
+    def not_begin(self, leases: Sequence[Lease]) -> None:
+        """Say that requests that were handed out are for other workers to do."""
+        with self._changed:
+            self._not_begun += leases
+            self._changed.notify()
+
     def want(self, count: int) -> None:
         """Say how many more requests are wanted now."""
         if count == self._wanted:
@@ -177,7 +191,7 @@ class Worker(Thread):
         while True:
             with self._changed:
                 said = self._offers or self._done or self._left or self._asked
-                if not (said or self._closing):
+                if not (said or self._not_begun or self._closing):
                     self._changed.wait(pause)
                 cookies, self._cookies = self._cookies, []
                 offers, self._offers = self._offers, []
@@ -185,15 +199,19 @@ class Worker(Thread):
                 left, self._left = self._left, []
                 marks, self._marks = self._marks, []
                 asked, self._asked = self._asked, []
+                not_begun, self._not_begun = self._not_begun, []
                 again, self._again = self._again, set()
                 offered = self.offered
                 wanted, closing = self._wanted, self._closing
+            wanted = 0 if self._reactor.is_lost else wanted
             if time.monotonic() >= self._tend_at:
                 self._patiently(self._tend)
             if cookies:
                 self._patiently(self._frontier.cookies.keep, cookies)
             self._say(offers, done)
             self._say_besides(left, marks, asked)
+            if not_begun:
+                self._patiently(self._frontier.not_begun, not_begun)
             for slot in again:
                 self._frontier.ask_again(slot)
             if closing:
@@ -208,7 +226,11 @@ class Worker(Thread):
 
     def _tend(self) -> None:
         begun = time.monotonic()
-        self._frontier.tend()
+        self._reactor.beat()
+        if not self._reactor.is_lost:
+            self._frontier.tend()
+            if self._frontier.leaving:
+                self._tell(self._crawl.give_back, self._frontier.leaving)
         self._tend_at = begun + self._tend_every
 
     def _say(self, offers: list[Offer], done: list[Done]) -> None:

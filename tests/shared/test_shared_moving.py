@@ -272,6 +272,18 @@ def test_a_list_comes_in_while_workers_work(
     assert crew.take() == paths(set(range(SIZE))) + Counter(["/extra"])
 
 
+def test_a_list_comes_into_a_crawl_that_is_cut_by_url(
+    crew: Crew, move: Move, tmp_path: Path
+) -> None:
+    by_url = "BLOOMDUPE_REDIS_PARTITION_BY"
+    move.settings(f"{by_url} = 'url'\n")
+    lines = tmp_path / "lines"
+    lines.write_text(f"{crew._base}/{SIZE - 1}\n")
+    move.call("import", move.crawl, lines, "--spider", "all")
+    crew.hire("All", f"{by_url}=url").end()
+    assert f"/{SIZE - 1}" in crew.take()
+
+
 def test_settings_that_workers_will_not_have_are_told_apart(
     crew: Crew, move: Move, tmp_path: Path
 ) -> None:

@@ -33,6 +33,9 @@ def rows_of_shared(crawl: SharedOverview) -> Iterator[tuple[str, str]]:
     yield "requests waiting", f"{crawl.pending:,}, of {crawl.taken_in:,} ever taken in"
     yield "requests under way", f"{crawl.leased:,}"
     yield "requests done", f"{crawl.done:,}"
+    if crawl.aside:
+        yield "requests that cannot be restored", f"{crawl.aside:,}"
+        yield from (("", reason) for reason in crawl.reasons())
     yield "slots with requests waiting", f"{len(crawl.slots):,}"
     for slot, requests in crawl.largest():
         yield f"  {slot_name(slot)}", f"{requests:,}"

@@ -56,9 +56,12 @@ class Backoff:
         value = response.headers.get("Retry-After")
         seconds = None if value is None else seconds_of(value)
         if seconds:
-            slot = self._slot_of(request)
             until = time.monotonic() + min(seconds, self._limit)
-            self._holds[slot] = max(until, self._holds.get(slot, 0.0))
+            self.hold(self._slot_of(request), until)
+
+    def hold(self, slot: str, until: float) -> None:
+        """Hold a slot back until a time of ``time.monotonic()``, or longer."""
+        self._holds[slot] = max(until, self._holds.get(slot, 0.0))
 
     # Checkpoints
 
