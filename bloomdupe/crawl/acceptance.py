@@ -11,7 +11,7 @@ from bloomdupe.crawl.later.not_before import TIME_KEYS, time_of, without_time
 from bloomdupe.crawl.later.retries import is_retry
 from bloomdupe.crawl.later.revisits import REVISIT
 from bloomdupe.crawl.requests.cookies_packed import without_cookie_header
-from bloomdupe.crawl.requests.identity import identity_of
+from bloomdupe.crawl.requests.identity import does_same, identity_of
 from bloomdupe.crawl.requests.visits import Visit
 from bloomdupe.errors import StoreError, UnserializableError
 from bloomdupe.links.link_filter import Drop
@@ -103,9 +103,19 @@ class Acceptance:
         if not forced and not self._passes(request, parent, keys):
             return False
         if self.push(request, parent, key, identity, keys):
-            for each, exactly in keys:
-                session.frontier.seen.add(each, exact=exactly)
+            self._mark(keys)
         return True
+
+    def _mark(self, keys: list[Key]) -> None:
+        """Mark a stored request as seen.
+
+        A fingerprint that it shares with a request in memory is marked when that
+        request is done: after a crash, the other one must not count as seen.
+        """
+        session = self._session
+        for key, exact in keys:
+            if key not in session.unmarked:
+                session.frontier.seen.add(key, exact=exact)
 
     def _passes(self, request: Request, parent: Lease | None, keys: list[Key]) -> bool:
         """Whether a request is no duplicate; add to ``keys`` what else is to be marked.
@@ -262,7 +272,7 @@ class Acceptance:
             payload = session.serializer.dump_or_none(request) or b""
         attachment = None if payload else request
         if payload and parent is not None:
-            payload = self._with_inheritance(payload, key, parent, follows)
+            payload = self._with_inheritance(request, payload, key, parent, follows)
         entry = session.frontier.push(
             slot,
             request.priority,
@@ -281,6 +291,7 @@ class Acceptance:
             session.durable
             and (request.dont_filter or self._ours is None)
             and parent is not None
+            and parent.root.is_stored
             and session.processing.answering is None
         ):
             session.children.add(parent.root, identity)
@@ -290,7 +301,12 @@ class Acceptance:
         return payload is not None
 
     def _with_inheritance(
-        self, payload: bytes, key: bytes, parent: Lease, follows: Lease | None
+        self,
+        request: Request,
+        payload: bytes,
+        key: bytes,
+        parent: Lease,
+        follows: Lease | None,
     ) -> bytes:
         """Return the payload of a request with what it takes over from its parent.
 
@@ -300,13 +316,18 @@ class Acceptance:
         session = self._session
         visit = None if follows is None else session.revisits.follow(follows)
         if session.leases.owes(parent) and (
-            follows is not None or key == self._fingerprint(parent.request)
+            follows is not None or self._is_once_more(request, key, parent)
         ):
             heritage = session.leases.bequeath(parent)
             visit = replace(visit or Visit(), stands_for=heritage)
         if visit is None:
             return payload
         return session.serializer.with_visit(payload, visit.values)
+
+    def _is_once_more(self, request: Request, key: bytes, parent: Lease) -> bool:
+        """Whether a callback asks for its own page once more, to do the same work."""
+        origin = parent.request
+        return key == self._fingerprint(origin) and does_same(request, origin)
 
     def _dump(self, request: Request) -> bytes | None:
         session = self._session

@@ -161,7 +161,7 @@ class Session:
         self.children.take_up(crawl.blobs_of(CHILDREN))
         self.cut_short.take_up(crawl.record.get("cut_short", {}))
         self.leases.after_a_kill = run.last == OPEN
-        if run.resumed:
+        if run.resumed and settings.start_requests != "always":
             before = crawl.record.get("totals", {}).get("start_items", 0)
             self.starting.items.take_up(crawl.record.get("start_items", [before]))
         self.waiting = Waiting(crawler, self.frontier, settings.wait)

@@ -130,6 +130,11 @@ class Lease:
         return request_key(self.entry.queue.number, self.entry.rank)
 
     @property
+    def is_stored(self) -> bool:
+        """Whether the request survives a crash."""
+        return self.entry.payload is not None
+
+    @property
     def comes_again(self) -> bool:
         """Whether the page has a next visit, regardless of the result of this visit."""
         known = self.visit is not None and self.visit.visits > 0

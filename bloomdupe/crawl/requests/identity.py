@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-__all__ = ["START", "child_name", "identity_of", "name_of"]
+__all__ = ["START", "child_name", "does_same", "identity_of", "name_of"]
 
 START = b"start"
 """Stands in the place of a parent's name for what ``start()`` yields."""
@@ -79,6 +79,16 @@ def identity_of(
     parts = [repr(callback), repr(errback), *map(canonical_text, values)]
     text = f"[{', '.join(parts)}]".encode(errors="backslashreplace")
     return fingerprint + mmh3_x64_128_digest(text)
+
+
+def does_same(request: Request, other: Request) -> bool:
+    """Whether two requests for one page have the same callback and arguments.
+
+    The ``meta`` may differ: a page that is asked for once more counts its tries there.
+    """
+    callbacks = {_name_of(each.callback) or "parse" for each in (request, other)}
+    texts = {canonical_text(each.cb_kwargs) for each in (request, other)}
+    return len(callbacks) == 1 and len(texts) == 1
 
 
 def name_of(*parts: bytes) -> bytes:
