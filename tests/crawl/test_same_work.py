@@ -1,0 +1,59 @@
+"""Children are told from their parent, and a lost request leaves nothing behind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from spiders.same_work import SHOPS, LambdaStart, Messages, Shops
+from support.crawl import FEEDS
+
+from bloomdupe import BloomFilter
+
+if TYPE_CHECKING:
+    from support.crawl import Crawl
+
+
+@pytest.fixture
+def crawl(crawl: Crawl) -> Crawl:
+    crawl.settings["FEEDS"] = FEEDS
+    return crawl
+
+
+def parts(crawl: Crawl) -> Counter[str]:
+    return Counter(item["part"] for item in crawl.items())
+
+
+@pytest.mark.parametrize("page", [2, 4])
+def test_a_request_for_the_page_is_not_taken_for_the_page(
+    crawl: Crawl, page: int
+) -> None:
+    for order in (1, 2):
+        crawl.killed(Shops, stop=f"here shop {page}", ORDER=order)
+    assert crawl.run(Shops, ORDER=3).finish_reason == "finished"
+    assert parts(crawl) == Counter([*SHOPS, *["token"] * 7])
+
+
+def test_a_start_page_that_was_lost_is_fetched_again(crawl: Crawl) -> None:
+    crawl.killed(LambdaStart, stop="here before c")
+    assert crawl.run(LambdaStart).finish_reason == "finished"
+    assert set(parts(crawl)) == {"", *"abcdef"}
+
+
+def test_children_of_what_was_lost_leave_no_record(crawl: Crawl) -> None:
+    for page in "bd":
+        crawl.killed(LambdaStart, stop=f"here before {page}")
+    crawl.run(LambdaStart)
+    store = crawl.folder / crawl.settings["JOBDIR"] / "bloomdupe"
+    with BloomFilter.open(store, readonly=True) as seen:
+        record = seen.record("crawl")
+    assert record is not None
+    assert not [name for name in record["blobs"] if name.startswith("c")]
+
+
+def test_each_run_reads_its_own_messages(crawl: Crawl) -> None:
+    crawl.settings["BLOOMDUPE_START_REQUESTS"] = "always"
+    crawl.killed(Messages, stop="here read", FIRST_MESSAGE=0)
+    crawl.run(Messages, FIRST_MESSAGE=6)
+    assert parts(crawl) == Counter(map(str, range(12)))

@@ -1,0 +1,74 @@
+"""Pages that ask for themselves, and start pages that cannot be stored."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request, Spider
+from support.stops import moment
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from scrapy.http import Response
+
+SHOPS = [f"shop {number}" for number in range(6)]
+
+
+class Shops(Spider):
+    """A page of which each part is a request for the page, in another order each run.
+
+    Page and parts ask for the same other page.
+    """
+
+    name = "shops"
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        yield self.ask(response)
+        order = random.Random(self.settings.getint("ORDER"))
+        for number, shop in enumerate(order.sample(SHOPS, len(SHOPS))):
+            await moment(self, f"shop {number}")
+            yield Request(
+                response.url, self.shop, dont_filter=True, cb_kwargs={"shop": shop}
+            )
+
+    def shop(self, response: Response, shop: str) -> Iterator[Any]:
+        yield {"part": shop}
+        yield self.ask(response)
+
+    def ask(self, response: Response) -> Request:
+        return response.follow("/a", self.token, dont_filter=True)
+
+    def token(self, _: Response) -> Iterator[Any]:
+        yield {"part": "token"}
+
+
+class LambdaStart(Spider):
+    """The start request cannot be stored, and has a child for its own page."""
+
+    name = "lambda_start"
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request(self.start_urls[0], lambda response: self.work(response))  # noqa: PLW0108
+
+    async def work(self, response: Response) -> AsyncIterator[Any]:
+        yield response.follow("/", self.child, dont_filter=True)
+        for page in "abcdef":
+            await moment(self, f"before {page}")
+            yield response.follow(f"/{page}", self.child, dont_filter=True)
+
+    def child(self, response: Response) -> Iterator[Any]:
+        yield {"part": response.url.rpartition("/")[2]}
+
+
+class Messages(Spider):
+    """Each item of ``start()`` is a message of a queue, which has it once."""
+
+    name = "messages"
+
+    async def start(self) -> AsyncIterator[Any]:
+        first = self.settings.getint("FIRST_MESSAGE")
+        for number in range(first, first + 6):
+            yield {"part": str(number)}
+        await moment(self, "read")
