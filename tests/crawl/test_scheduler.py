@@ -215,7 +215,8 @@ def test_pickles_are_refused_unless_asked_for(crawl: Crawl) -> None:
     run = crawl.run(Pickled)
     assert run.stats["bloomdupe/unrestorable"] == 1
     assert "it is a pickle" in run.log
-    assert crawl.run(Pickled, **pickles).stats["intact"] == 5
+    run = crawl.run(Pickled, **pickles)
+    assert run.stats["intact"] == 5, run.log
 
 
 def test_a_crawl_spider_works(crawl: Crawl, site: Site) -> None:

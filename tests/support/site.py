@@ -172,6 +172,8 @@ class Site:
         with self._changed:
             self._held, self._left = frozenset(), None
             self._changed.notify_all()
+        # Or the next gate would count them.
+        until(lambda: not self.waiting)
 
     def until_requested(self, what: str | int) -> None:
         """Wait until a path, or so many pages in all, were asked for."""
