@@ -41,7 +41,7 @@ from support.site import PAGES
 
 if TYPE_CHECKING:
     from scrapy import Spider
-    from support.crawl import Crawl
+    from support.crawl import Before, Crawl
     from support.site import Site
 
 WHERE = pytest.mark.parametrize("jobdir", [None, "job"], ids=["memory", "job"])
@@ -409,20 +409,21 @@ def test_a_crawl_that_cannot_open_leaves_the_state_alone(crawl: Crawl) -> None:
     assert "EOFError" not in run.log
 
 
-@pytest.mark.parametrize("interval", [0.2, 3600], ids=["checkpoint", "look"])
-def test_a_store_that_is_gone_ends_the_crawl(crawl: Crawl, interval: float) -> None:
-    """Whoever looks first finds it: a checkpoint, or the watch over the crawl."""
-    process = crawl.start(
-        Follow,
-        before=look_often,
-        BLOOMDUPE_CHECKPOINT_INTERVAL=interval,
-        DOWNLOAD_DELAY=0.3,
-        **ONE,
-    )
-    process.until_requested(2)
+@pytest.mark.parametrize(
+    ("look", "answers"), [(None, 1), (look_often, 0)], ids=["checkpoint", "look"]
+)
+def test_a_store_that_is_gone_ends_the_crawl(
+    crawl: Crawl, site: Site, look: Before | None, answers: int
+) -> None:
+    """A checkpoint finds it, or the watch over the crawl while nothing changes."""
+    site.hold_after(2)
+    process = crawl.start(Follow, before=look, **ONE)
+    process.until_requested(3)
     (crawl.store / "data.mdb").unlink()
+    site.hold_after(answers)
+    process.until_logged("The store of the crawl failed, so the crawl stops")
+    site.release()
     log = process.wait().log
-    assert "The store of the crawl failed, so the crawl stops" in log
     assert re.search(r"Closing spider \(frontier_\w+\)", log)
     assert "Traceback" not in log
 

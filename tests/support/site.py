@@ -166,6 +166,7 @@ class Site:
         """Give so many answers more, and let all others wait."""
         with self._changed:
             self._left = answers
+            self._changed.notify_all()
 
     def release(self) -> None:
         """Give all answers that wait, and all that follow."""
