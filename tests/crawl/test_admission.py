@@ -43,7 +43,7 @@ crawling = process.crawl(Second)
 process.start()
 """
 
-PAGES: Pages = {f"/{n}": links(f"/{(n + 1) % 9}") for n in range(9)}
+PAGES = {f"/{n}": links(f"/{(n + 1) % 9}") for n in range(9)}
 
 REACTORS = {
     "asyncio": "twisted.internet.asyncioreactor.AsyncioSelectorReactor",

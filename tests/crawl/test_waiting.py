@@ -11,7 +11,6 @@ from scrapy import Request
 from scrapy.settings import Settings
 from spiders.waiting import Bad, Crowd, Idle, Lambda, Later, set_clock
 
-from bloomdupe import BloomFilter
 from bloomdupe.crawl.later.not_before import without_time
 from bloomdupe.errors import SettingError
 from bloomdupe.settings import JobSettings
@@ -76,13 +75,6 @@ def test_a_run_that_waits_for_a_while_goes_on_with_the_last_one(crawl: Crawl) ->
     assert run.finish_reason == "finished"
 
 
-def total_pages(crawl: Crawl) -> int:
-    """Return how many pages are done, as of the last checkpoint."""
-    with BloomFilter.open(crawl.store, readonly=True) as seen:
-        pages: int = (seen.record("crawl") or {}).get("totals", {}).get("pages", 0)
-    return pages
-
-
 def test_after_kills_none_is_lost_none_is_early_and_none_comes_twice(
     crawl: Crawl, site: Site
 ) -> None:
@@ -91,7 +83,7 @@ def test_after_kills_none_is_lost_none_is_early_and_none_comes_twice(
         site.hold_after(40)
         process = crawl.start(Crowd, SECONDS=1)
         process.until_requested(41)
-        process.until(lambda answers=answers: total_pages(crawl) == answers)  # type: ignore[misc]
+        process.until(lambda answers=answers: crawl.durable_pages == answers)  # type: ignore[misc]
         process.kill()
         in_progress += site.waiting
         site.release()
