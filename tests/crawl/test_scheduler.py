@@ -88,10 +88,20 @@ def test_requests_come_back_as_they_were(crawl: Crawl, jobdir: str | None) -> No
     assert "scheduler/unserializable" not in run.stats
 
 
+def kill_before(crawl: Crawl, spider: type[Spider], page: int, **settings: Any) -> None:
+    """Kill a crawl of a chain when all before a page is durable, and nothing else."""
+    crawl.site.hold(f"/{page}")
+    process = crawl.start(spider, **settings)
+    process.until_requested(f"/{page}")
+    process.until(lambda: crawl.durable_pages == page)
+    log = process.kill().log
+    crawl.site.release()
+    assert "Traceback" not in log, log
+
+
 def test_requests_come_back_from_the_disk_as_they_were(crawl: Crawl) -> None:
-    for _ in range(5):
-        run = crawl.run(Everything, CLOSESPIDER_PAGECOUNT=1, **ONE)
-        assert "spider_exceptions/count" not in run.stats, run.log
+    for page in range(1, 6):
+        kill_before(crawl, Everything, page)
     run = crawl.run(Everything)
     assert run.stats["intact"] == 1, run.log
     assert run.finish_reason == "finished"
@@ -210,13 +220,13 @@ def test_a_request_whose_callback_is_gone_is_kept_and_named(crawl: Crawl) -> Non
 
 def test_pickles_are_refused_unless_asked_for(crawl: Crawl) -> None:
     pickles: dict[str, Any] = {"BLOOMDUPE_SERIALIZER": "pickle"}
-    run = crawl.run(Pickled, CLOSESPIDER_PAGECOUNT=1, **ONE, **pickles)
-    assert "scheduler/unserializable" not in run.stats
+    kill_before(crawl, Pickled, 1, **pickles)
     run = crawl.run(Pickled)
     assert run.stats["bloomdupe/unrestorable"] == 1
     assert "it is a pickle" in run.log
-    run = crawl.run(Pickled, **pickles)
+    run = crawl.run(Pickled, RETRY_ENABLED=True, **pickles)
     assert run.stats["intact"] == 5, run.log
+    assert "scheduler/unserializable" not in run.stats
 
 
 def test_a_crawl_spider_works(crawl: Crawl, site: Site) -> None:
