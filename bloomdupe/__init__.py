@@ -42,7 +42,8 @@ _HOMES = {
     "new_links": "bloomdupe.links.link_filter",
 }
 
-__all__ = list(_HOMES)
+__all__ = [name for name in _HOMES if name != "SharedScheduler"]
+"""What needs no package of an extra, so that ``import *`` needs none, either."""
 
 
 def __getattr__(name: str) -> object:

@@ -7,9 +7,11 @@ import os
 import sys
 
 import pytest
+from support import forks as fork_servers
 from support.crawl import crawl, pages, site
 from support.engines import engine, redis_server
-from support.shared_data import REPOSITORY, SHARED, needs
+from support.made_urls import everyday
+from support.shared_data import REPOSITORY, SHARED
 
 __all__ = ["crawl", "engine", "pages", "redis_server", "site"]
 
@@ -54,14 +56,37 @@ def pytest_collection_modifyitems(
 
 
 @pytest.fixture(scope="session")
+def forks() -> fork_servers.Forks:
+    """Return the fork servers that all tests of this process share."""
+    return fork_servers.forks()
+
+
+@pytest.fixture(scope="session")
 def real_urls() -> list[str]:
-    """299,355 URLs of government sites, distinct."""
-    path = needs(SHARED / "urls" / "dev_eot.txt.xz", "needs the shared URL lists")
-    return lzma.decompress(path.read_bytes()).decode().splitlines()
+    """299,355 URLs of government sites, distinct; or without the list, made up."""
+    return _listed("dev_eot", 150_000)
 
 
 @pytest.fixture(scope="session")
 def absent_urls() -> list[str]:
-    """125,987 URLs of other sites."""
-    path = needs(SHARED / "urls" / "dev_mixed.txt.xz", "needs the shared URL lists")
-    return lzma.decompress(path.read_bytes()).decode().splitlines()
+    """125,987 URLs of other sites; or without the list, made up."""
+    return _listed("dev_mixed", 60_000)
+
+
+def _listed(name: str, count: int) -> list[str]:
+    path = SHARED / "urls" / f"{name}.txt.xz"
+    if path.exists():
+        return lzma.decompress(path.read_bytes()).decode().splitlines()
+    return everyday(name, count)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how the tests can be run that need Redis."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    count = sum("needs redis-server" in str(report.longrepr) for report in skipped)
+    if count:
+        terminalreporter.write_line(
+            f"{count} tests were skipped because redis-server is not installed;"
+            " `apt install redis-server` runs them"
+        )

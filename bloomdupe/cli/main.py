@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +22,7 @@ from bloomdupe.cli.move.collect import Collect
 from bloomdupe.cli.move.export import Export
 from bloomdupe.cli.move.import_ import Import
 from bloomdupe.cli.move.union import Union
-from bloomdupe.cli.progress import say
+from bloomdupe.cli.output import flush, say_all, warn
 from bloomdupe.cli.show.check import Check
 from bloomdupe.cli.show.info import Info
 from bloomdupe.cli.show.list import List
@@ -36,6 +34,7 @@ from bloomdupe.errors import BloomDupeError, SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import NoReturn
 
     from bloomdupe.cli.verb import Verb
 
@@ -67,7 +66,7 @@ VERBS: tuple[Verb[Any], ...] = (
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the ``bloomdupe`` command."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="bloomdupe",
         description="Size Bloom filters and look after the stores of crawls.",
     )
@@ -96,7 +95,17 @@ def add_verbs(parser: argparse.ArgumentParser, jobdir: str | None = None) -> Non
         its_parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-class _AnyOrder(argparse.ArgumentParser):
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong with arguments in printable lines."""
+
+    def error(self, message: str) -> NoReturn:
+        for line in self.format_usage().splitlines():
+            warn(line)
+        warn(f"{self.prog}: error: {message}")
+        sys.exit(2)
+
+
+class _AnyOrder(_Parser):
     """Takes options between a store and URLs, too.
 
     ``argparse`` does so only when asked, and subcommands are never asked.
@@ -121,9 +130,15 @@ class _AnyOrder(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return the exit code: 0 done, 1 failed, 2 bad usage."""
     try:
-        return run(build_parser().parse_args(arguments))
-    finally:
-        _flush()  # of --help, which ends the process
+        try:
+            return run(build_parser().parse_args(arguments))
+        except BrokenPipeError:  # --help had no reader, which Python 3.10 does not mind
+            return 0
+        finally:
+            flush()  # of --help, which ends the process
+    except BloomDupeError as error:
+        warn(f"bloomdupe: {error}")
+        return 1
 
 
 def run(options: argparse.Namespace) -> int:
@@ -131,19 +146,15 @@ def run(options: argparse.Namespace) -> int:
     verb = next(verb for verb in VERBS if verb.name == options.verb)
     try:
         result = verb.run(options)
-        # Whoever reads this, such as `head`, may stop at any line: what was done is
-        # done, and the exit code says so all the same.
-        with contextlib.suppress(BrokenPipeError):
-            for line in _lines(verb, result, options):
-                say(line)
-        _flush()
+        # A reader such as `head` may stop at any line: what was done is done, and the
+        # exit code says so all the same.
+        say_all(_lines(verb, result, options))
         return verb.status(result)
     except BloomDupeError as error:
-        _flush()
-        print(f"bloomdupe {verb.name}: {error}", file=sys.stderr)
+        warn(f"bloomdupe {verb.name}: {error}")
         return 2 if isinstance(error, SettingError) else 1
     except KeyboardInterrupt:
-        print(f"bloomdupe {verb.name}: interrupted", file=sys.stderr)
+        warn(f"bloomdupe {verb.name}: interrupted")
         return INTERRUPTED
 
 
@@ -154,19 +165,8 @@ def _lines(
         return verb.text(result)
     found = verb.json(result)
     if isinstance(found, dict):
-        return [json.dumps(found, indent=verb.json_indent)]
+        return json.dumps(found, indent=verb.json_indent).splitlines()
     return map(json.dumps, found)
-
-
-def _flush() -> None:
-    """Write what is buffered, unless nobody reads it."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Else Python tries again when it ends, and complains.
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-__all__ = ["bytes_of", "bytes_read", "counted", "say", "warn"]
+__all__ = ["bytes_of", "bytes_read", "counted"]
 
 DELAY = 1.0
 """Seconds before a bar appears."""
@@ -26,19 +26,6 @@ COLUMNS, ROWS = 80, 24
 Thing = TypeVar("Thing")
 
 tqdm.monitor_interval = 0  # no thread that looks after bars
-
-
-def say(line: str) -> None:
-    """Print a line, above the bar if there is one."""
-    if sys.stdout.isatty():
-        tqdm.write(line, file=sys.stdout)
-    else:
-        print(line)
-
-
-def warn(line: str) -> None:
-    """Print a line to standard error, above the bar if there is one."""
-    tqdm.write(line, file=sys.stderr)
 
 
 def counted(things: Iterable[Thing], total: int | None, unit: str) -> Iterator[Thing]:

@@ -59,6 +59,15 @@ def _directory(place: str) -> Path:
         raise SettingError(
             "a URL stands where a JOBDIR is expected: of a filter on Redis, `bloomdupe"
             " info` is the only verb; of a crawl there, also list,"
-            " top, report, import, export and collect"
+            " top, report, import, export, collect and reset"
         )
-    return Path(place)
+    directory = Path(place)
+    try:
+        directory.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass  # it is for the verb to say that nothing is there, or to make it
+    except OSError as error:
+        raise SettingError(f"{place[:80]}: {error.strerror}") from error
+    except ValueError as error:  # a zero byte, or half of a surrogate pair
+        raise SettingError(f"{place[:80]!r} cannot be a path: {error}") from error
+    return directory

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from copy import copy
 from dataclasses import replace
@@ -16,6 +15,7 @@ from bloomdupe.crawl.requests.identity import identity_of
 from bloomdupe.crawl.requests.visits import Visit
 from bloomdupe.errors import StoreError, UnserializableError
 from bloomdupe.links.link_filter import Drop
+from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ASKING", "Acceptance"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 ASKING = frozenset({*TIME_KEYS, REVISIT})
 """Keys of ``meta`` by which a request asks for something of the scheduler."""
@@ -64,7 +64,7 @@ class Acceptance:
         self._dupefilter = dupefilter
         self._ours = ours
         self._fingerprint = fingerprint
-        self._warned = False
+        self._warned = self._warned_of_polling = False
 
     def takes(self, request: Request) -> bool:
         """Take in a request and mark it; False if it was dropped."""
@@ -88,11 +88,14 @@ class Acceptance:
                 identity,
                 forced=forced,
                 marked=ours is not None,
+                exact=exact,
             )
             if skip:
                 self._stats.inc_value("bloomdupe/start_requests_skipped")
+                if session.starting.repeats_itself(identity):
+                    self._warn_of_polling(request)
                 return False
-            keys += [(mark, False) for mark in marks]
+            keys += marks
             if forced and not request.dont_filter:
                 # So that what it redirects to is followed, which was seen, too.
                 request = copy(request)  # replace() would run its constructor
@@ -133,14 +136,16 @@ class Acceptance:
         session, (key, exact) = self._session, keys[0]
         seen = session.frontier.seen
         if key in session.unmarked or seen.contains(key, exact=exact):
-            if key in session.unmarked or not self._is_second_use(request, parent, key):
+            if key in session.unmarked or not self._is_second_use(
+                request, parent, key, exact=exact
+            ):
                 ours.log(request, self._spider)
                 return False
-            keys.append((AGAIN + key, False))
+            keys.append((AGAIN + key, exact and session.run.marks_exactly))
         return self._within_limits(request)
 
     def _is_second_use(
-        self, request: Request, parent: Lease | None, key: bytes
+        self, request: Request, parent: Lease | None, key: bytes, *, exact: bool
     ) -> bool:
         """Whether a start page is asked for once more, for something else.
 
@@ -158,7 +163,8 @@ class Acceptance:
             again = key == self._fingerprint(origin) and identity_of(
                 request, key, origin
             ) not in (key, identity_of(origin, key, origin))
-        return again and not session.frontier.seen.contains(AGAIN + key)
+        exact = exact and session.run.marks_exactly
+        return again and not session.frontier.seen.contains(AGAIN + key, exact=exact)
 
     def would_drop(self, request: Request) -> Drop:
         """Whether a request would be dropped as a duplicate; for the link filter."""
@@ -173,7 +179,7 @@ class Acceptance:
                 return Drop.NO
             if not session.starting.has_yielded(key):
                 return Drop.ALL
-            second = self._is_second_use(request, session.parent(), key)
+            second = self._is_second_use(request, session.parent(), key, exact=exact)
         except StoreError:
             return Drop.NO  # it will fail again when the request is scheduled
         return Drop.NO if second else Drop.THIS
@@ -312,6 +318,21 @@ class Acceptance:
             self._warn_of_unserializable(request)
             self._stats.inc_value("scheduler/unserializable")
             return None
+
+    def _warn_of_polling(self, request: Request) -> None:
+        """Say once that a request is skipped that looks like one of a poller."""
+        if self._warned_of_polling:
+            return
+        self._warned_of_polling = True
+        logger.warning(
+            "start() yields %(request)s again and again, and an earlier run has"
+            " scheduled it so often already: this run skips it as often. If start()"
+            " polls this page without end, set BLOOMDUPE_START_REQUESTS = 'always':"
+            " then each run schedules all that start() yields. The stat"
+            " bloomdupe/start_requests_skipped counts the requests that are skipped",
+            {"request": request},
+            extra={"spider": self._spider},
+        )
 
     def _warn_of_unserializable(self, request: Request) -> None:
         """Say once what it costs that a request cannot be stored."""

@@ -8,7 +8,6 @@ that cannot be is refused in one line, before anything is opened.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -20,6 +19,7 @@ from scrapy.utils.spider import DefaultSpider
 from bloomdupe.crawl.engines.job import Job
 from bloomdupe.errors import BloomDupeError, SettingError
 from bloomdupe.inside_scrapy.commands import cancel_crawl, running_command
+from bloomdupe.printable import logger_of
 from bloomdupe.settings import JobSettings
 
 if TYPE_CHECKING:
@@ -28,9 +28,16 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-__all__ = ["EARLIEST", "Admission", "expand_jobdir", "find_job", "refuse"]
+__all__ = [
+    "EARLIEST",
+    "Admission",
+    "expand_jobdir",
+    "expand_url",
+    "find_job",
+    "refuse",
+]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 EARLIEST = -1000
 """Where the add-on puts :class:`Admission` in EXTENSIONS: before all that may write
@@ -51,11 +58,12 @@ def find_job(crawler: Crawler, settings: BaseSettings) -> None:
             _leave_alone(settings, command)
         return
     try:
-        if settings["JOBDIR"]:
-            # Some spiders get their names when they are made.
-            spider: object = crawler.spider or crawler.spidercls
-            jobdir = expand_jobdir(settings["JOBDIR"], getattr(spider, "name", None))
-            settings.set("JOBDIR", jobdir, settings.getpriority("JOBDIR") or 0)
+        # Some spiders get their names when they are made.
+        spider: object = crawler.spider or crawler.spidercls
+        for place, expand in PLACES.items():
+            if settings[place]:
+                expanded = expand(settings[place], getattr(spider, "name", None))
+                settings.set(place, expanded, settings.getpriority(place) or 0)
         JobSettings.read(settings)
     except BloomDupeError as error:
         refuse(crawler, settings, error)
@@ -86,6 +94,34 @@ def expand_jobdir(jobdir: object, spider: str | None) -> object:
             f"JOBDIR = {str(jobdir)!r}: only %(spider)s is replaced; write %% for a"
             " percent sign"
         ) from error
+
+
+def expand_url(url: object, spider: str | None) -> object:
+    """Return BLOOMDUPE_REDIS_URL with the spider's name in the place of ``%(spider)s``.
+
+    The name becomes escapes as URLs have them, and other percent signs stay, for a URL
+    may have escapes. Raises :class:`SettingError` for any other ``%(``.
+    """
+    text = str(url)
+    if "%(" not in text:
+        return url
+    expanded = text.replace("%(spider)s", quote(spider or "", safe=""))
+    # The URL may hold a password, so it is not repeated.
+    if "%(" in expanded:
+        raise SettingError(
+            "BLOOMDUPE_REDIS_URL: only %(spider)s is replaced; write %25 for a percent"
+            " sign"
+        )
+    if not spider:
+        raise SettingError(
+            "BLOOMDUPE_REDIS_URL: the spider's class has no name to put in the place of"
+            " %(spider)s; give it one, or write the name of the crawl out"
+        )
+    return expanded
+
+
+PLACES = {"JOBDIR": expand_jobdir, "BLOOMDUPE_REDIS_URL": expand_url}
+"""Settings that say where the job is, and what puts the spider's name in them."""
 
 
 def _leave_alone(settings: BaseSettings, command: str | None) -> None:

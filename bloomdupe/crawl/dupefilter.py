@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from bloomdupe.errors import FilterFullError, StoreError, StoreMismatchError
 from bloomdupe.inside_scrapy.engine import fail_crawl, stop_crawl
 from bloomdupe.links.fingerprint import fingerprint_function
 from bloomdupe.links.link_filter import Drop, attach_link_filter
+from bloomdupe.printable import logger_of
 from bloomdupe.store.failures import reason_of
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BloomDupeFilter"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 FULL = "filter_full"
 """The reason of a crawl that was closed because its filter may not grow."""

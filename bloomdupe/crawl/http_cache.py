@@ -51,7 +51,7 @@ class WholeCache(FilesystemCacheStorage):
         mark.parent.mkdir(parents=True, exist_ok=True)
         mark.touch()
         super().store_response(spider, request, response)
-        mark.unlink()
+        mark.unlink(missing_ok=True)  # another crawl may have stored it, too
 
     def _mark(self, spider: Spider, request: Request) -> Path:
         key = self._fingerprint(request).hex()

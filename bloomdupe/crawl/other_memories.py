@@ -7,16 +7,16 @@ again, and what it yields then is dropped as known: it is in no output at all.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
-from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 
 from bloomdupe.crawl.leases.leases import Lease
+from bloomdupe.inside_scrapy.engine import spider_middlewares
 from bloomdupe.inside_scrapy.processing import current_work
+from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OtherMemories"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 KNOWN = {"scrapy_deltafetch.middleware.DeltaFetch"}
 """Spider middlewares of others that note at once what was done."""
@@ -92,11 +92,9 @@ class OtherMemories:
 
 def _components(crawler: Crawler) -> list[str]:
     """Return the names of those in use that are known to remember by themselves."""
-    settings = crawler.settings
-    used = [
-        class_
-        for class_ in map(load_object, settings.getdict("SPIDER_MIDDLEWARES"))
-        if isinstance(class_, type)
-    ]
-    names = {global_object_name(base) for class_ in used for base in class_.__mro__}
+    names = {
+        global_object_name(class_)
+        for middleware in spider_middlewares(crawler)
+        for class_ in type(middleware).__mro__
+    }
     return sorted(names & KNOWN)

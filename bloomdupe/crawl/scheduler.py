@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import time
 from functools import partial
 from pathlib import Path
@@ -36,6 +35,7 @@ from bloomdupe.frontier.payload import url_of
 from bloomdupe.inside_scrapy.timer import Timer
 from bloomdupe.links.fingerprint import fingerprint_function
 from bloomdupe.links.link_filter import Drop, attach_link_filter
+from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Sized
@@ -46,13 +46,12 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
     from typing_extensions import Self
 
-    from bloomdupe.crawl.leases.leases import Lease
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.frontier.slot_queue import Entry
 
 __all__ = ["FrontierScheduler"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 SHORTEST_ALARM = 0.001
 """Seconds; a slot that is ready sooner can wait that long."""
@@ -293,7 +292,7 @@ class FrontierScheduler(BaseScheduler):
                 checked_rule(request)
             accepted = self._acceptance.takes(request)
         except RequestTimeError as error:
-            self._refuse(request, session.parent(), error)
+            self._refuse(session, request, error)
             return False
         except (StoreError, MemoryError) as error:
             # It could not be looked up, so its parent must never count as done: from
@@ -308,11 +307,15 @@ class FrontierScheduler(BaseScheduler):
         return accepted
 
     def _refuse(
-        self, request: Request, parent: Lease | None, error: RequestTimeError
+        self, session: Session, request: Request, error: RequestTimeError
     ) -> None:
         """Drop a request that cannot be; whoever has yielded it is done again."""
+        parent = session.parent()
         if parent is not None:
             parent.owed = True
+        session.ending.leaves(
+            request.url, f"it is refused: {error}", apart=parent is None
+        )
         self._stats.inc_value("bloomdupe/refused")
         logger.error(
             "%(request)s is refused: %(reason)s. It is not marked as seen, and whoever"
@@ -379,6 +382,7 @@ class FrontierScheduler(BaseScheduler):
         except UnserializableError as error:
             session.leases.set_aside(entry)
             self._unrestorable += 1
+            session.ending.leaves(url_of(payload), f"it cannot be restored: {error}")
             logger.error(  # noqa: TRY400 - the reason says it all
                 "A stored request cannot be restored and stays in the store:"
                 " %(request)s - reason: %(reason)s",

@@ -13,6 +13,7 @@ from bloomdupe.crawl.state.start_items import StartItems
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from bloomdupe.crawl.leases.leases import Key
     from bloomdupe.crawl.progress.rounds import Run
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.inside_scrapy.processing import Processing
@@ -31,7 +32,7 @@ class Verdict(NamedTuple):
     """It was scheduled before."""
     forced: bool
     """It is scheduled, whether it was seen or not."""
-    marks: tuple[bytes, ...] = ()
+    marks: tuple[Key, ...] = ()
     """What else to mark: that it was scheduled in this round."""
 
 
@@ -81,8 +82,12 @@ class Starting:
         *,
         forced: bool,
         marked: bool = True,
+        exact: bool = False,
     ) -> Verdict:
         """Decide on a start request with the fingerprint ``key``.
+
+        ``exact`` says that the fingerprint is kept exactly, see
+        :meth:`bloomdupe.filter.bloom.BloomFilter.add`.
 
         That it was scheduled in this round takes a mark of its own, with ``identity``
         (see :mod:`bloomdupe.crawl.requests.identity`): ``key`` may have been seen as a
@@ -101,29 +106,42 @@ class Starting:
         if self._policy == "always" and (run.resumed or run.round > 1):
             return Verdict(False, True)
         needs_mark = (forced or not marked) and run.marks_starts
-        # Of a crawl that workers have shared, and that was imported.
-        shared = run.resumed and seen.contains(child_name(START, identity, again))
+        exactly = exact and run.marks_exactly
+        # Of a crawl that workers have shared, and that was imported: never exact.
+        shared = (
+            run.resumed
+            and not exactly
+            and seen.contains(child_name(START, identity, again))
+        )
         if run.round == 1 and not again and not needs_mark:
-            return Verdict(shared or (run.resumed and seen.contains(key)), forced)
+            known = run.resumed and seen.contains(key, exact=exact)
+            return Verdict(shared or known, forced)
         mark = b"start %b %b" % (self._number(again), identity)
-        scheduled = seen.contains(mark) or (shared and run.round == 1)
-        marks: tuple[bytes, ...] = (mark,)
+        scheduled = seen.contains(mark, exact=exactly) or (shared and run.round == 1)
+        marks = [mark]
         if place is not None:
             # Of one that is nothing but its page, the place is known by its mark.
             plain = b"start %b %b" % (self._number(place), key)
             placed = b"place %b %b" % (self._number(place), key)
             if mark != plain:
-                marks = (mark, placed)
+                marks.append(placed)
             if not scheduled and run.started:
-                scheduled = seen.contains(plain) or seen.contains(placed)
+                scheduled = any(
+                    seen.contains(each, exact=exactly) for each in (plain, placed)
+                )
         if not again and run.round > 1:
             forced = forced or not scheduled
-        return Verdict(run.resumed and scheduled, forced, marks)
+        keys = tuple((mark, exactly) for mark in marks)
+        return Verdict(run.resumed and scheduled, forced, keys)
 
     def _number(self, before: int) -> bytes:
         """Name the round, and how many there were before."""
         number = self._run.round
         return b"%d.%d" % (number, before) if before else b"%d" % number
+
+    def repeats_itself(self, identity: bytes) -> bool:
+        """Whether ``start()`` yields it several times, and has never ended yet."""
+        return not self._run.started and self._requests.times(identity) > 1
 
     def has_yielded(self, key: bytes) -> bool:
         """Whether a start request with ``dont_filter`` has this fingerprint."""
@@ -136,6 +154,10 @@ class _Occurrences:
     def __init__(self) -> None:
         self._once: set[bytes] = set()
         self._again: Counter[bytes] = Counter()
+
+    def times(self, key: bytes) -> int:
+        """Return how often something came, as far as it was counted."""
+        return (key in self._once) + self._again.get(key, 0)
 
     def before(self, key: bytes) -> int | None:
         """Count one, and return how often it came before; None if that is unknown."""

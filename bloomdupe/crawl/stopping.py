@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from bloomdupe.errors import SettingError, StoreError, UnserializableError
 from bloomdupe.inside_scrapy.engine import fail_crawl, mark_failed
 from bloomdupe.inside_scrapy.timer import Timer
+from bloomdupe.printable import logger_of
 from bloomdupe.store.failures import limit_of_memory, reason_of
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Stopping"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 
 class Stopping:

@@ -26,9 +26,11 @@ class Content:
 
     A file has ``base`` bytes that stay as they are, and after them ``end``, which is
     what closes it (the bracket of a JSON list, say; mostly it is empty). A *piece* is
-    written over ``end``; its last ``closing`` bytes close the file anew.
+    written over ``end``; its last ``closing`` bytes close the file anew. Lines that are
+    *held* are committed, too; they wait in the store until there are enough of them to
+    be compressed, and make up a piece then.
 
-    The store keeps, as JSON (:meth:`record`), besides the piece:
+    The store keeps, as JSON (:meth:`record`), besides the piece and what is held:
 
     ``path``     as it was given
     ``base``     bytes
@@ -37,6 +39,7 @@ class Content:
     ``closing``  bytes
     ``old``      size, and digest of the last 4,096 bytes, of what stands there before
                  the first piece and goes with it (``overwrite``); or null
+    ``held``     bytes
     """
 
     path: str
@@ -47,6 +50,8 @@ class Content:
     piece: bytes = b""
     closing: int = 0
     old: tuple[int, str] | None = None
+    held: bytes = b""
+    """Not compressed."""
 
     @classmethod
     def begin(cls, path: str, *, overwrite: bool) -> Self:
@@ -77,7 +82,11 @@ class Content:
     def with_more(self, data: bytes, closing: bytes) -> Self:
         """Return what it is with more data, closed in this way."""
         body = self._body + data
-        return replace(self, piece=body + closing, closing=len(closing))
+        return replace(self, piece=body + closing, closing=len(closing), held=b"")
+
+    def with_held(self, data: bytes) -> Self:
+        """Return what it is with these lines held, in the place of those before."""
+        return replace(self, held=data)
 
     def has(self, piece: bytes, start: int) -> bool:
         """Whether a piece stands in the file, at this place or at the end."""
@@ -147,6 +156,7 @@ class Content:
             "end": self.end.hex(),
             "closing": self.closing,
             "old": self.old,
+            "held": len(self.held),
         }
 
     @classmethod

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import logging
 import os
 from collections import deque
 from contextlib import suppress
@@ -20,6 +19,7 @@ from bloomdupe.feeds.items import Items
 from bloomdupe.feeds.kinds import local_path
 from bloomdupe.feeds.target import Target
 from bloomdupe.inside_scrapy.engine import mark_failed
+from bloomdupe.printable import logger_of
 from bloomdupe.store.files import sync_directory
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Deliveries", "Delivery"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 CHUNK = 1 << 18
 

@@ -64,20 +64,23 @@ class Draft:
         self._left -= 1
         return begins
 
-    def seal(self, *, whole: bool, finishing: bool) -> None:
+    def seal(self, *, whole: bool, finishing: bool, hold: bool) -> None:
         """Work out what the files will hold.
 
         ``whole`` says that everything in them is settled, ``finishing`` that nothing
-        comes after it.
+        comes after it, ``hold`` that lines may wait for others.
         """
         self._whole, self._finishing = whole, finishing
         feed = self._feed
         for part in self._parts:
+            held = hold and not self._is_full(part)
             if part.file is not None:
-                part.content = feed.next_piece(part.batch, part.lines)
+                part.content = feed.next_piece(part.batch, part.lines, hold=held)
             elif part.lines:
                 part.file = feed.new_file(part.batch)
-                part.content = feed.first_piece(part.file.content, part.lines)
+                part.content = feed.first_piece(
+                    part.file.content, part.lines, hold=held
+                )
         part = self._parts[0]
         slot = part.batch.slot
         if finishing and not part.items and slot.store_empty and slot.batch_id == 1:
@@ -110,10 +113,13 @@ class Draft:
                 number = len(files)
             elif self._whole and not content.piece:
                 continue
-            if content.piece:
-                blobs[f"feed{len(files)}"] = content.piece
-            mark = {} if self._whole else {"mark": file.mark}
-            files.append({**content.record, **mark})
+            entry, held = content.record, content.held
+            if not self._whole:
+                held = file.held
+                entry |= {"mark": file.mark, "held": len(held)}
+            if content.piece or held:
+                blobs[f"feed{len(files)}"] = content.piece + held
+            files.append(entry)
         self._record = {**self._record, "file": number}
         return self._record
 
@@ -163,4 +169,4 @@ class Draft:
             feed.settled = self._record
             feed.settled_file = last.file
             if last.file is not None:
-                last.file.mark = last.file.content.mark
+                last.file.settle()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
@@ -18,12 +17,13 @@ from bloomdupe.feeds.delivery import Deliveries
 from bloomdupe.feeds.draft import Draft
 from bloomdupe.feeds.feed import Feed, Known, full_uri
 from bloomdupe.feeds.kinds import is_direct, local_path, replaces
-from bloomdupe.feeds.record import Left
+from bloomdupe.feeds.record import Left, Lost
 from bloomdupe.feeds.spool import Spool, spool_of, stored
 from bloomdupe.feeds.spooled_feed import SpooledFeed
 from bloomdupe.feeds.uri import with_parameters, without_secret
 from bloomdupe.inside_scrapy.engine import send_signal
 from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
+from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FeedExporter"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 MOST_BYTES = 1 << 20
 """Of lines in one transaction: they block the crawl for some 10 ms."""
@@ -71,9 +71,9 @@ class FeedExporter(FeedExporterAccess):
         self._taken: dict[str, dict[str, Any]] = {}
         self._names: dict[str, str] = {}
         self._in_store: set[str | None] = set()
-        self._lost: list[tuple[str, dict[str, Any], dict[str, Any] | None]] = []
+        self._lost: list[Lost] = []
         self._whole = True
-        self._finishing = False
+        self._ending = self._finishing = False
         self._finished = False
         self._idle = False
         self._announced: list[Deferred[Any]] = []
@@ -303,16 +303,17 @@ class FeedExporter(FeedExporterAccess):
         unchanged = self._finished and not taken
         finishing = whole and self._finishing and not unchanged
         for draft in drafts:
-            draft.seal(whole=whole, finishing=finishing)
+            draft.seal(
+                whole=whole, finishing=finishing, hold=whole and not self._ending
+            )
         files: list[dict[str, Any]] = []
         blobs: dict[str, bytes] = {}
         feeds = {
             feed.name: draft.record(files, blobs)
             for feed, draft in zip(self._durable, drafts, strict=True)
         }
-        for name, lost, file in self._lost:
-            feeds[name] = {**lost, "file": None if file is None else len(files)}
-            files += [] if file is None else [file]
+        for lost in self._lost:
+            lost.keep(feeds, files, blobs)
         changed = {draft.changed for draft in drafts if draft.changed}
         new = [
             delivery
@@ -357,12 +358,12 @@ class FeedExporter(FeedExporterAccess):
 
     # The end
 
-    def finish(self) -> None:
-        """Take note that the crawl has finished: no line comes after the next ones.
+    def end(self, *, finished: bool) -> None:
+        """Take note that the run ends: no line comes after the next ones.
 
-        Called before the last :meth:`prepare`.
+        Called before the last :meth:`prepare`; ``finished`` says: nor in the crawl.
         """
-        self._finishing = True
+        self._ending, self._finishing = True, finished
 
     async def close_spider(self, spider: Spider) -> None:
         """Say what was stored, and store what waits for the end; called by Scrapy.
@@ -380,7 +381,14 @@ class FeedExporter(FeedExporterAccess):
     def _close_feed(self, feed: Feed) -> None:
         slot = feed.batch.slot
         if feed.batch.file is not None and not self._idle:
-            if not isinstance(feed, SpooledFeed):
+            if feed.batch.file.content.held:
+                logger.info(
+                    "Kept items of the %(format)s feed in the job; they are written to"
+                    " %(uri)s when the crawl goes on",
+                    {"format": slot.format, "uri": without_secret(slot.uri)},
+                    extra={"spider": slot.spider},
+                )
+            elif not isinstance(feed, SpooledFeed):
                 self._tell(slot, True)
             elif not self._finished:
                 logger.info(

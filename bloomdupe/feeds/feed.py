@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Batch", "Feed", "Known", "full_uri"]
 
+BLOCK_BYTES = 64 << 10
+"""Of lines that are compressed together: the file is less than one and a half times as
+large then as if it were compressed in one piece."""
+
 
 class Known(NamedTuple):
     """What is known of a feed that this run has, too."""
@@ -173,12 +177,19 @@ class Feed:
         overwrite = self._overwrite and not batch.ours
         return FeedFile(Content.begin(str(storage.path), overwrite=overwrite))
 
-    def first_piece(self, content: Content, lines: list[bytes]) -> Content:
-        """Return the content of a file that begins with these lines."""
-        data = self._head_for(content) + self.format.separator.join(lines)
-        return self._closed(content, data)
+    def first_piece(
+        self, content: Content, lines: list[bytes], *, hold: bool = False
+    ) -> Content:
+        """Return the content of a file that begins with these lines.
 
-    def next_piece(self, batch: Batch, lines: list[bytes]) -> Content | None:
+        ``hold`` says that they may wait for others, to be compressed together.
+        """
+        data = self._head_for(content) + self.format.separator.join(lines)
+        return self._grown(content, data, hold=hold)
+
+    def next_piece(
+        self, batch: Batch, lines: list[bytes], *, hold: bool
+    ) -> Content | None:
         """Return the content of a batch's file with more lines; None: no change."""
         assert batch.file is not None  # noqa: S101 - or there is a first piece
         content = batch.file.content
@@ -186,11 +197,18 @@ class Feed:
         data = form.separator.join(lines)
         if lines and batch.items:
             data = form.separator + data
-        elif not lines and (not form.closing or content.end or content.closing):
+        elif not lines and (
+            hold
+            if content.held
+            else (not form.closing or content.end or content.closing)
+        ):
             return None
-        return self._closed(content, data)
+        return self._grown(content, data, hold=hold)
 
-    def _closed(self, content: Content, data: bytes) -> Content:
+    def _grown(self, content: Content, data: bytes, *, hold: bool) -> Content:
+        data = content.held + data
+        if hold and self._compresses and len(data) < BLOCK_BYTES:
+            return content.with_held(data)
         if self._closing is None:
             self._closing = self._packed(self.format.closing)
         return content.with_more(self._packed(data), self._closing)
@@ -202,7 +220,7 @@ class Feed:
         kind = slot.exporters[slot.format]
         if (
             not content.base
-            or self.options["postprocessing"]
+            or self._compresses
             or not issubclass(kind, (CsvItemExporter, JsonLinesItemExporter))
         ):
             return head
@@ -210,9 +228,13 @@ class Feed:
             head = b""  # the columns are the same
         return head if content.tail.endswith(b"\n") else b"\n" + head
 
+    @property
+    def _compresses(self) -> bool:
+        return bool(self.options["postprocessing"])
+
     def _packed(self, data: bytes) -> bytes:
         options = self.batch.slot.feed_options
-        if "postprocessing" not in options or not data:
+        if not self._compresses or not data:
             return data
         # A whole stream for each piece; one after the other they are a valid file.
         target = BytesIO()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bloomdupe.errors import FeedChangedError, FeedError
 from bloomdupe.feeds.content import Content
+from bloomdupe.store.descriptor import Descriptor
 from bloomdupe.store.files import free_space, make_directory, sync_directory
 
 __all__ = ["FeedFile"]
@@ -27,10 +28,9 @@ class FeedFile:
 
     def __init__(self, content: Content, *, private: bool = False) -> None:
         self.content = content
-        self.mark = content.mark
-        """Where it is cut back to if its crawl dies in the middle of a request."""
+        self.settle()
         self._private = private
-        self._fd: int | None = None
+        self._file: Descriptor | None = None
         self.due = False
         """Whether the piece is to be written by :meth:`append`."""
         self._begun = False
@@ -42,11 +42,18 @@ class FeedFile:
         """Where it is."""
         return self.content.path
 
+    def settle(self) -> None:
+        """Take note that everything in it is settled."""
+        self.mark = self.content.mark
+        """Where it is cut back to if its crawl dies in the middle of a request."""
+        self.held = self.content.held
+        """What is held then."""
+
     def take(self, content: Content) -> None:
         """Take note of what has been committed, to be written by :meth:`append`."""
         self._begun = bool(self.content.piece)
         self.content = content
-        self.due = True
+        self.due = not content.held
 
     def finish(self) -> None:
         """Write what the last run has committed, and perhaps has written in part."""
@@ -86,10 +93,10 @@ class FeedFile:
 
     def sync(self) -> None:
         """Make sure that what was written is on disk: the store may forget it."""
-        if not self._unsynced or self._fd is None:
-            return
+        if not self._unsynced or self._file is None or self._file.closed:
+            return  # in a fork, the store refuses the commit
         try:
-            os.fdatasync(self._fd)
+            os.fdatasync(self._file.fileno())
             if self._new:
                 sync_directory(Path(self.path).parent)
                 self._new = False
@@ -112,27 +119,33 @@ class FeedFile:
             self.content = Content.begin(self.path, overwrite=False)
         except OSError as error:
             raise FeedError(f"cannot continue the feed {place}: {error}") from error
-        self.mark = self.content.mark
+        self.settle()
+
+    def hold(self, held: bytes) -> None:
+        """Take up lines that the last run has held."""
+        self.content = self.content.with_held(held)
+        self.settle()
 
     def close(self) -> None:
         """Release the file; nothing is written."""
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def _opened(self) -> int:
-        if self._fd is None:
+        if self._file is None:
             self._new = not os.path.lexists(self.path)
             directory = Path(self.path).parent
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+            flags = os.O_RDWR | os.O_CREAT
             if self._private:
                 make_directory(directory, 0o700)
-                self._fd = os.open(self.path, flags | os.O_NOFOLLOW, 0o600)
+                flags |= os.O_NOFOLLOW
+                self._file = Descriptor.open(self.path, flags, 0o600)
             else:
                 make_directory(directory)
-                self._fd = os.open(self.path, flags, 0o666)
+                self._file = Descriptor.open(self.path, flags, 0o666)
             try:
-                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(self._file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 self.close()
                 raise FeedError(
@@ -142,7 +155,7 @@ class FeedFile:
                 ) from None
             except OSError:
                 pass  # a file system without locks; others are seen by the size
-        return self._fd
+        return self._file.fileno()
 
     def _check_place(self, fd: int) -> None:
         """Refuse to write to a file that others have changed while it was open."""

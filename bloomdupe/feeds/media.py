@@ -20,6 +20,7 @@ from scrapy.pipelines.files import FilesPipeline, FSFilesStore
 from bloomdupe.errors import FeedError
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.inside_scrapy.engine import item_pipelines
+from bloomdupe.store.descriptor import Descriptor
 from bloomdupe.store.files import make_directory, sync_directory
 
 if TYPE_CHECKING:
@@ -102,10 +103,11 @@ class WholeFilesStore(FSFilesStore):
     def _write(self, place: Path, buf: BytesIO) -> None:
         make_directory(place.parent)
         aside = place.with_name(f".{sha1(place.name.encode()).hexdigest()}.unfinished")  # noqa: S324
-        with open(_locked(aside), "wb") as file:
-            file.truncate()
-            file.write(buf.getbuffer())
-            file.flush()
+        with _locked(aside) as file:
+            os.ftruncate(file.fileno(), 0)
+            view = buf.getbuffer()
+            while view:
+                view = view[os.write(file.fileno(), view) :]
             os.fsync(file.fileno())
             aside.replace(place)
         sync_directory(place.parent)
@@ -117,14 +119,14 @@ def _explained(place: Path, error: OSError) -> FeedError:
     return explained
 
 
-def _locked(path: Path) -> int:
+def _locked(path: Path) -> Descriptor:
     """Open a file that no other process writes to; waits while one does."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
     while True:
-        descriptor = os.open(path, flags, 0o666)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        found = os.fstat(descriptor)
+        descriptor = Descriptor.open(path, flags, 0o666)
+        fcntl.flock(descriptor.fileno(), fcntl.LOCK_EX)
+        found = os.fstat(descriptor.fileno())
         # Whoever had the lock may have renamed it into its place meanwhile.
         if path.exists() and os.path.samestat(found, path.stat()):
             return descriptor
-        os.close(descriptor)
+        descriptor.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.errors import FeedChangedError, FeedError
 from bloomdupe.feeds.changes import change_of, is_old, refuse
@@ -18,7 +18,30 @@ from bloomdupe.feeds.uri import fits
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Left"]
+__all__ = ["Left", "Lost"]
+
+
+class Lost(NamedTuple):
+    """A feed that this run has not; the store keeps it for a later one."""
+
+    name: str
+    record: dict[str, Any]
+    file: dict[str, Any] | None
+    held: bytes
+
+    def keep(
+        self,
+        feeds: dict[str, Any],
+        files: list[dict[str, Any]],
+        blobs: dict[str, bytes],
+    ) -> None:
+        """Add it to the others, which the next commit writes."""
+        feeds[self.name] = {**self.record, "file": None}
+        if self.file is not None:
+            feeds[self.name]["file"] = len(files)
+            if self.held:
+                blobs[f"feed{len(files)}"] = self.held
+            files.append(self.file)
 
 
 class Left:
@@ -42,7 +65,13 @@ class Left:
     ) -> None:
         self._feeds: dict[str, dict[str, Any]] = dict(record.get("feeds", {}))
         self._files = [placed(file, spool) for file in record.get("files", [])]
-        self._pieces = [blobs.get(f"feed{n}", b"") for n in range(len(self._files))]
+        self._pieces: list[bytes] = []
+        self._held: list[bytes] = []
+        for number, file in enumerate(self._files):
+            blob = blobs.get(f"feed{number}", b"")
+            end = len(blob) - file.get("held", 0)
+            self._pieces.append(blob[:end])
+            self._held.append(blob[end:])
         self.finished = bool(record.get("feeds_finished", False))
         """Whether the crawl had finished."""
         self._resumed = resumed
@@ -108,7 +137,7 @@ class Left:
         for number, record in enumerate(self._files):
             piece = self._pieces[number]
             if self._owes(number):
-                file = _finished(record, piece)
+                file = _finished(record, piece, self._held[number])
                 if number in numbers:
                     self._open[number] = file
                 elif file is not None:
@@ -191,48 +220,51 @@ class Left:
             record = self._files[number]
             if change_of(record, b""):
                 return None
-            self._open[number] = _finished(record, b"")
+            self._open[number] = _finished(record, b"", b"")
         return self._open[number]
 
-    def lost(self) -> list[tuple[str, dict[str, Any], dict[str, Any] | None]]:
-        """Return name, record and file of feeds that this run has not.
-
-        The store keeps them: a later run may have them again.
-        """
+    def lost(self) -> list[Lost]:
+        """Return the feeds that this run has not."""
         if not self._resumed:
             return []
         lost = []
         for name, record in self._feeds.items():
             number = record["file"]
             file = None if number is None else self._files[number]
+            held = b""
             if number in self._open:
                 taken = self._open[number]
                 file = None
                 if taken is not None:
                     file = {**self._files[number], **taken.content.record}
+                    held = taken.content.held
                     taken.close()
             kept = {**record, "done": True} if self.finished else record
-            lost.append((name, kept, file))
+            lost.append(Lost(name, kept, file, held))
         return lost
 
 
-def _finished(record: dict[str, Any], piece: bytes) -> FeedFile | None:
+def _finished(record: dict[str, Any], piece: bytes, held: bytes) -> FeedFile | None:
     """Take up a file and finish it; None if there is nothing of ours in it."""
     mark = record.get("mark")
     changed = change_of(record, piece)
+    untouched = (mark or not piece) and is_old(record)
     if changed:
         content = _accepted(record, b"" if mark else piece)
-    elif (mark or not piece) and is_old(record):
-        return None  # it was to be replaced, but has not been
+    elif untouched:  # it was to be replaced, but has not been
+        if not held:
+            return None
+        content = Content.of(record, b"")
     elif mark:
         content = Content(record["path"])
     else:
         content = Content.of(record, piece)
     file = FeedFile(content, private="spooled" in record)
-    if mark and not changed:
+    if mark and not (changed or untouched):
         file.cut_back(mark[0])
     file.finish()
-    if not file.content.base:
+    file.hold(held)
+    if not (file.content.base or held):
         file.close()
         return None
     return file

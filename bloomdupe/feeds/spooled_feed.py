@@ -96,5 +96,6 @@ class SpooledFeed(Feed):
     def _head_for(self, _: Content, /) -> bytes:
         return self.format.head
 
-    def _packed(self, data: bytes) -> bytes:
-        return data
+    @property
+    def _compresses(self) -> bool:
+        return False  # but when it is delivered

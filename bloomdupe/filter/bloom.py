@@ -142,7 +142,7 @@ class BloomFilter:
         :class:`~bloomdupe.errors.StoreMismatchError`, which prints both.
         ``readonly`` looks at the last checkpoint, also while another process
         writes. Unless it was closed well and nobody has touched it since, an existing
-        store is checked first (see bloomdupe/README.md); on a network file system it is
+        store is checked first (docs/how-it-works.md); on a network file system it is
         refused without ``allow_network_fs``.
 
         A ``path`` such as ``redis://host:6379/0#name`` names a filter that many

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from bloomdupe.errors import FilterFullError
+from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
     from bloomdupe.filter.contents import Contents
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Growth"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 
 class Growth:

@@ -15,6 +15,7 @@ from bloomdupe.store.format import (
     later_key,
     later_record,
 )
+from bloomdupe.store.snapshot import READ_BYTES
 
 if TYPE_CHECKING:
     from bloomdupe.store.batch import Batch
@@ -25,11 +26,12 @@ __all__ = ["Later", "LaterPart", "Postponed"]
 BEFORE_ALL = b""
 AFTER_ALL = b"\xff" * (LATER_KEY.size + 1)
 
-MAX_NEAR = 4_000
-"""Requests kept in memory, the next ones, when a checkpoint has written them all."""
+MAX_NEAR = 5 << 20
+"""Bytes of requests kept in memory, the next ones, when a checkpoint has written them
+all. See :attr:`Entry.size`."""
 
 BATCH = 500
-"""Requests read from disk at once."""
+"""Requests read from disk at once; but none after ``READ_BYTES``."""
 
 _NOWHERE = SlotQueue(0, "")
 """Stands for the queue of those that have not joined that of their slot."""
@@ -96,9 +98,12 @@ class Later:
         self.waiting = self._stored
         """Requests that wait, wherever they are."""
         self._near: list[Postponed] = []
+        self._near_bytes = 0
         self._bound = BEFORE_ALL if self._stored else AFTER_ALL
         # Not written yet; of these, those above the bound.
         self._fresh: dict[bytes, Postponed] = {}
+        self.fresh_bytes = 0
+        """Bytes of those that no checkpoint has written."""
         self._beyond: dict[bytes, Postponed] = {}
         # Moved, and in the store until the next checkpoint.
         self._moved: dict[bytes, int] = {}
@@ -116,17 +121,14 @@ class Later:
         storable = self._store is not None and entry.payload is not None
         if storable:
             self._fresh[key] = item
+            self.fresh_bytes += entry.size
         if storable and key > self._bound:
             self._beyond[key] = item
         else:
             heappush(self._near, item)
+            self._near_bytes += entry.size
         self.waiting += 1
         self.next_due = min(self.next_due, _due(key))
-
-    @property
-    def fresh(self) -> int:
-        """How many no checkpoint has written."""
-        return len(self._fresh)
 
     @property
     def changed(self) -> bool:
@@ -134,18 +136,29 @@ class Later:
         return bool(self._fresh or self._moved)
 
     def take(self, now: float, most: int) -> list[Postponed]:
-        """Take out those that are due, the first one first, ``most`` at most."""
+        """Take out those that are due, the first one first.
+
+        None is taken after ``most`` bytes.
+        """
         taken: list[Postponed] = []
-        while self.next_due <= now and len(taken) < most:
+        while self.next_due <= now and most > 0:
             item = heappop(self._near)
+            self._near_bytes -= item.entry.size
+            most -= item.entry.size
             taken.append(item)
             if item.checksum:
                 self._moved[item.key] = item.checksum
             else:  # if it is in the store by now, _written() finds out
-                self._fresh.pop(item.key, None)
+                self._no_more_fresh(item.key)
             self.waiting -= 1
             self._find_next()
         return taken
+
+    def _no_more_fresh(self, key: bytes) -> Postponed | None:
+        item = self._fresh.pop(key, None)
+        if item is not None:
+            self.fresh_bytes -= item.entry.size
+        return item
 
     def _find_next(self) -> None:
         """Bring the next one to the front of those in memory."""
@@ -167,13 +180,16 @@ class Later:
             )
             item.checksum = later.checksum
             self._near.append(item)
-        self._bound = found[-1].key if len(found) == BATCH else AFTER_ALL
+        size = sum(len(later.payload) for later in found)
+        more = len(found) == BATCH or size >= READ_BYTES
+        self._bound = found[-1].key if more else AFTER_ALL
         beyond, self._beyond = self._beyond, {}
         for key, item in beyond.items():
             if key <= self._bound:
                 self._near.append(item)
             else:
                 self._beyond[key] = item
+        self._near_bytes = sum(item.entry.size for item in self._near)
         heapify(self._near)
 
     # Two phases: see bloomdupe.frontier.frontier.Frontier.prepare()
@@ -207,7 +223,7 @@ class Later:
         for key in part.deletes:
             del self._moved[key]
         for key, checksum in part.written.items():
-            item = self._fresh.pop(key, None)
+            item = self._no_more_fresh(key)
             if item is None:  # moved since: the next checkpoint deletes it
                 self._moved[key] = checksum
             else:
@@ -219,10 +235,16 @@ class Later:
 
     def _relieve(self) -> None:
         """Keep the memory small, now that everything is on disk."""
-        if len(self._near) <= MAX_NEAR:
+        if self._near_bytes <= MAX_NEAR:
             return
         self._near.sort()
-        keep, rest = self._near[:MAX_NEAR], self._near[MAX_NEAR:]
+        kept = size = 0
+        for item in self._near:
+            size += item.entry.size
+            if size > MAX_NEAR and kept:  # the next one stays, whatever its size
+                break
+            kept += 1
+        keep, rest = self._near[:kept], self._near[kept:]
         self._bound = min(self._bound, keep[-1].key)
         for item in rest:
             if item.key in self._fresh:
@@ -230,6 +252,7 @@ class Later:
             elif not item.checksum:  # it cannot be stored
                 keep.append(item)
         self._near = keep  # in order, so it is a heap
+        self._near_bytes = sum(item.entry.size for item in keep)
 
 
 def waiting_entry(payload: bytes | None, attachment: object) -> Entry:

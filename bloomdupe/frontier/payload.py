@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import msgpack  # type: ignore[import-untyped]
 
+from bloomdupe.printable import printable
+
 __all__ = ["long_url", "short_url", "url_of"]
 
 _HEADS = ("", "https://www.", "https://", "http://www.", "http://")
@@ -39,4 +41,4 @@ def url_of(payload: bytes) -> str:
         url = long_url(str(unpacker.unpack()))
     except Exception:  # noqa: BLE001 - whatever is wrong with it
         return f"{len(payload):,} bytes"
-    return url if url.isprintable() else ascii(url)
+    return printable(url)

@@ -9,10 +9,11 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from bloomdupe.frontier.rank import AFTER_ALL, BEFORE_ALL
+from bloomdupe.store.snapshot import READ_BYTES
 
 if TYPE_CHECKING:
     from collections import OrderedDict
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from bloomdupe.store.store import Store
 
@@ -21,7 +22,11 @@ __all__ = ["Entry", "SlotQueue"]
 MIN_BATCH = 1
 MAX_BATCH = 256
 """Requests read from disk at once: few from a slot that is only visited, more from
-one that is emptied."""
+one that is emptied; but none after ``READ_BYTES``."""
+
+REQUEST_BYTES = 1_000
+"""What a request costs besides its payload, in memory and in a checkpoint, at most.
+So a bound in bytes is one in numbers, too."""
 
 
 class Entry:
@@ -58,6 +63,12 @@ class Entry:
         self.active = False
         """Whether it keeps its slot busy."""
 
+    @property
+    def size(self) -> int:
+        """Bytes that it takes."""
+        payload = self.payload
+        return REQUEST_BYTES + len(payload) if payload else REQUEST_BYTES
+
 
 class SlotQueue:
     """Pending requests of one slot, by rank.
@@ -74,6 +85,7 @@ class SlotQueue:
         "beyond",
         "bound",
         "heap",
+        "loaded",
         "name",
         "number",
         "out",
@@ -90,6 +102,8 @@ class SlotQueue:
         self.stored = stored
         """Requests in the store, those included that are out."""
         self.heap: list[tuple[bytes, Entry]] | None = None
+        self.loaded = 0
+        """Bytes in ``heap``."""
         self.beyond: list[tuple[bytes, Entry]] | None = None
         self.bound = BEFORE_ALL if stored else AFTER_ALL
         self.out: set[bytes] | None = None
@@ -102,7 +116,7 @@ class SlotQueue:
         self.alarm = 0
 
     def push(self, entry: Entry) -> bool:
-        """Add a new request; whether it is among the next in memory."""
+        """Add a new request; whether it is among the next in memory, in ``heap``."""
         self.pending += 1
         item = (entry.rank, entry)
         if entry.rank > self.bound:
@@ -114,17 +128,30 @@ class SlotQueue:
             self.heap = [item]
         else:
             heappush(self.heap, item)
+        self.loaded += entry.size
         return True
 
     def pop(self) -> Entry:
         """Take the next request out, which must be in memory."""
         assert self.heap  # noqa: S101 - refill() raises when nothing is there
         _, entry = heappop(self.heap)
+        self.loaded -= entry.size
         self.pending -= 1
         if self.out is None:
             self.out = set()
         self.out.add(entry.rank)
         return entry
+
+    def withdraw(self, unwanted: Callable[[Entry], bool]) -> list[Entry]:
+        """Take out the unwanted ones of the requests that are in memory."""
+        found = [entry for _, entry in self.heap or () if unwanted(entry)]
+        if found:
+            gone = {entry.rank for entry in found}
+            kept = [item for item in self.heap or () if item[0] not in gone]
+            heapify(kept)
+            self.heap = kept or None
+            self.pending -= len(found)
+        return found
 
     def forget(self, rank: bytes) -> None:
         """Take note that a request that was out is not in the store any more."""
@@ -134,7 +161,7 @@ class SlotQueue:
                 self.out = None
 
     def refill(self, store: Store | None) -> int:
-        """Bring the next requests into memory, when none is; return how many.
+        """Bring the next requests into memory, when none is; return their bytes.
 
         Raises :class:`~bloomdupe.errors.StoreDamagedError` if there are none.
         """
@@ -151,7 +178,8 @@ class SlotQueue:
                     self.number, self.bound, here, self.batch
                 )
             ]
-            if len(heap) == self.batch:
+            size = sum(len(entry.payload or b"") for _, entry in heap)
+            if len(heap) == self.batch or size >= READ_BYTES:
                 bound = heap[-1][0]
         self.batch = min(2 * self.batch, MAX_BATCH)
         self.bound = bound
@@ -161,7 +189,8 @@ class SlotQueue:
             self._sort_in(beyond)
         if not self.heap:
             raise self._missing(store)
-        return len(self.heap)
+        self.loaded = sum(entry.size for _, entry in self.heap)
+        return self.loaded
 
     def _sort_in(self, items: Iterable[tuple[bytes, Entry]]) -> None:
         """Put items where they belong, given ``bound``."""
@@ -180,17 +209,22 @@ class SlotQueue:
     # After a checkpoint, when everything that can be written is in the store
 
     def relieve(self, keep: int) -> int:
-        """Keep only the next ``keep`` requests in memory; return how many went."""
+        """Keep only the next ``keep`` bytes in memory; return how many went."""
         if self.beyond:
             # What cannot be stored stays.
             self.beyond = [item for item in self.beyond if not item[1].stored] or None
-        heap = self.heap
-        if heap is None or len(heap) <= keep:
+        heap, loaded = self.heap, self.loaded
+        if heap is None or loaded <= keep:
             return 0
         heap.sort()
-        head, rest = heap[:keep], heap[keep:]
+        kept = size = 0
+        while size + heap[kept][1].size <= keep:
+            size += heap[kept][1].size
+            kept += 1
+        head, rest = heap[:kept], heap[kept:]
         self.bound = head[-1][0] if head else BEFORE_ALL
         self.heap = head or None
         self.batch = MIN_BATCH
         self._sort_in(item for item in rest if not item[1].stored)
-        return len(heap) - len(self.heap or ())
+        self.loaded = sum(entry.size for _, entry in self.heap or ())
+        return loaded - self.loaded

@@ -6,10 +6,10 @@ are done.
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.frontier.rank import BEFORE_ALL, is_start, sequence_of
+from bloomdupe.store.snapshot import READ_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["Waiting", "count_waiting", "slots_of", "waiting", "waiting_in"]
 
 PORTION = 1_000
-"""Requests that are read in one transaction of LMDB, whose pages a crawl that runs
-cannot use again meanwhile."""
+"""Requests, up to ``READ_BYTES``, that are read in one transaction of LMDB: a crawl
+that runs cannot use its pages again meanwhile."""
 
 
 class Waiting(NamedTuple):
@@ -83,20 +83,21 @@ def waiting(store: Store, slot: str | None = None) -> Iterator[Waiting]:
     current, after = next(slots, None), BEFORE_ALL
     while current is not None:
         found: list[Waiting] = []
+        size = 0
         with store.snapshot() as snapshot:
-            while current is not None and len(found) < PORTION:
+            while current and len(found) < PORTION and size < READ_BYTES:
                 name, number = current.name, current.number
                 some = snapshot.next_requests(number, after, (), PORTION)
                 found += (Waiting(name, number, *request) for request in some)
-                if len(some) < PORTION:
+                size += sum(len(payload) for _, payload, _ in some)
+                if not some or (len(some) < PORTION and size < READ_BYTES):
                     current, after = next(slots, None), BEFORE_ALL
                 else:
                     after = some[-1][0]
         yield from found
     after = b""
     while True:
-        with store.snapshot() as snapshot:
-            items = list(islice(snapshot.later(after), PORTION))
+        items = store.later(after, (), PORTION)
         if not items:
             return
         after = items[-1].key

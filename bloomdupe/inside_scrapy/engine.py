@@ -59,7 +59,6 @@ class EngineAccess:
         self._clock: Callable[[], float] = (
             time.monotonic if hasattr(downloader_module, "monotonic") else time.time
         )
-        self._held: dict[str, float] = {}
 
     def watch_start(
         self, watch: Callable[[AsyncIterator[Any]], AsyncIterator[Any]]
@@ -77,10 +76,6 @@ class EngineAccess:
         ``under_way`` is the number of ours in it, those included that have not
         reached it yet.
         """
-        if self._held:
-            held = self._held_for(name)
-            if held > 0:
-                return held
         slot = self._slots.get(name)
         if slot is None:
             given = self._slot_settings.get(name, {})
@@ -106,6 +101,14 @@ class EngineAccess:
             return max(float(delay) * 0.5, GLANCE)
         return float(earliest)
 
+    def delay_of(self, name: str) -> float:
+        """Return the seconds between two requests to a slot, as Scrapy has them."""
+        slot = self._slots.get(name)
+        if slot is not None:
+            return float(slot.delay)
+        given = self._slot_settings.get(name, {})
+        return float(given.get("delay", self._delay))
+
     # Delays that have come about
 
     @property
@@ -121,26 +124,6 @@ class EngineAccess:
         """Let slots begin with the delays that ``delay_of`` knows of."""
         settings = _WithDelays(self._slot_settings, delay_of)
         self._slot_settings = self._downloader.per_slot_settings = settings
-
-    def hold(self, name: str, until: float) -> None:
-        """Let a slot rest until a point in Unix time."""
-        self._held[name] = max(until, self._held.get(name, 0.0))
-
-    def _held_for(self, name: str) -> float:
-        seconds = self._held.get(name, 0.0) - time.time()
-        if seconds <= 0:
-            self._held.pop(name, None)
-        return seconds
-
-    def holds(self) -> dict[str, float]:
-        """Return until when slots rest, in Unix time."""
-        now = time.time()
-        self._held = {name: t for name, t in self._held.items() if t > now}
-        return self._held
-
-    def restore_holds(self, holds: dict[str, float]) -> None:
-        """Let slots rest as :meth:`holds` has said."""
-        self._held = dict(holds)
 
     @property
     def _concurrency(self) -> int:

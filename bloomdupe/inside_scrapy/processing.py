@@ -36,6 +36,8 @@ __all__ = ["Processing", "Work", "current_work"]
 
 BREATH = 100
 """Outputs of a callback after which other tasks get a turn."""
+PAUSE = 0.001
+"""Seconds after which to look again whether there is room for more."""
 
 
 class Work(Protocol):
@@ -62,6 +64,9 @@ class Work(Protocol):
     def raised(self, error: BaseException, response: object) -> None:
         """Take note of what callback or errback have raised, given a response."""
 
+    def broke_off(self, error: BaseException) -> None:
+        """Take note of what went wrong on the road; the end follows, not whole."""
+
     def ended(self, *, whole: bool) -> None:
         """Take note of the end; ``whole`` says that nothing went wrong on the road."""
 
@@ -80,7 +85,8 @@ class Processing:
 
     ``work_of`` finds the work that a request of the scheduler stands for.
     ``failed`` is told what a download or a callback has raised, before any errback is.
-    ``direct`` asks for the faster way of handing on what callbacks yield.
+    ``direct`` asks for the faster way of handing on what callbacks yield. While it is
+    ``crowded``, callbacks wait with their next output.
     """
 
     def __init__(
@@ -90,6 +96,7 @@ class Processing:
         failed: Callable[[BaseException], None],
         *,
         direct: bool,
+        crowded: Callable[[], bool] = lambda: False,
     ) -> None:
         engine: Any = crawler.engine
         self._engine = engine
@@ -97,7 +104,8 @@ class Processing:
         self._work_of = work_of
         self._failed = failed
         self._direct = direct
-        self._broken: set[Work] = set()
+        self._crowded = crowded
+        self._broken: dict[Work, BaseException] = {}
         # Where Scrapy hands outputs on: whose they are, by the identity of the object.
         self._owners: defaultdict[int, deque[Work | None]] = defaultdict(deque)
         self.answering: Work | None = None
@@ -151,9 +159,12 @@ class Processing:
             _CURRENT.reset(token)
 
         def ended(outcome: Any) -> Any:  # noqa: ANN401 - None, or a failure
-            whole = not isinstance(outcome, Failure) and work not in self._broken
-            self._broken.discard(work)
-            work.ended(whole=whole)
+            error = self._broken.pop(work, None)
+            if error is None and isinstance(outcome, Failure):
+                error = outcome.value
+            if error is not None:
+                work.broke_off(error)
+            work.ended(whole=error is None)
             return outcome
 
         return deferred.addBoth(ended)
@@ -194,28 +205,51 @@ class Processing:
         """Stand for ``Scraper.handle_spider_output_async()``: the faster way."""
         work = self._work_of(request)
         _CURRENT.set(work)  # of this task only
+        outputs: Iterable[Any]
         error = self._scraper.handle_spider_error
-        take = self._take_output
-        items = _Tasks(self._scraper.concurrent_items)
         try:
             if isinstance(result, AsyncIterator):
-                async for output in aiter_errback(result, error, request, response):
-                    if (item := take(output, response, work)) is not None:
-                        await items.start(item)
+                each = aiter_errback(result, error, request, response)
+                await self._hand_on_each_async(each, response, work)
             else:
-                rest = BREATH
-                for output in iter_errback(result, error, request, response):
-                    if (item := take(output, response, work)) is not None:
-                        await items.start(item)
-                    rest -= 1
-                    if not rest:
-                        rest = BREATH
-                        await asyncio.sleep(0)
-            await items.join()
-        except BaseException:
+                outputs = iter_errback(result, error, request, response)
+                await self._hand_on_each(outputs, response, work)
+        except BaseException as broken:
             if work is not None:
-                self._broken.add(work)
+                self._broken[work] = broken
             raise
+
+    async def _hand_on_each(
+        self, outputs: Iterable[Any], response: object, work: Work | None
+    ) -> None:
+        take, crowded = self._take_output, self._crowded
+        items = _Tasks(self._scraper.concurrent_items)
+        rest = BREATH
+        for output in outputs:
+            if (item := take(output, response, work)) is not None:
+                await items.start(item)
+            rest -= 1
+            if not rest or crowded():
+                rest = BREATH
+                await self._breathe()
+        await items.join()
+
+    async def _hand_on_each_async(
+        self, outputs: AsyncIterator[Any], response: object, work: Work | None
+    ) -> None:
+        items = _Tasks(self._scraper.concurrent_items)
+        async for output in outputs:
+            if (item := self._take_output(output, response, work)) is not None:
+                await items.start(item)
+            if self._crowded():
+                await self._breathe()
+        await items.join()
+
+    async def _breathe(self) -> None:
+        """Let other tasks have a turn, and more of them while it is crowded."""
+        await asyncio.sleep(0)
+        while self._crowded():
+            await asyncio.sleep(PAUSE)
 
     def _take_output(self, output: object, response: object, work: Work | None) -> Any:  # noqa: ANN401 - a coroutine, or None
         """Schedule a request; of an item, return the coroutine of its pipelines."""
@@ -266,9 +300,9 @@ class Processing:
             marked = _Marked(iter(result), self._owners, work)
         try:
             await self._handle_output(marked, request, response)
-        except BaseException:
+        except BaseException as broken:
             if work is not None:
-                self._broken.add(work)
+                self._broken[work] = broken
             raise
 
     def _owner_of(self, output: object) -> Work | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
+from bloomdupe.errors import StoreError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -13,6 +15,10 @@ __all__ = ["Line", "Lines", "Peeked", "Problems", "read_lines"]
 LONGEST = 16 << 20
 """Bytes of a line, the body of a request in it included."""
 MOST_SHOWN = 20
+MOST_SAID = 1_000
+"""Characters of what is said of one."""
+ENDLESS = 1 << 30
+"""Bytes after which a line is taken for one without an end."""
 
 
 class Line(NamedTuple):
@@ -39,7 +45,7 @@ class Problems:
         """Add a problem."""
         self.count += 1
         if len(self.shown) < MOST_SHOWN:
-            what = what if what.isprintable() else ascii(what)
+            what = what if len(what) <= MOST_SAID else f"{what[:MOST_SAID]}..."
             self.shown.append(f"{where}: {what}")
 
     def as_dict(self) -> dict[str, Any]:
@@ -97,6 +103,11 @@ def read_lines(
         while not whole:
             rest = file.readline(LONGEST)
             size += len(rest)
+            if size >= ENDLESS:
+                raise StoreError(
+                    f"line {number:,} does not end within {ENDLESS:,} bytes: this is no"
+                    " text"
+                )
             if rest.endswith(b"\n") or len(rest) < LONGEST:
                 break
         if progress is not None:

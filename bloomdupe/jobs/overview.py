@@ -130,9 +130,11 @@ def _outputs(snapshot: Snapshot, crawl: dict[str, Any]) -> list[Output]:
         size = None
         if feed["file"] is not None:
             name = f"feed{feed['file']}"
-            size = crawl["files"][feed["file"]]["base"]
+            file = crawl["files"][feed["file"]]
+            size = file["base"]
             if name in crawl["blobs"]:
-                size += len(snapshot.blob(name, crawl["blobs"][name]))
+                piece = len(snapshot.blob(name, crawl["blobs"][name]))
+                size += piece - file.get("held", 0)
         outputs.append(Output(feed["uri"], feed["items"], size))
     return outputs
 

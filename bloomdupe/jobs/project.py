@@ -17,7 +17,7 @@ from scrapy.utils.python import global_object_name
 from bloomdupe.crawl.engines.order import Order
 from bloomdupe.crawl.requests.layout import PICKLE
 from bloomdupe.crawl.requests.serializer import Serializer
-from bloomdupe.crawl.requests.summary import summary_of
+from bloomdupe.crawl.requests.summary import check_payload, summary_of
 from bloomdupe.errors import SettingError, StoreMismatchError, UnserializableError
 from bloomdupe.links.fingerprint import fingerprint_function, is_plain
 from bloomdupe.settings import JobSettings
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Project"]
 
-PLAIN_END = 0x95
+PLAIN_END = b"\x95"
 """First byte of a stored request that has attributes beside URL, depth, referer."""
 FINGERPRINTER = "REQUEST_FINGERPRINTER_CLASS"
 
@@ -139,12 +139,13 @@ class Project:
         It may lack all else. Raises :class:`UnserializableError`, also for a pickle
         that is not trusted, and must be loaded for the fingerprint.
         """
-        if not self._is_plain or payload[0] >= PLAIN_END:
+        if not self._is_plain or payload[:1] >= PLAIN_END:
+            check_payload(payload)
             return self.serializer.load(payload)
-        if payload[0] != PICKLE[0]:
-            return Request(summary_of(payload).url)  # quicker
         summary = summary_of(payload)
         try:
+            if not payload.startswith(PICKLE):
+                return Request(summary.url)  # quicker
             return Request(
                 summary.url,
                 method=summary.method,

@@ -22,7 +22,7 @@ class Selection:
         """Read a user's options; raises :class:`SettingError` if they are bad."""
         try:
             return cls(slot, None if pattern is None else re.compile(pattern))
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:
             raise SettingError(
                 f"--pattern {pattern!r} is not a regular expression: {error}"
             ) from error

@@ -110,6 +110,15 @@ class SharedOverview:
         return sum(not one.owner for one in self.partitions)
 
     @property
+    def aside(self) -> int:
+        """Requests that a worker could not restore."""
+        return sum(one.aside for one in self.partitions)
+
+    def reasons(self, count: int = LARGEST) -> list[str]:
+        """Return some of these requests, each with the reason."""
+        return [reason for one in self.partitions for reason in one.reasons][:count]
+
+    @property
     def entries(self) -> int:
         """Entries of the output that were not collected and deleted."""
         return sum(one.entries for one in self.partitions)
@@ -169,6 +178,8 @@ class SharedOverview:
             "pending": self.pending,
             "leased": self.leased,
             "done": self.done,
+            "set_aside": self.aside,
+            "set_aside_reasons": self.reasons(),
             "taken_in": self.taken_in,
             "slots": len(self.slots),
             "largest": dict(self.largest()),

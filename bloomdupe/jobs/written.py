@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -36,6 +35,7 @@ from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.requests.summary import elements_of
 from bloomdupe.crawl.requests.visits import Visit
 from bloomdupe.errors import RequestTimeError, UnserializableError
+from bloomdupe.foreign import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -143,7 +143,7 @@ def read_request(text: str, defaults: Defaults, project: Project | None) -> Want
             start=defaults.start,
         )
     try:
-        given = json.loads(text)
+        given = json_of(text)
     except ValueError as error:
         raise ValueError(f"it is no JSON: {error}") from error
     _check_fields(given)
@@ -255,7 +255,7 @@ def _check_fields(given: object) -> None:
         if kinds is None:
             raise ValueError(f"a request has no {name!r}")
         if type(value) not in kinds:
-            raise ValueError(f"{name!r} cannot be {value!r}")
+            raise ValueError(f"{name!r} cannot be {_short(repr(value))}")
     if "url" not in given:
         raise ValueError("it has no 'url'")
     for name in ("age", "not_before"):

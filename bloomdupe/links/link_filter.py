@@ -26,7 +26,6 @@ through, so that the right stat counts them.
 
 from __future__ import annotations
 
-import logging
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -40,6 +39,7 @@ from w3lib.url import safe_url_string
 from bloomdupe.inside_scrapy.engine import listeners, spider_middlewares
 from bloomdupe.links.fingerprint import is_known_early, is_plain
 from bloomdupe.links.known_urls import KnownUrls
+from bloomdupe.printable import logger_of
 from bloomdupe.settings import JobSettings
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ORDER", "LinkFilter", "attach_link_filter", "new_links"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 ORDER = 10_000
 """Where the add-on puts it in SPIDER_MIDDLEWARES: next to the spider."""

@@ -12,6 +12,7 @@ from bloomdupe.crawl.progress.pace import rates
 from bloomdupe.crawl.progress.rounds import OPEN
 from bloomdupe.filter.sizing import PAGE_BITS
 from bloomdupe.monitoring.drawing import BAD, FAINT, FIRST, GOOD, SECOND, Chart, drawing
+from bloomdupe.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -171,7 +172,7 @@ def bars(
     if not values:
         return Chart(title, note, "")
     with drawing() as (axes, chart):
-        names = [name if name.isprintable() else ascii(name) for name in values]
+        names = [printable(name) for name in values]
         names = [name if len(name) < 30 else f"{name[:28]}…" for name in names]
         drawn = axes.barh(range(len(names)), list(values.values()), color=colour)
         axes.bar_label(drawn, [f"{n:,}" for n in values.values()], padding=3)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -42,6 +43,14 @@ COLOURS = {
 }
 INK, FAINT, FIRST, SECOND, GOOD, BAD = COLOURS.values()
 
+COLOUR = re.compile("|".join(COLOURS.values()))
+TAG = re.compile("<[^>]*>")
+VARIABLES = {colour: f"var(--{name})" for name, colour in COLOURS.items()}
+
+
+def _with_variables(tag: re.Match[str]) -> str:
+    return COLOUR.sub(lambda colour: VARIABLES[colour[0]], tag[0])
+
 
 class Chart(NamedTuple):
     """One chart."""
@@ -66,14 +75,17 @@ class Maker:
         self._axes.set_ylim(bottom=self.lowest)
         file = io.StringIO()
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        with mpl.rc_context({"svg.hashsalt": title, "svg.fonttype": "none"}):
+        with (
+            mpl.rc_context({"svg.hashsalt": title, "svg.fonttype": "none"}),
+            warnings.catch_warnings(),
+        ):
+            # Texts stay texts, so a glyph that is missing here is not missed there.
+            warnings.filterwarnings("ignore", "Glyph .* missing from font")
             self._figure.savefig(file, format="svg", metadata=nothing, transparent=True)
         svg = file.getvalue()
         svg = svg[svg.index("<svg") :]
         svg = re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2)
-        for name, colour in COLOURS.items():
-            svg = svg.replace(colour, f"var(--{name})")
-        return Chart(title, note, svg)
+        return Chart(title, note, TAG.sub(_with_variables, svg))
 
 
 @contextmanager
@@ -94,6 +106,10 @@ def drawing() -> Iterator[tuple[Axes, Maker]]:
         "legend.labelcolor": INK,
         "font.size": 9,
         "lines.linewidth": 1.6,
+        # Names come from the web, and none of them is a formula.
+        "text.parse_math": False,
+        "text.usetex": False,
+        "axes.formatter.use_mathtext": False,
     }
     with mpl.rc_context(style):
         figure = Figure(figsize=(6.4, 2.5), layout="constrained")

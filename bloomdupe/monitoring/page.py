@@ -8,13 +8,14 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe._version import __version__
+from bloomdupe.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from bloomdupe.monitoring.drawing import Chart
 
-__all__ = ["figure", "in_figures", "page", "table", "when"]
+__all__ = ["figure", "in_figures", "page", "table", "text", "when"]
 
 STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --ink: #222; --faint: #c8ccd0;
@@ -45,6 +46,11 @@ td.url { max-width: 34rem; overflow-wrap: anywhere; }
 """
 
 
+def text(words: str) -> str:
+    """Return words as they can stand in HTML; all that is not ours comes this way."""
+    return escape(printable(words))
+
+
 def page(title: str, parts: Iterable[str]) -> str:
     """Return a page of such parts."""
     return (
@@ -54,7 +60,7 @@ def page(title: str, parts: Iterable[str]) -> str:
         " style-src 'unsafe-inline'; img-src data:\">\n"
         f'<meta name="generator" content="bloomdupe {__version__}">\n'
         f'<link rel="icon" href="data:,">\n'
-        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f"<title>{text(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
         + "\n".join(parts)
         + "\n</body>\n</html>\n"
     )
@@ -64,9 +70,9 @@ def figure(chart: Chart) -> str:
     """Return a chart under its title."""
     drawn = chart.svg or "<p>None.</p>"
     return (
-        f'<figure role="img" aria-label="{escape(chart.title)}"><figcaption>'
-        f"<b>{escape(chart.title)}</b>"
-        f'<p class="note">{escape(chart.note)}</p></figcaption>{drawn}</figure>'
+        f'<figure role="img" aria-label="{text(chart.title)}"><figcaption>'
+        f"<b>{text(chart.title)}</b>"
+        f'<p class="note">{text(chart.note)}</p></figcaption>{drawn}</figure>'
     )
 
 
@@ -93,10 +99,10 @@ def _rows(figures: Iterable[tuple[str, str]], info: Mapping[str, Any]) -> Iterat
         value: Any = info
         for key in name.split("."):
             value = value[key]
-        text = f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+        shown = f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
         yield (
             f"<td>{words}</td>"
-            f'<td class="number" data-name="{name}" data-value="{value}">{text}</td>'
+            f'<td class="number" data-name="{name}" data-value="{value}">{shown}</td>'
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ from bloomdupe.crawl.progress.line import pages_lost
 from bloomdupe.crawl.progress.pace import duration, size
 from bloomdupe.crawl.progress.rounds import OPEN
 from bloomdupe.monitoring.charts import charts
-from bloomdupe.monitoring.page import figure, in_figures, page, table, when
+from bloomdupe.monitoring.page import figure, in_figures, page, table, text, when
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -51,12 +50,12 @@ def report(view: View, info: Mapping[str, Any]) -> str:
     title = f"Crawl of {view.spider}"
     drawn = list(charts(view, info["layers"]))
     parts = [
-        f"<h1>{escape(title)}</h1>",
-        f"<p>{escape(_state(view))}</p>",
-        f'<p class="note">{escape(str(view.path))}, as of'
+        f"<h1>{text(title)}</h1>",
+        f"<p>{text(_state(view))}</p>",
+        f'<p class="note">{text(str(view.path))}, as of'
         f" {when(view.job.checkpoint_at)}</p>",
         '<div class="tiles">',
-        *(f"<div>{name}<b>{escape(value)}</b></div>" for name, value in _tiles(view)),
+        *(f"<div>{name}<b>{text(value)}</b></div>" for name, value in _tiles(view)),
         "</div>",
     ]
     if not view.points:
@@ -127,7 +126,7 @@ def _runs(view: View) -> Iterator[str]:
         kind = ' class="killed"' if how == KILLED else ""
         rows.append(
             f'<td class="number">{ran.number}</td><td>{when(ran.begun)}</td>'
-            f"<td>{ended}</td><td{kind}>{escape(how)}</td>"
+            f"<td>{ended}</td><td{kind}>{text(how)}</td>"
             f'<td class="number">{pages}</td>'
         )
     yield "<h2>Runs</h2>"
@@ -147,10 +146,10 @@ def _failures(view: View) -> Iterator[str]:
     yield from table(
         ("URL", "reason", "detail", "times", "last", "linked from"),
         (
-            f'<td class="url">{escape(one.url)}</td>'
-            f"<td>{escape(one.reason)}</td><td>{escape(one.detail)}</td>"
+            f'<td class="url">{text(one.url)}</td>'
+            f"<td>{text(one.reason)}</td><td>{text(one.detail)}</td>"
             f'<td class="number">{one.times:,}</td><td>{when(one.time)}</td>'
-            f'<td class="url">{escape(one.parent or "")}</td>'
+            f'<td class="url">{text(one.parent or "")}</td>'
             for one in shown
         ),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
 from matplotlib.ticker import MaxNLocator
@@ -12,7 +11,7 @@ from bloomdupe.crawl.progress.pace import size
 from bloomdupe.jobs.shared_overview import FINISHED, NOT_BEGUN, RUNNING
 from bloomdupe.monitoring.charts import MOST_BARS, bars
 from bloomdupe.monitoring.drawing import BAD, FIRST, drawing
-from bloomdupe.monitoring.page import figure, in_figures, page, table, when
+from bloomdupe.monitoring.page import figure, in_figures, page, table, text, when
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -67,11 +66,11 @@ def report(crawl: SharedOverview, read_at: float) -> str:
     return page(
         title,
         [
-            f"<h1>{escape(title)}</h1>",
+            f"<h1>{text(title)}</h1>",
             f"<p>{STATES.get(crawl.state, STOPPED)}</p>",
-            f'<p class="note">{escape(crawl.url)}, as of {when(read_at)}</p>',
+            f'<p class="note">{text(crawl.url)}, as of {when(read_at)}</p>',
             '<div class="tiles">',
-            *(f"<div>{name}<b>{escape(value)}</b></div>" for name, value in tiles),
+            *(f"<div>{name}<b>{text(value)}</b></div>" for name, value in tiles),
             "</div>",
             f'<p class="note">{NO_HISTORY}</p>',
             '<div class="charts">',
@@ -137,7 +136,7 @@ def _workers(crawl: SharedOverview) -> Iterator[str]:
     yield from table(
         ("worker", "partitions", "under way", ""),
         (
-            f"<td>{escape(worker.name)}</td>"
+            f"<td>{text(worker.name)}</td>"
             f'<td class="number">{worker.partitions:,}</td>'
             f'<td class="number">{worker.leased:,}</td>'
             + (
@@ -162,7 +161,7 @@ def _slots(crawl: SharedOverview) -> Iterator[str]:
     yield from table(
         ("slot", "waiting"),
         (
-            f'<td class="url">{escape(slot or NAMELESS)}</td>'
+            f'<td class="url">{text(slot or NAMELESS)}</td>'
             f'<td class="number">{requests:,}</td>'
             for slot, requests in shown
         ),

@@ -14,9 +14,9 @@ from bloomdupe.monitoring.top import (
     frame,
     history_bars,
     names_table,
-    printable,
     room_of,
 )
+from bloomdupe.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

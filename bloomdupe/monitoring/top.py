@@ -19,6 +19,7 @@ from rich.text import Text
 from bloomdupe.crawl.progress.line import pages_lost
 from bloomdupe.crawl.progress.pace import RECENT, duration, rates, size, time_to_fill
 from bloomdupe.crawl.progress.pace import recent as recent_point
+from bloomdupe.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,7 +41,6 @@ __all__ = [
     "frame",
     "history_bars",
     "names_table",
-    "printable",
     "room_of",
     "screen",
 ]
@@ -172,8 +172,8 @@ def _title(view: View, width: int) -> Text:
     else:
         state, style = f"stopped: {job.last_run}", "bold yellow"
     title = Text(no_wrap=True, overflow="ellipsis")
-    title.append(view.spider, style="bold")
-    title.append(f"  {state}", style=style)
+    title.append(printable(view.spider), style="bold")
+    title.append(printable(f"  {state}"), style=style)
     if width >= NARROW:
         title.append(f"  run {job.runs}, {duration(job.seconds)} in all", style="dim")
     return title
@@ -232,7 +232,8 @@ def history_bars(points: Sequence[Point], console: Console, room: int) -> str:
 def _fitting(values: list[tuple[str, str]], room: int) -> Text:
     """Put together what fits into one line."""
     line = Text()
-    for value, style in values:
+    for given, style in values:
+        value = printable(given)
         if line and len(line) + 2 + len(value) > room:
             break
         if line:
@@ -278,8 +279,3 @@ def names_table(name: str, figures: Iterable[str], width: int) -> Table:
     for figure in figures:
         table.add_column(figure, justify="right", no_wrap=True)
     return table
-
-
-def printable(name: str) -> str:
-    """Escape what could move the cursor: names come from the web."""
-    return name if name.isprintable() else ascii(name)

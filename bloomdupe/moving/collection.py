@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from bloomdupe.store.descriptor import Descriptor
+
 __all__ = ["LOCK", "RECORD", "Collection", "Origin", "file_names"]
 
 FORMAT = 1
@@ -70,7 +72,7 @@ class Collection:
         self.names = list(names)
         """Of the files, in the order of the feeds."""
         self._origin = origin
-        self._lock: int | None = None
+        self._lock: Descriptor | None = None
         self._files: dict[str, int] = {}
         self._record: dict[str, Any] = {}
 
@@ -277,11 +279,12 @@ class Collection:
         self._record = record
 
     def _release(self) -> None:
-        for fd in [*self._files.values(), self._lock]:
-            if fd is not None:
-                os.close(fd)
+        for fd in self._files.values():
+            os.close(fd)
         self._files.clear()
-        self._lock = None
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
     @contextlib.contextmanager
     def _in_our_words(self, what: str, then: str = "") -> Iterator[None]:

@@ -19,22 +19,27 @@ closed, neither number nor ``info.json`` is right, and it is refused.
 
 from __future__ import annotations
 
-import json
+import os
 import sqlite3
+import stat
 from array import array
 from contextlib import closing
+from operator import index
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from bloomdupe.errors import StoreError
+from bloomdupe.foreign import LARGEST, json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["items_of", "size_of"]
+__all__ = ["items_of", "json_of_file", "size_of"]
 
 _SIZE = Struct(">L")
+MOST_NAMED = 2_000_000
+"""Values in a JSON file, the names of slots and their priorities."""
 _SQLITE = b"SQLite format 3\0"
 
 
@@ -43,7 +48,7 @@ def size_of(place: Path) -> int:
     if place.is_dir():
         info = _info(place)
         return 0 if info is None else info.size
-    with place.open("rb") as file:
+    with _opened(place) as file:
         head = file.read(len(_SQLITE))
     if head == _SQLITE:
         with _connected(place) as database:
@@ -52,8 +57,17 @@ def size_of(place: Path) -> int:
     return len(_ends(place))
 
 
-def items_of(place: Path) -> Iterator[bytes]:
-    """Yield the items of a queue, the oldest first.
+def json_of_file(place: Path) -> Any:  # noqa: ANN401 - whatever it is
+    """Return what a JSON file says; raises :class:`ValueError` for what is none."""
+    with _opened(place) as file:
+        data = file.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise ValueError(f"it is longer than {LARGEST:,} bytes")
+    return json_of(data, MOST_NAMED)
+
+
+def items_of(place: Path) -> Iterator[bytes | None]:
+    """Yield the items of a queue, the oldest first; None for one that is too large.
 
     Memory: 8 bytes for each item of a Lifo queue. Raises :class:`StoreError` if it was
     not closed, or is something else.
@@ -61,12 +75,17 @@ def items_of(place: Path) -> Iterator[bytes]:
     if place.is_dir():
         yield from _fifo(place)
         return
-    with place.open("rb") as file:
+    with _opened(place) as file:
         head = file.read(len(_SQLITE))
     if head == _SQLITE:
         with _connected(place) as database:
-            for (item,) in database.execute("SELECT item FROM queue ORDER BY id"):
-                yield bytes(item)
+            found = database.execute(
+                "SELECT CASE WHEN length(item) <= ? THEN item END FROM queue"
+                " ORDER BY id",
+                (LARGEST,),
+            )
+            for (item,) in found:
+                yield item if isinstance(item, bytes) else None
         return
     yield from _lifo(place)
 
@@ -82,7 +101,7 @@ def _unclosed(place: Path, what: str) -> StoreError:
 def _ends(place: Path) -> array[int]:
     """Return where the items of a Lifo queue end, the newest first."""
     ends = array("Q")
-    with place.open("rb") as file:
+    with _opened(place) as file:
         head = file.read(_SIZE.size)
         if len(head) < _SIZE.size:
             raise _unclosed(place, "it is cut off")
@@ -92,6 +111,8 @@ def _ends(place: Path) -> array[int]:
             at -= _SIZE.size
             file.seek(max(at, 0))
             (size,) = _SIZE.unpack(file.read(_SIZE.size))
+            if not size or len(ends) == count:
+                break
             ends.append(at)
             at -= size
         if at != _SIZE.size or len(ends) != count:
@@ -99,13 +120,13 @@ def _ends(place: Path) -> array[int]:
     return ends
 
 
-def _lifo(place: Path) -> Iterator[bytes]:
+def _lifo(place: Path) -> Iterator[bytes | None]:
     ends = _ends(place)
     start = _SIZE.size
-    with place.open("rb") as file:
+    with _opened(place) as file:
         for end in reversed(ends):
             file.seek(start)
-            yield file.read(end - start)
+            yield file.read(end - start) if end - start <= LARGEST else None
             start = end + _SIZE.size
 
 
@@ -126,9 +147,9 @@ def _info(place: Path) -> _Info | None:
             raise _unclosed(place, "there is no info.json")
         return None
     try:
-        found = json.loads(info.read_text("utf-8"))
-        first, read, start = found["tail"]
-        last, written = found["head"]
+        found = json_of_file(info)
+        first, read, start = map(_count, found["tail"])
+        last, written = map(_count, found["head"])
         held = (last - first) * found["chunksize"] + written - read
     except (ValueError, TypeError, KeyError) as error:
         raise StoreError(f"{info} is damaged: {error!r}") from error
@@ -137,7 +158,7 @@ def _info(place: Path) -> _Info | None:
     return _Info(held, first, start)
 
 
-def _fifo(place: Path) -> Iterator[bytes]:
+def _fifo(place: Path) -> Iterator[bytes | None]:
     info = _info(place)
     if info is None:
         return
@@ -146,21 +167,59 @@ def _fifo(place: Path) -> Iterator[bytes]:
         chunk = place / f"q{number:05d}"
         if not chunk.exists():
             raise _unclosed(place, f"{chunk.name} is missing")
-        with chunk.open("rb") as file:
+        with _opened(chunk) as file:
+            whole = os.fstat(file.fileno()).st_size
             file.seek(start)
             while head := file.read(_SIZE.size):
                 if len(head) < _SIZE.size:
                     raise _unclosed(place, f"{chunk.name} is cut off")
                 (size,) = _SIZE.unpack(head)
-                item = file.read(size)
-                if len(item) < size or not left:
+                item = file.read(size) if size <= LARGEST else None
+                if item is None:
+                    file.seek(size, os.SEEK_CUR)
+                if file.tell() > whole or not left or (item and len(item) < size):
                     raise _unclosed(place, f"{chunk.name} holds others than it says")
                 yield item
                 left -= 1
         number, start = number + 1, 0
 
 
+def _count(given: object) -> int:
+    """Return a number that is no less than 0."""
+    found = index(given)  # type: ignore[arg-type]
+    if found < 0:
+        raise ValueError(f"{found} is no number of items or bytes")
+    return found
+
+
+def _opened(place: Path) -> BinaryIO:
+    """Open a file, which is neither a pipe nor a device."""
+    fd = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise StoreError(f"{place} is no file, so no queue of Scrapy's")
+    return os.fdopen(fd, "rb")
+
+
 def _connected(place: Path) -> closing[sqlite3.Connection]:
     if place.with_name(place.name + "-journal").exists():
         raise _unclosed(place, "a transaction was cut off")
-    return closing(sqlite3.connect(f"{place.absolute().as_uri()}?mode=ro", uri=True))
+    database = sqlite3.connect(f"{place.absolute().as_uri()}?mode=ro", uri=True)
+    try:
+        _check_table(place, database)
+    except sqlite3.Error as error:
+        database.close()
+        raise StoreError(f"{place} is damaged: {error}") from error
+    except BaseException:
+        database.close()
+        raise
+    return closing(database)
+
+
+def _check_table(place: Path, database: sqlite3.Connection) -> None:
+    """Refuse a view or a computed column: these could make anything of nothing."""
+    kinds = database.execute("SELECT type FROM sqlite_master WHERE name = 'queue'")
+    columns = database.execute("PRAGMA table_info(queue)")  # names no computed ones
+    plain = kinds.fetchall() == [("table",)]
+    if not plain or {"id", "item"} - {column[1] for column in columns}:
+        raise StoreError(f"{place} has no table of a queue of Scrapy's")

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import base64
-import json
 import shutil
-import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.crawl.requests.layout import PICKLE
 from bloomdupe.errors import IncompatibleFilterError, StoreError
 from bloomdupe.filter.bloom import BloomFilter
+from bloomdupe.foreign import inflated, json_of
 from bloomdupe.jobs.lines import read_lines
 from bloomdupe.jobs.written import UNTRUSTED, Defaults, read_request
 from bloomdupe.moving.export import check_format, failure_of
 from bloomdupe.moving.imports import begun_elsewhere
 from bloomdupe.store import files
-from bloomdupe.store.format import total_of
+from bloomdupe.store.format import CHECKSUM_BYTES, JOURNAL_HEAD, PAGE_BYTES, total_of
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
@@ -35,6 +34,8 @@ __all__ = ["ExportSource", "check_marks"]
 
 BATCH_RECORDS = 2_000
 """Records that one transaction holds."""
+BATCH_BYTES = 16 << 20
+"""Bytes of their values."""
 
 
 class ExportSource:
@@ -47,11 +48,15 @@ class ExportSource:
         self, head: str, file: Lines, read: Callable[[int], None], *, marks: bool
     ) -> None:
         try:
-            header = json.loads(head)
+            header = json_of(head)
             check_format(header)
             self.header: dict[str, Any] = header["store"]
             self.identity = str(header["id"])
             self._notes: dict[str, Any] = header["notes"]
+            identity = self.header["identity"]
+            bytes.fromhex(self.header["key"])
+            if not (isinstance(self._notes, dict) and isinstance(identity, dict)):
+                raise TypeError("notes and identity are objects")  # noqa: TRY301
         except (ValueError, TypeError, KeyError) as error:
             if isinstance(error, StoreError):
                 raise
@@ -117,12 +122,14 @@ class ExportSource:
         count = 0
         try:
             batch: list[tuple[bytes, bytes, bytes]] = []
+            size = 0
             while "record" in (given := self._object()):
                 count += 1
                 batch.append(self._record(given))
-                if len(batch) == BATCH_RECORDS:
+                size += len(batch[-1][2])
+                if len(batch) == BATCH_RECORDS or size > BATCH_BYTES:
                     store.commit(_Records(batch))
-                    batch = []
+                    batch, size = [], 0
                 self._next = next(self._lines, None)
             store.commit(_Records(batch))
         finally:
@@ -144,7 +151,7 @@ class ExportSource:
                 " far stays; import a whole one, and it goes on"
             )
         try:
-            found = json.loads(self._next.text)
+            found = json_of(self._next.text)
         except ValueError as error:
             raise StoreError(
                 f"line {self._next.number:,} is damaged: {error}"
@@ -165,16 +172,28 @@ class ExportSource:
         try:
             name = str(given["record"]).encode()
             key = bytes.fromhex(given["key"])
-            value = zlib.decompress(base64.b64decode(given["value"], validate=True))
-            wrong = name not in (b"pages", b"journal", b"exact") or bool(
-                total_of(name, [key], [value])[1]
-            )
-        except (ValueError, TypeError, KeyError, zlib.error):
+            packed = base64.b64decode(given["value"], validate=True)
+            value = inflated(packed, _largest(name, packed))
+            wrong = bool(total_of(name, [key], [value])[1])
+        except (ValueError, TypeError, KeyError):
             wrong = True
         if wrong:
             assert self._next is not None  # noqa: S101 - it was read from there
             raise StoreError(f"line {self._next.number:,} is damaged: no such record")
         return name, key, value
+
+
+def _largest(database: bytes, packed: bytes) -> int:
+    """Return how many bytes a record of a filter has at most.
+
+    Entries of the journal are digests, and these are as random as bytes can be.
+    """
+    sizes = {
+        b"pages": CHECKSUM_BYTES + PAGE_BYTES,
+        b"journal": 4 * len(packed) + CHECKSUM_BYTES + JOURNAL_HEAD.size,
+        b"exact": 0,
+    }
+    return sizes[database]
 
 
 class _Records(NamedTuple):

@@ -9,6 +9,8 @@ from __future__ import annotations
 import base64
 import zlib
 
+from bloomdupe.foreign import LARGEST, inflated
+
 __all__ = ["Owed"]
 
 
@@ -16,7 +18,9 @@ class Owed:
     """A set of places, from 0; ``text`` is what :attr:`text` of another one was."""
 
     def __init__(self, text: str = "") -> None:
-        self._bits = bytearray(zlib.decompress(base64.b64decode(text)) if text else b"")
+        self._bits = bytearray(
+            inflated(base64.b64decode(text), LARGEST) if text else b""
+        )
         self._count = int.from_bytes(self._bits, "little").bit_count()
 
     def __len__(self) -> int:

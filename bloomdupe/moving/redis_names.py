@@ -20,7 +20,6 @@ the spider's ``redis_key``                                   has taken yet
 
 from __future__ import annotations
 
-import json
 import pickle
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,6 +28,7 @@ import msgpack  # type: ignore[import-untyped]
 
 from bloomdupe.crawl.requests.unpickling import unpickle
 from bloomdupe.errors import SettingError
+from bloomdupe.foreign import check_packed, json_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,10 +57,16 @@ _QUEUES = {
 }
 """By the names of their classes; the second of each two is the older one."""
 
+
+def _of_msgpack(data: bytes) -> Any:  # noqa: ANN401 - whatever was packed
+    check_packed(data)
+    return msgpack.unpackb(data)
+
+
 _PICKLES = {"scrapy_redis.picklecompat", "pickle", "cPickle"}
 _PLAIN: dict[str, Callable[[bytes], Any]] = {
-    "json": json.loads,
-    "msgpack": msgpack.unpackb,
+    "json": json_of,
+    "msgpack": _of_msgpack,
 }
 """Serializers that run nothing when they read."""
 

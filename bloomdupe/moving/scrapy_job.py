@@ -21,15 +21,16 @@ A request is the dict of ``Request.to_dict()``, as a pickle or as :mod:`marshal`
 from __future__ import annotations
 
 import hashlib
-import json
-import marshal
 import pickle
 import re
+from operator import index
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from bloomdupe.crawl.requests.unpickling import unpickle
 from bloomdupe.errors import StoreError
-from bloomdupe.moving.disk_queues import items_of, size_of
+from bloomdupe.foreign import LARGEST
+from bloomdupe.moving.disk_queues import items_of, json_of_file, size_of
+from bloomdupe.moving.marshalled import unmarshal
 from bloomdupe.moving.request_dicts import from_dict
 
 if TYPE_CHECKING:
@@ -101,10 +102,12 @@ class ScrapyJob:
                 raise self._unclean(f"there is no {active}")
             return
         try:
-            state = json.loads(active.read_text("utf-8"))
+            state = json_of_file(active)
             slots = state if isinstance(state, dict) else {None: state}
             folders = {
-                folder if slot is None else folder / _folder_of(slot): list(priorities)
+                folder if slot is None else folder / _folder_of(slot): sorted(
+                    map(index, priorities)
+                )
                 for slot, priorities in slots.items()
             }
         except (ValueError, TypeError) as error:
@@ -112,7 +115,7 @@ class ScrapyJob:
         written = active.stat().st_mtime_ns
         known: set[Path] = {active}
         for place, priorities in folders.items():
-            for priority in sorted(priorities):
+            for priority in priorities:
                 queues = [
                     queue
                     for start in (False, True)
@@ -157,8 +160,10 @@ class ScrapyJob:
                     where = f"{queue.place}, request {number:,}"
                     problems.add(where, str(error) or type(error).__name__)
 
-    def _request(self, item: bytes, *, start: bool) -> Wanted:
-        load = self._load if item.startswith(PICKLED) else marshal.loads
+    def _request(self, item: bytes | None, *, start: bool) -> Wanted:
+        if item is None:
+            raise ValueError(f"it is longer than {LARGEST:,} bytes")
+        load = self._load if item.startswith(PICKLED) else unmarshal
         return from_dict(load(item), start=start)
 
     # What is seen

@@ -20,14 +20,15 @@ serializer. What a worker of scrapy-redis has taken out stands in no key.
 from __future__ import annotations
 
 import hashlib
-import json
 from itertools import islice
+from json import JSONDecodeError
 from typing import TYPE_CHECKING, Any
 
 from scrapy import FormRequest, Request
 from scrapy.utils.python import global_object_name
 
 from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
+from bloomdupe.foreign import json_of
 from bloomdupe.jobs.written import checked, wanted
 from bloomdupe.links.scrapy_redis import (
     ScrapyRedis07Fingerprinter,
@@ -323,8 +324,8 @@ def _known(url: str) -> Request:
 def _start_request(text: str) -> Wanted:
     """Return the request that scrapy-redis makes of a start URL, or a JSON object."""
     try:
-        given: Any = json.loads(text)
-    except ValueError:
+        given: Any = json_of(text)
+    except JSONDecodeError:
         return wanted(
             checked(text.strip(), dont_filter=True), "parse", None, start=True
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -38,6 +39,12 @@ CONNECT_SECONDS = 5.0
 
 ANSWER_SECONDS = 30.0
 """How long an answer may take, unless the URL has ``socket_timeout``."""
+
+FOR_NOW = re.compile(
+    r"(?:^|-)(?:BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|TRYAGAIN)\b"
+)
+"""The codes of refusals that pass without a change by us. Redis 6 puts a minus before
+them if a script was refused."""
 
 NOT_LET_IN = (redis.AuthenticationError, redis.exceptions.AuthorizationError)
 TRANSLATED = (
@@ -83,6 +90,8 @@ class Connection:
             self.facts: dict[str, Any] = client.info()
         if self.facts.get("cluster_enabled"):
             client.close()
+            # Nothing was sent there that could be lost.
+            self.interruptions = Interruptions()
             with self._in_our_words():
                 # It offers the same methods, but is no subclass.
                 client = cast(
@@ -140,6 +149,11 @@ class Connection:
         """Return our error for one that the server has sent."""
         shown = self.address.shown
         text = str(error)
+        if isinstance(error, redis.exceptions.TryAgainError) or FOR_NOW.search(text):
+            return StoreUnreachableError(
+                f"{shown}: this Redis takes no changes at the moment ({text}); the last"
+                " command did nothing. Look at the server, and try again"
+            )
         if isinstance(error, redis.exceptions.OutOfMemoryError):
             return StoreFullError(
                 f"{shown}: the memory of this Redis is full; what was sent last has not"
@@ -175,5 +189,5 @@ class Connection:
         return StoreAccessError(
             f"{self.address.shown}: Redis lets us not in ({error}); check user and"
             " password in the URL, and what the user may do (see"
-            " bloomdupe/redis/README.md)"
+            " bloomdupe/docs/redis.md)"
         )

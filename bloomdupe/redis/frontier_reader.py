@@ -45,6 +45,10 @@ class PartitionState(NamedTuple):
     """Entries of the output that were not collected and deleted."""
     layers: list[tuple[Geometry, int]]
     """Those of the filter, oldest first, each with the keys in it."""
+    aside: int
+    """Requests that a worker could not restore."""
+    reasons: list[str]
+    """Some of these requests, each with the reason."""
 
     @property
     def pending(self) -> int:
@@ -167,7 +171,9 @@ class FrontierReader:
 
     def _state(self, number: int) -> PartitionState:
         part = self._parts[number]
-        pushed, slots, leased, done, owner, left, entries, head = part.run("standing")
+        pushed, slots, leased, done, owner, left, entries, head, aside, reasons = (
+            part.run("standing")
+        )
         fields = dict(zip(head[::2], head[1::2], strict=True))
         record = Record.read(fields, part.address)
         return PartitionState(
@@ -179,6 +185,8 @@ class FrontierReader:
             owner.decode() if left > 0 else "",
             entries,
             list(zip(record.layers, record.keys, strict=True)),
+            aside,
+            [reason.decode(errors="replace") for reason in reasons],
         )
 
     def memory_used(self) -> tuple[int, int]:

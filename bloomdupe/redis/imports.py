@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from bloomdupe.filter.parameters import Parameters
     from bloomdupe.redis.server import Server
 
-__all__ = ["WITHOUT_MARKS", "Imports"]
+__all__ = ["REMOVING", "WITHOUT_MARKS", "Imports"]
+
+REMOVING = "removing"
+"""In the note of an import: nothing comes, and all is being removed."""
 
 WITHOUT_MARKS = (
     "--without-marks takes over the requests that wait alone, and then pages that are"
@@ -57,6 +60,11 @@ class Imports:
             raise self._refusal()
 
     def _refusal(self) -> StoreError:
+        if REMOVING in self.note:
+            return StoreError(
+                f"{self._server.address.shown}: it is being removed. If that was"
+                " interrupted, call `bloomdupe reset` again; or take another name"
+            )
         return StoreError(
             f"{self._server.address.shown}: an import into it has not ended. Call it"
             " again, with the same source: it goes on where it was"
@@ -90,10 +98,13 @@ class Imports:
         """
         number = self._server.run("import", "begin", json.dumps(note))
         if number < 0:
+            why = "do not know what is being imported"
+            if REMOVING in note:
+                why = "would lose what they work on"
             raise StoreError(
-                f"{self._server.address.shown}: {-number} workers are there, which do"
-                " not know what is being imported. Stop them (Ctrl-C once each); one"
-                " that was killed is gone when BLOOMDUPE_REDIS_LEASE has run out"
+                f"{self._server.address.shown}: {-number} workers are there, which"
+                f" {why}. Stop them (Ctrl-C once each); one that was killed is gone"
+                " when BLOOMDUPE_REDIS_LEASE has run out"
             )
         self.number = number
 

@@ -43,20 +43,15 @@ class KeptOffers:
             if offer.of is None:
                 self._of_none.append((now, offer))
             else:
-                self._of.setdefault(_key(offer.of), []).append(offer)
+                self._of.setdefault(offer.of.token, []).append(offer)
         while self._of_none and self._of_none[0][0] < now - KEPT_SECONDS:
             self._of_none.popleft()
 
     def settled(self, lease: Lease) -> None:
         """Forget what a request has led to."""
-        self._of.pop(_key(lease), None)
+        self._of.pop(lease.token, None)
 
     def offered_again(self) -> None:
         """Take note that all was offered again just now."""
         now = self._clock()
         self._of_none = deque((now, offer) for _, offer in self._of_none)
-
-
-def _key(lease: Lease) -> tuple[int, str, bytes]:
-    # Not the lease itself: its hash would read all of the payload.
-    return lease.partition, lease.fence, lease.number

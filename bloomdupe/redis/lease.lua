@@ -5,7 +5,8 @@
 -- then the names of slots that take turns again
 --
 -- Returns 'done' and, for each request, its number, its slot, the priority negated, and the
--- payload. A slot of which some still wait is parked then.
+-- payload. A slot of which some still wait is parked then; it is not for longer than the
+-- owner works on anything.
 
 local handed = {}
 if done_before then
@@ -18,6 +19,7 @@ else
     local score = redis.call('ZSCORE', slots_key, ARGV[i])
     if score and tonumber(score) == PARKED then join(ARGV[i]) end
   end
+  if redis.call('HLEN', leased_key) == redis.call('HLEN', left_key) then join_parked() end
   local left = tonumber(ARGV[4])
   while left > 0 do
     local slot = redis.call('ZRANGE', slots_key, 0, 0, 'WITHSCORES')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.errors import StoreDamagedError, StoreError
@@ -19,6 +20,8 @@ __all__ = [
     "Done",
     "Entry",
     "Lease",
+    "Left",
+    "Mark",
     "Offer",
     "Output",
     "Partition",
@@ -70,6 +73,24 @@ class Lease(NamedTuple):
     priority: int
     payload: bytes
 
+    @property
+    def token(self) -> tuple[int, str, bytes]:
+        """A key for dictionaries; the hash of the lease would read the payload."""
+        return self.partition, self.fence, self.number
+
+    @property
+    def again(self) -> Offer:
+        """The same request, to wait once more."""
+        start = self.number[:1] in b"cd"
+        return Offer(self.slot, b"", self.payload, self.priority, start)
+
+
+class Mark(NamedTuple):
+    """A request that counts as seen, though it was never offered."""
+
+    slot: str
+    fingerprint: bytes
+
 
 class Done(NamedTuple):
     """A request that is done."""
@@ -81,6 +102,24 @@ class Done(NamedTuple):
     """What waits in its place from now on, such as its retry: see
     :meth:`SharedFrontier.may_stand_in
     <bloomdupe.redis.shared_frontier.SharedFrontier.may_stand_in>`."""
+    marks: Sequence[Mark] = ()
+    """Requests that were done as a part of it, and were never offered."""
+    relies: Sequence[Lease] = ()
+    """Requests of this worker that have led to the same: see
+    :meth:`SharedFrontier.settle
+    <bloomdupe.redis.shared_frontier.SharedFrontier.settle>`."""
+
+
+class Left(NamedTuple):
+    """A request that this worker will not settle."""
+
+    lease: Lease
+    payload: bytes
+    """Which it has from now on."""
+    lines: Sequence[bytes] = ()
+    """Lines of output that count all the same."""
+    reason: str = ""
+    """Why it cannot be restored, if it cannot; kept until it is settled."""
 
 
 class Output(NamedTuple):
@@ -127,11 +166,20 @@ class Counts(NamedTuple):
     """Requests that are done."""
     worker: str
     """Its owner, or the last one; empty if it was given back."""
+    left: int
+    """Requests that are handed out, and that the owner will not settle."""
+    aside: int
+    """Of these, requests that cannot be restored."""
 
     @property
     def pending(self) -> int:
         """Requests that wait."""
         return self.pushed - self.leased - self.done
+
+    @property
+    def state(self) -> tuple[int, int, int, int]:
+        """The counts that change with every request that comes, goes or is left."""
+        return self.pushed, self.slots, self.leased, self.left
 
 
 class _Step(NamedTuple):
@@ -164,6 +212,10 @@ class Partition:
         """The owner's fencing token; empty: this worker is not the owner."""
         self.under_way: set[bytes] = set()
         """Numbers of what was handed out and is not done."""
+        self.not_begun: set[bytes] = set()
+        """Those of them with which this worker will not begin."""
+        self.last_owner_until: float | None = None
+        """When there was an owner before this one, in seconds of ``monotonic()``."""
         self._step = 0
         self._unanswered: _Step | None = None
         self._handed_out: list[Lease] = []
@@ -189,14 +241,21 @@ class Partition:
 
     # The owner's
 
-    def take(self, milliseconds: int) -> bool:
-        """Become the owner; False if another worker is."""
+    def take(self, milliseconds: int, *, expired: bool = True) -> bool:
+        """Become the owner; False if another worker is.
+
+        ``expired`` allows it to take over from an owner whose lease has run out.
+        """
         self.lose()
         fence = secrets.token_hex(8)
-        taken = self.server.run("take", self._worker, milliseconds, fence)
+        taken, without = self.server.run(
+            "take", self._worker, milliseconds, fence, +expired
+        )
         if taken:
             self.fence = fence
             self._step = 0
+            now = time.monotonic()
+            self.last_owner_until = now - without / 1000 if without >= 0 else None
         return bool(taken)
 
     def renew(self, milliseconds: int) -> bool:
@@ -210,9 +269,16 @@ class Partition:
         """Take note that this worker is not the owner."""
         self.fence = ""
         self.under_way.clear()
+        self.not_begun.clear()
         self._unanswered = None
         self._handed_out.clear()
         self._again.clear()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether this worker works on nothing of it, and will begin with nothing."""
+        undelivered = {lease.number for lease in self._handed_out}
+        return self.under_way <= self.not_begun | undelivered
 
     def ask_again(self, slot: str) -> None:
         """Take note that a slot may have its next turn."""
@@ -250,6 +316,19 @@ class Partition:
             self._do(_Step("settle", arguments, settles=numbers))
         return bool(self.fence)
 
+    def leave(self, left: Sequence[Left]) -> None:
+        """Say that this worker will not settle requests.
+
+        They wait again when it is not the owner any more. Nothing, if it is not.
+        """
+        self._repeat()
+        words: list[bytes | str] = []
+        for one in left:
+            words += one.lease.number, one.payload, one.reason
+        lines = [line for one in left for line in one.lines]
+        numbers = tuple(one.lease.number for one in left)
+        self._do(_Step("leave", (len(left), *words, *lines), settles=numbers))
+
     def _do(self, step: _Step) -> None:
         """Do a step of the owner's; the last one must have been answered."""
         if self.fence:
@@ -270,8 +349,8 @@ class Partition:
         self._unanswered = None
         if state != b"done":
             raise StoreError(
-                f"{self.server.address.shown}: a request is settled that is not handed"
-                " out; nothing has happened"
+                f"{self.server.address.shown}: a request is settled or left that is not"
+                " handed out; nothing has happened"
             )
         self._step += 1
         for number, slot, score, payload in zip(*[iter(answer)] * 4, strict=True):
@@ -286,8 +365,8 @@ class Partition:
 
     def counts(self) -> Counts:
         """Count what is in it."""
-        pushed, slots, leased, done, worker = self.server.run("counts")
-        return Counts(pushed, slots, leased, done, worker.decode())
+        pushed, slots, leased, done, worker, *left = self.server.run("counts")
+        return Counts(pushed, slots, leased, done, worker.decode(), *left)
 
     def pending(self) -> Iterator[Pending]:
         """Yield what waits, slot by slot, in each the next one first.

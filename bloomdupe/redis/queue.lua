@@ -9,6 +9,9 @@
 --                  number of the request (9 bytes, in the order of its turn) and its payload
 -- HEAD:leased      hash from the number to priority (double), length of the slot's name
 --                  (2 bytes), name, payload
+-- HEAD:left        hash; the numbers of those in HEAD:leased that the owner will not settle
+-- HEAD:aside       hash from the numbers of requests that a worker could not restore to the
+--                  reason
 -- HEAD:output      stream of what was put out by those that are done: `worker`, lines
 --
 -- All of them have the hash tag of the head, KEYS[1], so a Redis Cluster keeps them on the
@@ -22,6 +25,8 @@ local PARKED = 2 ^ 53
 local NUMBER_BYTES = 9
 local state_key, slots_key = KEYS[1] .. ':state', KEYS[1] .. ':slots'
 local queue_key, leased_key = KEYS[1] .. ':queue:', KEYS[1] .. ':leased'
+local left_key = KEYS[1] .. ':left'
+local aside_key = KEYS[1] .. ':aside'
 
 -- Lets a slot take turns, after the others.
 local function join(slot)
@@ -41,6 +46,13 @@ local function put(slot, score, member)
   if not redis.call('ZSCORE', slots_key, slot) then join(slot) end
 end
 
+-- Lets all slots take turns.
+local function join_parked()
+  for _, slot in ipairs(redis.call('ZRANGEBYSCORE', slots_key, PARKED, PARKED)) do
+    join(slot)
+  end
+end
+
 -- Lets all that was handed out wait again, and all slots take turns.
 local function put_back()
   local leased = redis.call('HGETALL', leased_key)
@@ -49,8 +61,6 @@ local function put_back()
     local slot = string.sub(leased[i + 1], first, first + length - 1)
     put(slot, score, leased[i] .. string.sub(leased[i + 1], first + length))
   end
-  redis.call('DEL', leased_key)
-  for _, slot in ipairs(redis.call('ZRANGEBYSCORE', slots_key, PARKED, PARKED)) do
-    join(slot)
-  end
+  redis.call('DEL', leased_key, left_key)
+  join_parked()
 end

@@ -8,12 +8,11 @@
 
 local owner = redis.call('HMGET', state_key, 'worker', 'fence')
 if owner[1] ~= ARGV[1] or owner[2] ~= ARGV[2] then return 0 end
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+redis.call('HSET', state_key, 'until', now + ARGV[3])
 if ARGV[3] == '0' then
   redis.call('HSET', state_key, 'worker', '')
   put_back()
-else
-  local time = redis.call('TIME')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  redis.call('HSET', state_key, 'until', now + ARGV[3])
 end
 return 1

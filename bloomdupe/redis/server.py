@@ -10,7 +10,7 @@ from bloomdupe.errors import StoreMismatchError, StoreUnreachableError
 from bloomdupe.redis.connection import Connection
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from bloomdupe.redis.address import Address
 
@@ -34,7 +34,8 @@ SCRIPTS = {
     "take": ("queue", "take"),
     "renew": ("queue", "renew"),
     "lease": ("queue", "owner", "lease"),
-    "settle": ("queue", "owner", "settle"),
+    "settle": ("queue", "owner", "put_out", "settle"),
+    "leave": ("queue", "owner", "put_out", "leave"),
     "counts": ("queue", "counts"),
     "waiting": ("queue", "waiting"),
     "output": ("queue", "output"),
@@ -159,6 +160,19 @@ class Server(Connection):
         """Set a field of the head."""
         with self._in_our_words():
             self._client.hset(self.address.head, name, value)
+
+    def keys(self, pattern: str, at_once: int) -> Iterator[bytes]:
+        """Yield the names of all keys that a pattern fits, some perhaps twice.
+
+        Of a Redis Cluster, those of all nodes. Redis looks at so many keys at once.
+        """
+        with self._in_our_words():
+            yield from self._client.scan_iter(match=pattern, count=at_once)
+
+    def remove(self, keys: Sequence[bytes]) -> int:
+        """Remove keys, and return how many were there."""
+        with self._in_our_words():
+            return self._client.unlink(*keys)
 
     def _wrong_type(self) -> StoreMismatchError:
         return StoreMismatchError(

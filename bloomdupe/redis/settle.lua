@@ -1,5 +1,5 @@
--- Says that requests are done, and keeps what they have put out. Begins with queue.lua and
--- owner.lua.
+-- Says that requests are done, and keeps their lines of output. Begins with queue.lua,
+-- owner.lua and put_out.lua.
 --
 -- ARGV[4]  numbers of the requests, one after another
 -- ARGV[5]  how many others wait in the place of some of these, such as their retries
@@ -16,16 +16,11 @@ if not done_before then
     numbers[#numbers + 1] = number
   end
   local first = 6 + 4 * ARGV[5]
-  local entry = {'worker', ARGV[1]}
-  for i = first, #ARGV do
-    entry[#entry + 1] = i - first + 1
-    entry[#entry + 1] = ARGV[i]
-    if #entry > 2000 or i == #ARGV then
-      redis.call('XADD', KEYS[1] .. ':output', '*', unpack(entry))
-      entry = {'worker', ARGV[1]}
-    end
-  end
+  put_out(first)
   for _, number in ipairs(numbers) do redis.call('HDEL', leased_key, number) end
+  if redis.call('EXISTS', aside_key) == 1 then
+    for _, number in ipairs(numbers) do redis.call('HDEL', aside_key, number) end
+  end
   for i = 6, first - 1, 4 do
     local number = numbered(ARGV[i + 2], redis.call('HINCRBY', state_key, 'pushed', 1))
     put(ARGV[i], ARGV[i + 1], number .. ARGV[i + 3])

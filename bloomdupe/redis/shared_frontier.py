@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import socket
+import time
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -26,16 +27,23 @@ from bloomdupe.redis.frontier_header import (
 )
 from bloomdupe.redis.imports import Imports
 from bloomdupe.redis.kept_offers import KeptOffers
-from bloomdupe.redis.partition import Done, Offer, Partition
+from bloomdupe.redis.partition import Done, Mark, Offer, Partition
 from bloomdupe.redis.redis_filter import RedisFilter
 from bloomdupe.redis.server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from typing_extensions import Self
 
-    from bloomdupe.redis.partition import Counts, Entry, Lease, Output, Pending
+    from bloomdupe.redis.partition import (
+        Counts,
+        Entry,
+        Lease,
+        Left,
+        Output,
+        Pending,
+    )
 
 __all__ = ["SharedFrontier"]
 
@@ -89,7 +97,7 @@ class SharedFrontier:
         self._by_slot = self.partition_by == "slot"
         self._partitions: dict[int, Partition] = {}
         self._owned: dict[int, Partition] = {}
-        # Given back as soon as nothing of them is under way.
+        # Given back as soon as this worker works on nothing of them.
         self._leaving: set[int] = set()
         self._handed_out: list[Lease] = []
         # What is offered again when Redis has gone back, and until which time it is.
@@ -99,6 +107,10 @@ class SharedFrontier:
         server.watch()
         self._chance = Random(worker)  # noqa: S311 - for no two workers the same
         self._present = False
+        # When this worker has renewed its leases last, by the monotonic clock, after
+        # how many interruptions; and from when on it takes expired leases.
+        self._tended, self._tended_after = 0.0, self._made_up
+        self._takes_over_at = 0.0
         self._busy = 0
         """The partition that had something when :attr:`finished` was asked last."""
         self.imports = Imports(server)
@@ -210,7 +222,7 @@ class SharedFrontier:
 
     # Partitions
 
-    def _partition_of(self, offer: Offer) -> int:
+    def _partition_of(self, offer: Offer | Mark) -> int:
         # Frozen: another one would look for what is seen in the wrong place.
         by = offer.slot.encode() if self._by_slot else offer.fingerprint
         return mmh3_32_uintdigest(by) % self._size
@@ -243,6 +255,10 @@ class SharedFrontier:
         """Stay the owner of what this worker owns; take or give back others.
 
         Each worker that is alive owns as many partitions as any other one, or one more.
+
+        If Redis was away, and the leases were not renewed for half their time, nothing
+        that has expired is taken for the time of a lease: the other workers had the
+        same gap.
         """
         self._make_up()
         self._present = True
@@ -252,28 +268,82 @@ class SharedFrontier:
         if workers < 0:
             raise self.imports.changed()
         share = -(-self._size // workers)
-        for number, partition in list(self._owned.items()):
-            if not partition.renew(self._milliseconds):
+        self._renew(list(self._owned))
+        self._note_gap(time.monotonic())
+        self._leave_all_but(share)
+        self._give_back_idle()
+        if len(self._owned) < share:
+            self._take_up_to(share)
+
+    def _renew(self, numbers: Iterable[int]) -> None:
+        """Stay the owner of partitions, unless another worker is by now."""
+        for number in numbers:
+            if not self._owned[number].renew(self._milliseconds):
                 self._lost(number)
-        surplus = len(self._owned) - share
-        self._leaving = set(list(self._owned)[: max(0, surplus)])
-        for number in list(self._leaving):
-            self._give_back(number)
-        if surplus >= 0:
-            return
+
+    def _note_gap(self, now: float) -> None:
+        """Let the other workers renew first, if no worker could reach Redis."""
+        lease = self._milliseconds / 1000
+        was_away = self._made_up != self._tended_after
+        if was_away and now - self._tended > lease / 2:
+            self._takes_over_at = now + lease
+        self._tended, self._tended_after = now, self._made_up
+
+    def _take_up_to(self, share: int) -> None:
+        """Become the owner of other partitions, as far as they are free."""
         others = [n for n in range(self._size) if n not in self._owned]
         self._chance.shuffle(others)
+        expired = time.monotonic() >= self._takes_over_at
         for number in others:
             partition = self._partition(number)
-            if partition.take(self._milliseconds):
+            if partition.take(self._milliseconds, expired=expired):
                 self._owned[number] = partition
                 if len(self._owned) == share:
                     break
 
+    @property
+    def leaving(self) -> frozenset[int]:
+        """Numbers of the partitions that this worker gives back as soon as it can.
+
+        It can when all requests that it was handed out of them are settled or
+        :meth:`not_begun`. None of them is handed out any more.
+        """
+        return frozenset(self._leaving)
+
+    def _leave_all_but(self, share: int) -> None:
+        for number in list(self._owned):
+            if len(self._owned) - len(self._leaving) <= share:
+                break
+            if number not in self._leaving:
+                self._hand_out_no_more(number)
+
+    def _hand_out_no_more(self, number: int) -> None:
+        """Hand out nothing more of a partition."""
+        self._leaving.add(number)
+        kept = [lease for lease in self._handed_out if lease.partition != number]
+        here = (lease for lease in self._handed_out if lease.partition == number)
+        self._owned[number].not_begun.update(lease.number for lease in here)
+        self._handed_out = kept
+
+    def not_begun(self, leases: Iterable[Lease]) -> None:
+        """Say that this worker will not begin with requests that it was handed out.
+
+        They are pending again when their partition is given back, so only requests of
+        those that are :attr:`leaving` count.
+        """
+        for lease in leases:
+            if lease.partition in self._leaving and self.holds(lease):
+                self._owned[lease.partition].not_begun.add(lease.number)
+        self._give_back_idle()
+
+    def _give_back_idle(self) -> None:
+        for number in list(self._leaving):
+            self._give_back(number)
+
     def _give_back(self, number: int) -> None:
-        """Let others have a partition, unless something of it is under way."""
+        """Let others have a partition, if this worker works on nothing of it."""
         partition = self._owned[number]
-        if not partition.under_way:
+        if partition.is_idle:
             partition.renew(0)
             self._lost(number)
 
@@ -329,6 +399,30 @@ class SharedFrontier:
         for server in nodes.values():
             server.replicate(self._replicas)
 
+    def knows(self, marks: Sequence[Mark]) -> list[bool]:
+        """Say of each request whether it counts as seen."""
+        self._make_up()
+        known = self.imports.knows([mark.fingerprint for mark in marks])
+        for number, indices in self._by_partition(marks).items():
+            keys = [marks[i].fingerprint for i in indices]
+            answers = self._partition(number).seen.contains_many(keys)
+            for index, answer in zip(indices, answers, strict=True):
+                known[index] |= answer
+        return known
+
+    def mark_seen(self, marks: Sequence[Mark]) -> None:
+        """Let requests count as seen; nothing is handed out for that."""
+        self._make_up()
+        for number, indices in self._by_partition(marks).items():
+            keys = [marks[i].fingerprint for i in indices]
+            self._partition(number).seen.update(keys)
+
+    def _by_partition(self, marks: Sequence[Mark]) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for index, mark in enumerate(marks):
+            found.setdefault(self._partition_of(mark), []).append(index)
+        return found
+
     def lease(self, count: int, of_each: int = 16) -> list[Lease]:
         """Hand out up to ``count`` requests, each to be settled.
 
@@ -352,10 +446,21 @@ class SharedFrontier:
     def holds(self, lease: Lease) -> bool:
         """Whether this worker may still settle a request, as far as it knows.
 
-        The only method that another thread may call.
+        This and :meth:`last_owner_until` are what another thread may call.
         """
         partition = self._owned.get(lease.partition)
         return partition is not None and partition.fence == lease.fence
+
+    def last_owner_until(self, lease: Lease) -> float | None:
+        """Return until when another owner may have worked on the slot of a request.
+
+        In seconds of ``time.monotonic()``. None if the slot had no other owner, or if
+        it may have several at a time.
+        """
+        partition = self._owned.get(lease.partition)
+        if partition is None or not self._by_slot:
+            return None
+        return partition.last_owner_until
 
     def ask_again(self, slot: str) -> None:
         """Take note that a slot may have its next turn."""
@@ -376,33 +481,81 @@ class SharedFrontier:
         return not self._by_slot or self._partition_of(offer) == lease.partition
 
     def settle(
-        self, done: Iterable[tuple[Lease, Iterable[bytes]] | Done]
+        self, done: Iterable[tuple[Lease, Sequence[bytes]] | Done]
     ) -> list[Lease]:
         """Say that requests are done, with the lines that each has put out.
 
         Returns those that are refused, because their partitions have another owner by
         now: they were handed out once more, and their lines are not kept. All that a
-        request leads to must have been offered.
+        request leads to must have been offered, and is *marked* from then on if it was
+        done with it. Or it *relies* on another request of this worker, which has led to
+        the same: then it is done only if the worker still has that request. If not, it
+        waits again, and is returned, too.
         """
         self._make_up()
-        all_done = [Done(lease, list(lines), *more) for lease, lines, *more in done]
+        all_done = [one if isinstance(one, Done) else Done(*one) for one in done]
+        again = self._unreliable(all_done)
+        refused = set(again)
+        # Not marked: a request that was settled before an answer was lost. Redis may
+        # have gone back since, and then it is done again.
+        sure = {one.lease.token for one in all_done if self._works_on(one.lease)}
         by_owner: dict[tuple[int, str], list[Done]] = {}
         for one in all_done:
             owner = one.lease.partition, one.lease.fence
-            by_owner.setdefault(owner, []).append(one)
-        refused = []
+            waits = one.lease.token in again
+            step = Done(one.lease, instead=one.lease.again) if waits else one
+            by_owner.setdefault(owner, []).append(step)
         for (number, fence), some in by_owner.items():
             partition = self._owned.get(number)
             if partition is None or partition.fence != fence:
-                refused += [one.lease for one in some]
+                refused.update(one.lease.token for one in some)
             elif not partition.settle(some):
                 self._lost(number)
-                refused += [one.lease for one in some]
+                refused.update(one.lease.token for one in some)
             elif number in self._leaving:
                 self._give_back(number)
+        sure -= refused
+        accepted = (one for one in all_done if one.lease.token in sure)
+        self.mark_seen([mark for one in accepted for mark in one.marks])
         for one in all_done:
             self._kept.settled(one.lease)
-        return refused
+        return [one.lease for one in all_done if one.lease.token in refused]
+
+    def _works_on(self, lease: Lease) -> bool:
+        return self.holds(lease) and lease.number in (
+            self._owned[lease.partition].under_way
+        )
+
+    def _unreliable(self, done: list[Done]) -> set[tuple[int, str, bytes]]:
+        """Return the requests that rely on a request that this worker has lost.
+
+        Redis is asked for that *before* anything is settled. So a link of both is done,
+        or a request that is not settled leads to it: a request that is lost later is
+        begun again after this moment, and leads to the link again.
+        """
+        relied = {lease.partition for one in done for lease in one.relies}
+        self._renew(sorted(relied & self._owned.keys()))
+        return {one.lease.token for one in done if not all(map(self.holds, one.relies))}
+
+    def leave(self, left: Iterable[Left]) -> None:
+        """Say that this worker will not settle requests; they wait again when it goes.
+
+        A request that another worker has by now is left out.
+        """
+        self._make_up()
+        by_partition: dict[int, list[Left]] = {}
+        for one in left:
+            if self.holds(one.lease):
+                by_partition.setdefault(one.lease.partition, []).append(one)
+        for number, some in by_partition.items():
+            partition = self._owned[number]
+            partition.leave(some)
+            if not partition.fence:
+                self._lost(number)
+            elif number in self._leaving:
+                self._give_back(number)
+            for one in some:
+                self._kept.settled(one.lease)
 
     # What is in it
 
@@ -413,10 +566,12 @@ class SharedFrontier:
     @property
     def finished(self) -> bool:
         """Whether nothing waits and nothing is handed out, anywhere."""
-        return self.finished_but(0)
+        return self.left_over() == 0
 
-    def finished_but(self, held: int) -> bool:
-        """Whether nothing waits, and no more than ``held`` requests are handed out.
+    def left_over(self) -> int | None:
+        """Count the requests that were left, if nothing else is pending; None: it is.
+
+        Requests that cannot be restored are not counted: no worker can do them.
 
         Then nothing more can come, but from those who offer what no request led to.
         Asked twice, for the partitions are looked at one after another: those that were
@@ -428,21 +583,19 @@ class SharedFrontier:
         each time, and not one for each partition.
         """
         self._make_up()
-        first: dict[int, tuple[int, int, int]] = {}
-        leased = 0
+        first: dict[int, Counts] = {}
         for place in range(self._size):
             number = (self._busy + place) % self._size
             counts = self._partition(number).counts()
-            first[number] = counts.pushed, counts.slots, counts.leased
-            leased += counts.leased
-            if counts.slots or leased > held:
+            first[number] = counts
+            if counts.slots or counts.leased > counts.left:
                 self._busy = number
-                return False
+                return None
         for number, found in first.items():
             counts = self._partition(number).counts()
-            if found != (counts.pushed, counts.slots, counts.leased):
-                return False
-        return True
+            if counts.state != found.state:
+                return None
+        return sum(found.left - found.aside for found in first.values())
 
     # As a whole, while nobody works on it
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.requests.cookies_packed import digest_of
 from bloomdupe.errors import UnserializableError
+from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SharedCookies"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 
 class SharedCookies:

@@ -38,19 +38,24 @@ SETTING_OF = {
     "feeds": "FEEDS",
 }
 """What the user calls the parameters of a shared frontier."""
-NOT_SHARED = (
-    "BLOOMDUPE_CONFIRM",
-    "BLOOMDUPE_EXACT_URLS",
-    "BLOOMDUPE_GROWTH",
-    "BLOOMDUPE_MAX_PAGES_PER_SLOT",
-    "BLOOMDUPE_MAX_PENDING_PER_SLOT",
-    "BLOOMDUPE_RETRY_BACKOFF",
-    "BLOOMDUPE_RETRY_FAILED",
-    "BLOOMDUPE_REVISIT",
-    "BLOOMDUPE_START_REQUESTS",
-    "BLOOMDUPE_WAIT",
+SHARED = frozenset(
+    {
+        "BLOOMDUPE_COOKIES",
+        "BLOOMDUPE_DIRECT_OUTPUT",
+        "BLOOMDUPE_EARLY_DROP",
+        "BLOOMDUPE_EXPECTED_URLS",
+        "BLOOMDUPE_FPP",
+        "BLOOMDUPE_MAX_RETRY_AFTER",
+        "BLOOMDUPE_PROGRESS_INTERVAL",
+        "BLOOMDUPE_REDIS_LEASE",
+        "BLOOMDUPE_REDIS_PARTITIONS",
+        "BLOOMDUPE_REDIS_PARTITION_BY",
+        "BLOOMDUPE_REDIS_REPLICAS",
+        "BLOOMDUPE_REDIS_URL",
+        "BLOOMDUPE_SERIALIZER",
+    }
 )
-"""Settings of a crawl with a JOBDIR, which one on Redis cannot have yet."""
+"""The settings that a crawl on Redis supports. Any other one is refused."""
 
 
 def check_shared(crawler: Crawler) -> None:
@@ -106,6 +111,7 @@ def open_frontier(
             job.settings.capacity,
             job.settings.fpp,
             partitions=job.settings.redis_partitions,
+            partition_by=job.settings.redis_partition_by,
             fifo=True,
             identity={
                 "spider": job.spider,
@@ -139,10 +145,10 @@ def check_settings(job: Job, crawler: Crawler) -> None:
 
 
 def check_not_shared(given: BaseSettings) -> None:
-    """Refuse settings that only a crawl with a JOBDIR can have."""
-    for name in NOT_SHARED:
+    """Refuse settings that only a crawl with a JOBDIR supports."""
+    for name in sorted(DEFAULTS.keys() - SHARED):
         if given.get(name) not in (None, DEFAULTS[name]):
             raise SettingError(
                 f"{name} = {given.get(name)!r} does not work with BLOOMDUPE_REDIS_URL;"
-                " leave it out"
+                " leave it out, or let one process crawl with a JOBDIR"
             )

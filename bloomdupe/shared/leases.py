@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bloomdupe.shared.names import Family
+from bloomdupe.redis.partition import Done, Left, Mark
+from bloomdupe.shared.names import Family, again_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +27,7 @@ class Waiting:
     settled before.
     """
 
-    __slots__ = ("lease", "name", "request", "root")
+    __slots__ = ("key", "lease", "name", "put_out", "request", "root")
 
     def __init__(
         self,
@@ -34,19 +35,26 @@ class Waiting:
         request: Request,
         lease: Lease | None,
         root: SharedLease | None = None,
+        key: bytes | None = None,
+        put_out: frozenset[bytes] = frozenset(),
     ) -> None:
         self.name = name
         self.lease = lease
         self.request = request
         self.root = root
+        self.key = key
+        """Fingerprint of a request that cannot be stored; None with ``dont_filter``."""
+        self.put_out = put_out
+        """Names of lines that it has put out before it was left."""
 
 
 class SharedLease:
     """One request handed to the engine: a :class:`bloomdupe.inside_scrapy.Work`."""
 
     __slots__ = (
-        "_leases", "broken", "children", "entry", "instead", "kept", "lines",
-        "open_parts", "request", "root", "waiting",
+        "_leases", "_line_names", "_put_out", "broken", "carries", "children",
+        "entry", "instead", "left", "lines", "open_parts", "relies", "request",
+        "root", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -58,8 +66,10 @@ class SharedLease:
         self.waiting = waiting
         self.root: SharedLease = waiting.root or self
         self.children = Family(waiting.name)
-        self.kept: set[bytes] = set()
-        """Of the root: fingerprints of what it has brought that cannot be stored."""
+        self.carries: dict[bytes, Mark] = {}
+        """Of the root: its parts that have a fingerprint."""
+        self.relies: dict[tuple[int, str, bytes], Lease] = {}
+        """Of the root: pages that carry links which it has, too."""
         self.open_parts = 1
         """Of the root: itself, and what is a part of it."""
         self.lines: list[bytes] = []
@@ -68,6 +78,30 @@ class SharedLease:
         """Of the root: its retry, which waits in its place when it is settled."""
         self.broken = False
         """Of the root: whether it or a part of it cannot be settled any more."""
+        self.left = False
+        """Of the root: whether it was given up, and items that come now are late."""
+        self._put_out = set(waiting.put_out)
+        self._line_names: Family | None = None
+
+    def done(self, lease: Lease) -> Done:
+        """Return how the root is settled."""
+        lines = self._new(self.lines) if self._put_out else self.lines
+        marks, relies = list(self.carries.values()), list(self.relies.values())
+        return Done(lease, lines, self.instead, marks, relies)
+
+    def leave(self, lease: Lease, lines: list[bytes]) -> Left:
+        """Return how the root is left, with lines that it has put out all the same."""
+        self.left = True
+        new = self._new(lines)
+        return Left(lease, again_with(lease.payload, self._put_out), new)
+
+    def _new(self, lines: list[bytes]) -> list[bytes]:
+        """Return lines without those that it has put out before; note them."""
+        names = self._line_names = self._line_names or Family(self.waiting.name)
+        new = {names.name_of(line): line for line in lines}
+        new = {name: line for name, line in new.items() if name not in self._put_out}
+        self._put_out.update(new)
+        return list(new.values())
 
     def answered(self, result: object) -> bool:  # noqa: ARG002 - whatever it is
         """Take note of the downloader's answer: the slot is free."""
@@ -90,6 +124,9 @@ class SharedLease:
 
     def raised(self, error: BaseException, response: object) -> None:
         """Likewise."""
+
+    def broke_off(self, error: BaseException) -> None:
+        """Nothing to note: a page that is not whole is done again."""
 
     def ended(self, *, whole: bool) -> None:
         """Take note that callback, pipelines and exports are through."""
@@ -139,8 +176,11 @@ class SharedLeases:
         if self._leases.pop(id(lease.request), None) is None:
             return
         self._frontier.settle(lease.entry)
-        root = lease.root
-        root.broken = root.broken or not whole
+        lease.root.broken = lease.root.broken or not whole
+        self.end_part(lease.root)
+
+    def end_part(self, root: SharedLease) -> None:
+        """End a request, or a part of it."""
         root.open_parts -= 1
         if root.open_parts:
             return

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from bloomdupe.crawl.requests.identity import child_name, name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 __all__ = [
     "ITEM",
     "REQUEST",
     "Family",
     "Message",
+    "again_with",
     "joined",
     "message_of",
     "name_of",
@@ -28,7 +29,10 @@ __all__ = [
 ]
 
 REQUEST, ITEM = b"R", b"I"
-_HEAD = Struct("<cB")
+_AGAIN = b"A"
+"""The kind of a request that was left, and has put out lines all the same."""
+_HEAD, _COUNT = Struct("<cB"), Struct("<H")
+_NAME_BYTES = 16
 _LONGEST = 255
 """Bytes of a name."""
 
@@ -61,6 +65,8 @@ class Message(NamedTuple):
     name: bytes
     body: bytes
     """The payload of a request, as the serializer wrote it; or the lines."""
+    put_out: frozenset[bytes] = frozenset()
+    """Names of the lines that it has put out already, when it was left."""
 
 
 def payload_of(kind: bytes, name: bytes, body: bytes) -> bytes:
@@ -74,7 +80,23 @@ def message_of(payload: bytes) -> Message:
     """Read a payload."""
     kind, length = _HEAD.unpack_from(payload)
     end = _HEAD.size + length
-    return Message(kind, payload[_HEAD.size : end], payload[end:])
+    name, body = payload[_HEAD.size : end], payload[end:]
+    if kind != _AGAIN:
+        return Message(kind, name, body)
+    (count,) = _COUNT.unpack_from(body)
+    end = _COUNT.size + count * _NAME_BYTES
+    names = range(_COUNT.size, end, _NAME_BYTES)
+    put_out = frozenset(body[first : first + _NAME_BYTES] for first in names)
+    return Message(REQUEST, name, body[end:], put_out)
+
+
+def again_with(payload: bytes, put_out: Collection[bytes]) -> bytes:
+    """Return the payload of a request that has put out lines with these names."""
+    if not put_out:
+        return payload
+    message = message_of(payload)
+    names = _COUNT.pack(len(put_out)) + b"".join(sorted(put_out))
+    return payload_of(_AGAIN, message.name, names + message.body)
 
 
 def joined(lines: Sequence[bytes]) -> bytes:

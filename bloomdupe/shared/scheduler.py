@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import logging
 import os
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 from scrapy.core.scheduler import BaseScheduler
+from scrapy.exceptions import CloseSpider
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from bloomdupe.crawl.acceptance import ASKING
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
+from bloomdupe.crawl.ending import INCOMPLETE
 from bloomdupe.crawl.engines.job import Job
 from bloomdupe.crawl.engines.order import Order
+from bloomdupe.crawl.later.backoff import Backoff
 from bloomdupe.crawl.later.circuits import tries_of
 from bloomdupe.crawl.requests.cookies_packed import PackedCookies, without_cookie_header
 from bloomdupe.crawl.requests.identity import START, identity_of
@@ -22,12 +25,14 @@ from bloomdupe.crawl.state.start_items import StartItem
 from bloomdupe.crawl.stopping import Stopping
 from bloomdupe.errors import SettingError, UnserializableError
 from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.frontier.payload import url_of
 from bloomdupe.inside_scrapy.cookies import CookieJars
-from bloomdupe.inside_scrapy.engine import EngineAccess
+from bloomdupe.inside_scrapy.engine import EngineAccess, mark_failed
 from bloomdupe.inside_scrapy.processing import Processing, current_work
 from bloomdupe.inside_scrapy.timer import Timer
 from bloomdupe.links.link_filter import Drop, attach_link_filter
-from bloomdupe.redis.partition import Done, Offer
+from bloomdupe.printable import logger_of, printable
+from bloomdupe.redis.partition import Left, Mark, Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
 from bloomdupe.shared.cookies import SharedCookies
 from bloomdupe.shared.feeds import SharedFeeds
@@ -42,6 +47,7 @@ from bloomdupe.shared.names import (
     name_of,
     payload_of,
 )
+from bloomdupe.shared.progress import Progress
 from bloomdupe.shared.slots import forget_inherited_slot
 from bloomdupe.shared.starting import StartOutputs
 from bloomdupe.shared.worker import Worker
@@ -58,7 +64,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SharedScheduler"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 SHORTEST_ALARM, LONGEST_ALARM = 0.001, 60.0
 """Seconds."""
@@ -68,7 +74,7 @@ HUNGRY = 64
 """More of them, when none of those at hand may go yet."""
 MOST_AT_HAND = 10_000
 FEW = 4
-"""Requests of a slot at hand at which it takes its next turn."""
+"""Requests of a slot at hand, of those from Redis, at which it takes its next turn."""
 
 
 class SharedScheduler(BaseScheduler):
@@ -77,6 +83,9 @@ class SharedScheduler(BaseScheduler):
     Each worker is a process that runs ``scrapy crawl`` with the same settings. The
     hosts are shared out among them; whatever a worker that dies was doing is done again
     by others. See :class:`bloomdupe.redis.shared_frontier.SharedFrontier`.
+
+    ``spider.state`` is a dictionary. Each worker has its own, and it ends with the
+    worker.
     """
 
     def __init__(self, crawler: Crawler, dupefilter: BloomDupeFilter, job: Job) -> None:
@@ -88,10 +97,17 @@ class SharedScheduler(BaseScheduler):
         self.df = dupefilter
         self._worker: Worker | None = None
         self._finished = False
+        # Pages that some worker has left, when nothing else is owed.
+        self._left = 0
         self._warned = False
-        # Requests that cannot be stored: which page has brought them.
-        self._kept: dict[bytes, bytes] = {}
-        self._kept_for_nobody: set[bytes] = set()
+        # Requests that cannot be stored, by fingerprint: the page that is not done
+        # before them, None if there is none; and of how many Redis was asked.
+        self._carriers: dict[bytes, SharedLease | None] = {}
+        self._asked = 0
+        # Pages with such requests whose settlement was not answered.
+        self._settling: dict[tuple[int, str, bytes], SharedLease] = {}
+        # Requests at hand that Redis has handed out, by its slots.
+        self._from_redis = Counter[str]()
         self._alarm = Timer(self._wake)
 
     @classmethod
@@ -115,19 +131,24 @@ class SharedScheduler(BaseScheduler):
         """
         crawler, settings = self._crawler, self._job.settings
         self._spider = spider
+        if getattr(spider, "state", None) is None:
+            spider.state = {}  # type: ignore[attr-defined]
         self._engine = EngineAccess(crawler)
         self._stopping = Stopping(crawler)
         self._serializer = Serializer(spider, pickles=settings.serializer == "pickle")
         self._feeds = SharedFeeds(crawler, self._put, self._stopping.fail)
         order = Order.of(crawler.settings, durable=True)
         self._starts_apart = order.starts_apart
+        self._backoff = Backoff(
+            self._engine.slot_of, self._engine.wait, settings.max_retry_after
+        )
         # What this worker has offered, and what Redis has handed out to it.
         self._seen = self.df.open_shared(self._job.recent())
         self._at_hand = Frontier(
             self._seen,
             fifo=order.fifo,
             start_fifo=order.start_fifo,
-            wait=self._engine.wait,
+            wait=self._backoff.wait,
         )
         self._frontier = self._open_frontier(self._feeds.names, fifo=order.fifo)
         self._leases = SharedLeases(self._at_hand, self._settle, self._give_up)
@@ -139,8 +160,11 @@ class SharedScheduler(BaseScheduler):
         self._start_requests = Family(START)
         self._engine.watch_start(self._starting.watch)
         connect = crawler.signals.connect
+        connect(self._idle, signals.spider_idle)
         connect(self._left_downloader, signals.request_left_downloader)
         connect(self._reached_downloader, signals.request_reached_downloader)
+        if settings.max_retry_after:
+            connect(self._backoff.response_downloaded, signals.response_downloaded)
         self._link_filter = None
         if type(self.df) is BloomDupeFilter:
             self._link_filter = attach_link_filter(crawler, self._would_drop, self.df)
@@ -155,6 +179,9 @@ class SharedScheduler(BaseScheduler):
         )
         worker.start()
         worker.want(self._enough)
+        interval = settings.progress_interval
+        self._progress = Progress(crawler, self._at_hand, self._frontier, interval)
+        self._progress.begin()
         logger.info(
             "This is worker %(worker)s on %(shown)s",
             {"worker": self._frontier.worker, "shown": self._frontier.shown},
@@ -199,7 +226,10 @@ class SharedScheduler(BaseScheduler):
         if worker is None:
             return
         self._alarm.cancel()
+        self._progress.end()
         self._stopping.end()
+        if reason == INCOMPLETE:
+            self._say_incomplete()
         error = worker.close()
         if error is not None:
             self._stopping.fail(error)
@@ -211,7 +241,24 @@ class SharedScheduler(BaseScheduler):
         """Whether anything is owed anywhere; until then, the crawl waits for more."""
         # What waits here and cannot be stored is not known to Redis.
         return self._worker is not None and (
-            not self._finished or self._at_hand.pending > 0
+            not self._finished or self._at_hand.pending > 0 or self._asked > 0
+        )
+
+    def _idle(self) -> None:
+        """Let the engine close the crawl with its reason (signal ``spider_idle``)."""
+        if self._finished and self._left:  # unless there is work: the engine looks
+            raise CloseSpider(INCOMPLETE)
+
+    def _say_incomplete(self) -> None:
+        """Say how many pages are left; the process ends with status 1."""
+        mark_failed(self._crawler)
+        logger.error(
+            "The crawl is incomplete: %(left)d pages were left, for something other"
+            " than their callbacks broke off: see the errors above, or in the logs of"
+            " other workers. They are pending. Mend the cause, and start a worker"
+            " again",
+            {"left": self._left},
+            extra={"spider": self._spider},
         )
 
     def __len__(self) -> int:
@@ -247,14 +294,14 @@ class SharedScheduler(BaseScheduler):
             self._keep_cookies(worker)
             stored = without_cookie_header(request)
         body = self._serializer.dump_or_none(stored)
-        if body is None and filtered and self._is_kept(key, parent):
+        if body is None and filtered and self._is_carried(key, parent):
             self.df.log(request, self._spider)
             return False
         self._finished = False
         name = self._name_of(request, parent, key, start=start)
         self._stats.inc_value("scheduler/enqueued")
         if body is None:
-            self._keep(request, parent, name)
+            self._keep(request, parent, name, key if filtered else None)
             return True
         if filtered:
             self._seen.add(key)
@@ -313,20 +360,33 @@ class SharedScheduler(BaseScheduler):
             return name_of(b"answer", parent.waiting.name, identity)
         return parent.children.name_of(identity)
 
-    def _is_kept(self, key: bytes, parent: SharedLease | None) -> bool:
-        """Whether a request that cannot be stored was kept before; it is from now on.
+    def _is_carried(self, key: bytes, parent: SharedLease | None) -> bool:
+        """Whether another page is to do a request that cannot be stored.
 
-        What another page has brought counts: that one yields it again if it is done
-        again. So does the same page then, and it is not known from before.
+        That page yields it again if it is done again, on any worker. So this page may
+        do without it as long as this worker has that page: it relies on it.
         """
-        page, kept = b"", self._kept_for_nobody
-        if parent is not None:
-            page, kept = parent.root.waiting.name, parent.root.kept
-        again = key in kept
-        kept.add(key)
-        return again or self._kept.setdefault(key, page) != page
+        if key not in self._carriers:
+            return False
+        carrier = self._carriers[key]
+        root = None if parent is None else parent.root
+        if carrier is root or root is None or root.waiting.lease is None:
+            return True  # the same page, or it is never done again
+        lease = None if carrier is None else carrier.waiting.lease
+        if key in root.carries:
+            return True
+        if lease is None or not self._frontier.holds(lease):
+            return False
+        root.relies[lease.token] = lease
+        return True
 
-    def _keep(self, request: Request, parent: SharedLease | None, name: bytes) -> None:
+    def _keep(
+        self,
+        request: Request,
+        parent: SharedLease | None,
+        name: bytes,
+        key: bytes | None,
+    ) -> None:
         """Let a request wait in memory; its parent is not done before it is."""
         if not self._warned:
             self._warned = True
@@ -343,18 +403,46 @@ class SharedScheduler(BaseScheduler):
         if parent is not None:
             root = parent.root
             root.open_parts += 1
-        self._push(Waiting(name, request, None, root))
+        waiting = Waiting(name, request, None, root, key)
+        if key is None:
+            self._push(waiting)
+            return
+        mark = Mark(self._engine.slot_of(request), key)
+        if root is not None:
+            root.carries[key] = mark
+        self._carriers[key] = root
+        self._asked += 1
+        self._opened.ask(mark, waiting)
+
+    def _let_go(self, key: bytes, root: SharedLease | None) -> None:
+        """Forget that a page carries a request."""
+        if key in self._carriers and self._carriers[key] is root:
+            del self._carriers[key]
+
+    def _give_back(self, root: SharedLease) -> None:
+        """Let other pages do the requests that this page carries."""
+        for key in root.carries:
+            self._let_go(key, root)
 
     def _push(self, waiting: Waiting) -> None:
         request = waiting.request
+        slot = self._engine.slot_of(request)
         self._at_hand.push(
-            self._engine.slot_of(request),
+            slot,
             request.priority,
             b"",
             start=self._starts_apart and bool(request.meta.get("is_start_request")),
             attachment=waiting,
         )
+        if waiting.lease is not None:
+            self._keep_delay(slot, waiting.lease)
         self._wake()
+
+    def _keep_delay(self, slot: str, lease: Lease) -> None:
+        """Let the delay of a slot pass after the last request of its last owner."""
+        last = self._frontier.last_owner_until(lease)
+        if last is not None:
+            self._backoff.hold(slot, last + self._engine.delay_of(slot))
 
     def next_request(self) -> Request | None:
         """Return the next request, or None if there is none that may go now."""
@@ -388,8 +476,7 @@ class SharedScheduler(BaseScheduler):
         waiting: Any = entry.attachment
         request: Request = waiting.request
         if waiting.lease is not None:
-            if self._at_hand.pending_in(entry.queue.name) <= FEW:
-                worker.ask_again(waiting.lease.slot)
+            self._count_taken(waiting.lease.slot, worker)
             if not self._frontier.holds(waiting.lease):
                 # The lease has run out, and another worker has it.
                 self._at_hand.settle(entry)
@@ -401,21 +488,57 @@ class SharedScheduler(BaseScheduler):
         self._leases.add(request, entry, waiting)
         return request
 
+    def _count_taken(self, slot: str, worker: Worker) -> None:
+        """Let a slot take its next turn in Redis when few of it are at hand."""
+        at_hand = self._from_redis[slot] - 1
+        if at_hand <= FEW:
+            worker.ask_again(slot)
+        if at_hand:
+            self._from_redis[slot] = at_hand
+        else:
+            del self._from_redis[slot]
+
     def _settle(self, lease: SharedLease) -> None:
         if self._stopping.failure is not None:
             # Perhaps because of what this very page has yielded.
             self._give_up(lease)
         elif lease.waiting.lease is not None:
             self._keep_cookies(self._opened)
-            self._opened.settle(Done(lease.waiting.lease, lease.lines, lease.instead))
-        elif lease.lines:  # of nobody: a request of spider_idle that cannot be stored
+            if lease.carries:
+                self._settling[lease.waiting.lease.token] = lease
+            self._opened.settle(lease.done(lease.waiting.lease))
+        else:
+            self._settle_in_memory(lease)
+
+    def _settle_in_memory(self, lease: SharedLease) -> None:
+        """Put out the items of a request that no page of Redis has yielded."""
+        if lease.lines:
             self._offer_lines(os.urandom(16), lease.lines)
+        waiting = lease.waiting
+        if waiting.key is not None:
+            slot = self._engine.slot_of(waiting.request)
+            lease.carries[waiting.key] = Mark(slot, waiting.key)
+            self._let_go(waiting.key, None)
+        self._opened.mark(lease.carries.values())
+        self._mark(lease)
+
+    def _mark(self, root: SharedLease) -> None:
+        """Drop requests that a page has carried, for they are done."""
+        for key in root.carries:
+            self._let_go(key, root)
+            self._seen.add(key)
 
     def _give_up(self, lease: SharedLease) -> None:
         """Leave a request to others, when this worker goes."""
-        if self._worker is not None and lease.waiting.lease is not None:
-            self._worker.held += 1
-            self._stats.inc_value("bloomdupe/unfinished")
+        self._give_back(lease)
+        if self._worker is None:
+            return
+        if lease.waiting.lease is None:
+            if lease.lines:
+                self._offer_lines(os.urandom(16), lease.lines)
+            return
+        self._stats.inc_value("bloomdupe/unfinished")
+        self._worker.leave(lease.leave(lease.waiting.lease, lease.lines))
 
     def _put(self, response: Any, lines: list[bytes]) -> None:  # noqa: ANN401
         """Take the lines of an item, for whatever it belongs to."""
@@ -423,10 +546,17 @@ class SharedScheduler(BaseScheduler):
         work = current_work()
         if parent is not None:
             parent.root.lines += lines
+        elif type(work) is SharedLease and work.root.left:
+            self._put_late(work.root, lines)
         elif type(work) is StartItem:
             self._offer_lines(b"%d" % work.number, lines)
         elif lines:
             self._offer_lines(os.urandom(16), lines)
+
+    def _put_late(self, root: SharedLease, lines: list[bytes]) -> None:
+        """Take the lines of an item that comes after its page was left."""
+        if lines and self._worker is not None and root.waiting.lease is not None:
+            self._worker.leave(root.leave(root.waiting.lease, lines))
 
     def _offer_lines(self, number: bytes, lines: list[bytes]) -> None:
         """Put out lines that belong to no request: once for each number."""
@@ -458,22 +588,86 @@ class SharedScheduler(BaseScheduler):
             try:
                 request = self._serializer.load(message.body)
             except UnserializableError as error:
-                self._stopping.fail(error)
-                return
-            self._push(Waiting(message.name, request, lease))
+                self._set_aside(lease, url_of(message.body), error)
+                continue
+            self._from_redis[lease.slot] += 1
+            waiting = Waiting(message.name, request, lease, put_out=message.put_out)
+            self._push(waiting)
+
+    def _set_aside(self, lease: Lease, url: str, error: UnserializableError) -> None:
+        """Leave a request that cannot be restored, as after a callback was renamed."""
+        logger.error(
+            "A request cannot be restored and stays in Redis: %(request)s - reason:"
+            " %(reason)s",
+            {"request": url, "reason": error},
+            extra={"spider": self._spider},
+        )
+        self._stats.inc_value("bloomdupe/unrestorable")
+        mark_failed(self._crawler)
+        reason = printable(f"{url}: {error}")
+        self._opened.leave(Left(lease, lease.payload, reason=reason))
+        self._opened.ask_again(lease.slot)
+        self._wake()  # for more requests are wanted now
 
     def cookies(self, news: Sequence[bytes]) -> None:
         """Take cookies that others have changed."""
         if self._worker is not None and self._cookies is not None:
             self._cookies.take(news)
 
+    def give_back(self, partitions: frozenset[int]) -> None:
+        """Begin with nothing more of partitions that other workers are to have."""
+        if self._worker is None:
+            return
+
+        def is_theirs(entry: Entry) -> bool:
+            waiting: Any = entry.attachment
+            return waiting.lease is not None and waiting.lease.partition in partitions
+
+        entries: list[Any] = self._at_hand.withdraw(is_theirs)
+        leases = [entry.attachment.lease for entry in entries]
+        self._from_redis.subtract(lease.slot for lease in leases)
+        self._worker.not_begin(leases)
+
     def known(self, count: int) -> None:
         """Count what others have offered before."""
         if self._worker is not None:
             self._stats.inc_value("dupefilter/filtered", count)
 
+    def answered(self, answers: Sequence[tuple[Waiting, bool]]) -> None:
+        """Begin with requests that cannot be stored, unless they were done before."""
+        if self._worker is None:
+            return
+        for waiting, known in answers:
+            self._asked -= 1
+            if known:
+                self._drop(waiting)
+            else:
+                self._push(waiting)
+        self._wake()
+
+    def _drop(self, waiting: Waiting) -> None:
+        """Do without a request that cannot be stored, and that was done before."""
+        root, key = waiting.root, waiting.key
+        assert key is not None  # noqa: S101 - Redis was asked about it
+        self._stats.inc_value("dupefilter/filtered")
+        self._seen.add(key)
+        self._let_go(key, root)
+        if root is not None:
+            del root.carries[key]
+            self._leases.end_part(root)
+
+    def accepted(self, leases: Sequence[Lease], sure: bool) -> None:
+        """Drop the requests from now on that were done with these pages."""
+        if self._worker is not None:
+            end = self._mark if sure else self._give_back
+            for lease in leases:
+                end(self._settling.pop(lease.token))
+
     def refused(self, leases: Sequence[Lease]) -> None:
         """Take note that others do again what was settled too late."""
+        for lease in leases:
+            if root := self._settling.pop(lease.token, None):
+                self._give_back(root)
         if self._worker is None:
             return
         self._stats.inc_value("bloomdupe/refused_settlements", len(leases))
@@ -485,12 +679,13 @@ class SharedScheduler(BaseScheduler):
             extra={"spider": self._spider},
         )
 
-    def finished(self, offered: int) -> None:
-        """Take note that nothing is owed anywhere, if nothing was offered since."""
+    def finished(self, offered: int, left: int) -> None:
+        """Let the crawl end: only ``left`` pages are pending, if nothing is new."""
         worker = self._worker
         if worker is None or worker.offered != offered:
             return
         self._finished = True
+        self._left = left
         self._engine.wake()
 
     def interrupted(self) -> None:

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
 import time
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from bloomdupe.errors import StoreAccessError, StoreFullError, StoreUnreachableError
+from bloomdupe.printable import logger_of
 from bloomdupe.redis.partition import Done
+from bloomdupe.shared.heartbeat import Heartbeat
 from bloomdupe.shared.names import ITEM, message_of, taken_apart
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from bloomdupe.redis.partition import Lease, Offer
+    from bloomdupe.redis.partition import Lease, Left, Mark, Offer
     from bloomdupe.redis.shared_frontier import SharedFrontier
+    from bloomdupe.shared.leases import Waiting
 
     Result = TypeVar("Result")
 
 __all__ = ["Crawl", "Worker"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 SHORTEST, LONGEST = 0.02, 1.0
 """Seconds between two questions, while Redis has nothing for this worker."""
+TENDING = 4
+"""How often a lease is renewed before it would run out."""
 PATIENCE = 5.0
 """Seconds in which Redis may answer when the crawl closes."""
 TROUBLE = (StoreUnreachableError, StoreFullError, StoreAccessError)
@@ -45,11 +49,20 @@ class Crawl(Protocol):
     def cookies(self, news: Sequence[bytes]) -> None:
         """Take cookies that others have changed."""
 
+    def answered(self, answers: Sequence[tuple[Waiting, bool]]) -> None:
+        """Begin with requests, or drop them if they count as seen."""
+
+    def accepted(self, leases: Sequence[Lease], sure: bool) -> None:
+        """Drop the marks of these from now on, for they are in Redis."""
+
+    def give_back(self, partitions: frozenset[int]) -> None:
+        """Begin with nothing more of partitions that other workers are to have."""
+
     def refused(self, leases: Sequence[Lease]) -> None:
         """Take note that others work on these, and that nothing of them counts."""
 
-    def finished(self, offered: int) -> None:
-        """Take note that nothing was owed anywhere after so many offers."""
+    def finished(self, offered: int, left: int) -> None:
+        """End if there were no more offers: only pages that were left are pending."""
 
     def interrupted(self) -> None:
         """Take note that Redis may have forgotten some of what it was offered."""
@@ -75,24 +88,27 @@ class Worker(Thread):
     ) -> None:
         super().__init__(name="bloomdupe-redis", daemon=True)
         self._frontier = frontier
-        self._tend_every = lease_seconds / 4
+        self._tend_every = lease_seconds / TENDING
         self._tend_at = 0.0
         self._crawl = crawl
         self._with_cookies = cookies
         self._post = _poster()
+        self._reactor = Heartbeat(self._post, self._tend_every, lease_seconds)
         self._changed = Condition()
         # What the reactor has said, and this thread has not taken:
         self._cookies: list[tuple[bytes, bytes]] = []
         self._offers: list[Offer] = []
         self._done: list[Done] = []
+        self._left: list[Left] = []
+        self._marks: list[Mark] = []
+        self._asked: list[tuple[Mark, Waiting]] = []
+        self._not_begun: list[Lease] = []
         self._again: set[str] = set()
         self._wanted = 0
         self._closing: float | None = None
         self._interruptions = frontier.interruptions
         self.offered = 0
         """How many requests were ever offered."""
-        self.held = 0
-        """How many are handed out to this worker, and will never be settled by it."""
 
     # On the thread of the reactor
 
@@ -114,10 +130,33 @@ class Worker(Thread):
             self._done.append(done)
             self._changed.notify()
 
+    def leave(self, left: Left) -> None:
+        """Say that a request will not be settled."""
+        with self._changed:
+            self._left.append(left)
+            self._changed.notify()
+
+    def mark(self, marks: Iterable[Mark]) -> None:
+        """Let requests count as seen, when all that is said by now was done."""
+        with self._changed:
+            self._marks += marks
+
+    def ask(self, mark: Mark, waiting: Waiting) -> None:
+        """Ask whether a request counts as seen."""
+        with self._changed:
+            self._asked.append((mark, waiting))
+            self._changed.notify()
+
     def ask_again(self, slot: str) -> None:
         """Say that a slot may have its next turn."""
         with self._changed:
             self._again.add(slot)
+
+    def not_begin(self, leases: Sequence[Lease]) -> None:
+        """Say that requests that were handed out are for other workers to do."""
+        with self._changed:
+            self._not_begun += leases
+            self._changed.notify()
 
     def want(self, count: int) -> None:
         """Say how many more requests are wanted now."""
@@ -151,34 +190,47 @@ class Worker(Thread):
         pause = SHORTEST
         while True:
             with self._changed:
-                if not (self._offers or self._done or self._closing):
+                said = self._offers or self._done or self._left or self._asked
+                if not (said or self._not_begun or self._closing):
                     self._changed.wait(pause)
                 cookies, self._cookies = self._cookies, []
                 offers, self._offers = self._offers, []
                 done, self._done = self._done, []
+                left, self._left = self._left, []
+                marks, self._marks = self._marks, []
+                asked, self._asked = self._asked, []
+                not_begun, self._not_begun = self._not_begun, []
                 again, self._again = self._again, set()
-                offered, held = self.offered, self.held
+                offered = self.offered
                 wanted, closing = self._wanted, self._closing
+            wanted = 0 if self._reactor.is_lost else wanted
             if time.monotonic() >= self._tend_at:
                 self._patiently(self._tend)
             if cookies:
                 self._patiently(self._frontier.cookies.keep, cookies)
             self._say(offers, done)
+            self._say_besides(left, marks, asked)
+            if not_begun:
+                self._patiently(self._frontier.not_begun, not_begun)
             for slot in again:
                 self._frontier.ask_again(slot)
             if closing:
                 self._patiently(self._frontier.close)
                 return
-            if offers or done or (wanted and self._lease(wanted)):
+            if offers or done or asked or (wanted and self._lease(wanted)):
                 pause = SHORTEST
                 continue
-            if wanted and self._patiently(self._frontier.finished_but, held):
-                self._tell(self._crawl.finished, offered)
-            pause = min(2 * pause, LONGEST)
+            if wanted:
+                self._look_for_end(offered)
+            pause = min(2 * pause, LONGEST, self._tend_every)
 
     def _tend(self) -> None:
         begun = time.monotonic()
-        self._frontier.tend()
+        self._reactor.beat()
+        if not self._reactor.is_lost:
+            self._frontier.tend()
+            if self._frontier.leaving:
+                self._tell(self._crawl.give_back, self._frontier.leaving)
         self._tend_at = begun + self._tend_every
 
     def _say(self, offers: list[Offer], done: list[Done]) -> None:
@@ -188,9 +240,36 @@ class Worker(Thread):
             if known := new.count(False):
                 self._tell(self._crawl.known, known)
         if done:
+            interruptions = self._frontier.interruptions
             refused = self._patiently(self._frontier.settle, done)
+            sure = interruptions == self._frontier.interruptions
             if refused:
                 self._tell(self._crawl.refused, refused)
+            tokens = {lease.token for lease in refused}
+            marked = [one.lease for one in done if one.marks]
+            if accepted := [one for one in marked if one.token not in tokens]:
+                self._tell(self._crawl.accepted, accepted, sure)
+
+    def _say_besides(
+        self,
+        left: list[Left],
+        marks: list[Mark],
+        asked: list[tuple[Mark, Waiting]],
+    ) -> None:
+        """Leave requests, mark requests, and ask which requests count as seen."""
+        if left:
+            self._patiently(self._frontier.leave, left)
+        if marks:
+            self._patiently(self._frontier.mark_seen, marks)
+        if asked:
+            known = self._patiently(self._frontier.knows, [mark for mark, _ in asked])
+            who = (waiting for _, waiting in asked)
+            self._tell(self._crawl.answered, list(zip(who, known, strict=True)))
+
+    def _look_for_end(self, offered: int) -> None:
+        left = self._patiently(self._frontier.left_over)
+        if left is not None:
+            self._tell(self._crawl.finished, offered, left)
 
     def _lease(self, wanted: int) -> bool:
         """Hand out requests; whether there were any."""
@@ -240,7 +319,8 @@ class Worker(Thread):
                     self._tell(self._crawl.interrupted)
                 return result
             time.sleep(wait)
-            wait = min(2 * wait, LONGEST)
+            # Within a lease all are there again: nothing is taken over before.
+            wait = min(2 * wait, LONGEST, self._tend_every)
 
     def _tell(self, function: Callable[..., None], *arguments: object) -> None:
         self._post(function, *arguments)

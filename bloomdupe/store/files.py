@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bloomdupe.errors import StoreDamagedError, StoreError, StoreLockedError
+from bloomdupe.store.descriptor import Descriptor
 
 __all__ = [
     "DATA",
@@ -49,8 +50,10 @@ MARK = "clean.json"
 LOCK_BYTES = 8192
 """Size of LMDB's lock file: a head, and 126 readers of 64 bytes."""
 MARK_BYTES = 400
-PATIENCE = 0.05
-"""Seconds; somebody who only asks whether there is an owner is done by then."""
+PATIENCE = 10.0
+"""Seconds in which the owner's lock is tried again while no owner holds it."""
+PAUSE = 0.001
+"""Seconds between two attempts."""
 
 # fmt: off
 NETWORK_FILE_SYSTEMS = frozenset([
@@ -138,28 +141,47 @@ def _restore(path: Path) -> str:
 # Who uses it
 
 
-def lock_owner(path: Path, name: str = OWNER) -> int:
-    """Take the owner's lock, a file in ``path``, and return its file descriptor.
+def lock_owner(path: Path, name: str = OWNER) -> Descriptor:
+    """Take the owner's lock, a file in ``path``, and return what holds it.
 
-    The kernel drops the lock with the process, so a killed owner blocks nobody.
+    The kernel drops the lock with the process, so a killed owner blocks no other.
     """
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    fd = os.open(path / name, flags, 0o600)
-    try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(PATIENCE)
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+    lock = Descriptor.open(path / name, flags, 0o600)
+    fd = lock.fileno()
+    if not _lock(fd):
         pid = os.pread(fd, 32, 0).decode(errors="replace").strip()
-        os.close(fd)
+        lock.close()
         raise StoreLockedError(
             f"{path} is in use by process {pid or 'unknown'}; wait for it or stop it"
-        ) from error
+        )
     os.ftruncate(fd, 0)
     os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
-    return fd
+    return lock
+
+
+def _lock(fd: int) -> bool:
+    """Take the owner's lock, and return whether that was possible.
+
+    :func:`in_use` shares the lock for an instant. A process that can share it, too,
+    knows that there is no owner, and tries again.
+    """
+    end = time.monotonic() + PATIENCE
+    while not _flock(fd, fcntl.LOCK_EX):
+        if not _flock(fd, fcntl.LOCK_SH) or time.monotonic() > end:
+            return False
+        fcntl.flock(fd, fcntl.LOCK_UN)
+        time.sleep(PAUSE)
+    return True
+
+
+def _flock(fd: int, kind: int) -> bool:
+    """Lock a file, and return whether that was possible at once."""
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def in_use(path: Path) -> bool:
@@ -169,12 +191,9 @@ def in_use(path: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return not _flock(fd, fcntl.LOCK_SH)
     finally:
         os.close(fd)
-    return False
 
 
 def owner_of(path: Path) -> int | None:

@@ -49,7 +49,10 @@ if TYPE_CHECKING:
 
     import lmdb
 
-__all__ = ["Snapshot"]
+__all__ = ["READ_BYTES", "Snapshot"]
+
+READ_BYTES = 1 << 20
+"""Of requests that are read at once: nothing is read after the one that exceeds it."""
 
 
 class Snapshot:
@@ -250,11 +253,16 @@ class Snapshot:
             after = found[-1][0]
 
     def next_requests(
-        self, slot: int, after: bytes, but: Container[bytes], limit: int
+        self,
+        slot: int,
+        after: bytes,
+        but: Container[bytes],
+        limit: int,
     ) -> list[tuple[bytes, bytes, int]]:
         """Return the first ``limit`` of them whose ranks are not among ``but``.
 
-        Plain tuples of what makes a :class:`StoredRequest`: this is a hot path.
+        None comes after ``READ_BYTES``. Plain tuples of what makes a
+        :class:`StoredRequest`: this is a hot path.
         """
         cursor = self._queue_cursor
         if cursor is None:
@@ -266,6 +274,7 @@ class Snapshot:
         end = prefix + (after.translate(INVERTED) if after else b"\xff")
         there = cursor.prev() if cursor.set_range(end) else cursor.last()
         found: list[tuple[bytes, bytes, int]] = []
+        most = READ_BYTES
         while there:
             key = bytes(cursor.key())
             if not key.startswith(prefix):
@@ -277,7 +286,8 @@ class Snapshot:
                 if head != checksum(key, body):
                     raise damaged(self._file, f"request {rank.hex()} is damaged")
                 found.append((rank, bytes(body), int.from_bytes(head, "little")))
-                if len(found) == limit:
+                most -= len(body)
+                if len(found) == limit or most <= 0:
                     break
             there = cursor.prev()
         return found

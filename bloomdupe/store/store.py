@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 import lmdb
@@ -25,7 +24,7 @@ from bloomdupe.store.environment import (
 )
 from bloomdupe.store.failures import failed
 from bloomdupe.store.format import damaged
-from bloomdupe.store.snapshot import Snapshot
+from bloomdupe.store.snapshot import READ_BYTES, Snapshot
 from bloomdupe.store.trust import (
     OpenData,
     check_data,
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from bloomdupe.errors import StoreDamagedError
+    from bloomdupe.store.descriptor import Descriptor
     from bloomdupe.store.format import Ledger, StoredLater, Totals
 
 __all__ = ["Change", "Store"]
@@ -86,7 +86,7 @@ class Store:
         self.readonly = readonly
         self._file = str(path / files.DATA)
         self._pid = os.getpid()
-        self._lock: int | None = None
+        self._lock: Descriptor | None = None
         self._reader: Snapshot | None = None
         self._failure: StoreError | None = None
         if not (readonly or network):
@@ -162,7 +162,7 @@ class Store:
                 building.rename(path)
                 files.sync_directory(path.parent)
             finally:
-                os.close(lock)
+                lock.close()
         except StoreError:
             raise
         except (OSError, lmdb.Error) as error:
@@ -194,7 +194,7 @@ class Store:
 
     def _unlock(self) -> None:
         if self._lock is not None:
-            os.close(self._lock)
+            self._lock.close()
             self._lock = None
 
     def make_room_for(self, *names: bytes) -> None:
@@ -226,7 +226,8 @@ class Store:
     ) -> list[tuple[bytes, bytes, int]]:
         """Return the next requests of a slot as of the last commit.
 
-        See :meth:`bloomdupe.store.format.Snapshot.next_requests`.
+        At most ``limit``, and none after ``READ_BYTES``. See
+        :meth:`bloomdupe.store.format.Snapshot.next_requests`.
         The transaction is kept until the next commit: a new one would cost more than
         reading a request.
         """
@@ -244,11 +245,18 @@ class Store:
         """Return the next requests that wait for a point in time.
 
         As of the last commit, the first ``limit`` of those whose keys are above
-        ``after`` and not in ``but``.
+        ``after`` and not in ``but``; none after ``READ_BYTES``.
         """
+        found: list[StoredLater] = []
+        most = READ_BYTES
         with self.snapshot() as snapshot:
-            found = (later for later in snapshot.later(after) if later.key not in but)
-            return list(islice(found, limit))
+            for later in snapshot.later(after):
+                if later.key not in but:
+                    found.append(later)
+                    most -= len(later.payload)
+                if len(found) == limit or most <= 0:
+                    break
+        return found
 
     def _end_reader(self) -> None:
         reader, self._reader = self._reader, None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from bloomdupe.errors import (
     StoreIOError,
     StoreMismatchError,
 )
+from bloomdupe.printable import logger_of
 from bloomdupe.store import files
 from bloomdupe.store.check import Report, check
 from bloomdupe.store.datafile import NotLmdbError
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OpenData", "check_data", "trusted_header", "trusted_ledger"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 PATIENCE = 1.0
 """Seconds after which the log says that a store is being checked; then again after

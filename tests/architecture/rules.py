@@ -22,43 +22,46 @@ PACKAGE = "bloomdupe"
 
 ROOMS: dict[str, set[str]] = {
     "bloomdupe": {
-        "addon", "shared", "crawl", "links", "filter", "errors", "_version",
+        "addon", "shared", "crawl", "links", "feeds", "filter", "errors", "_version",
     },
     "addon": {"shared", "crawl", "links", "feeds", "settings", "errors"},
     "cli": {
         "monitoring", "moving", "jobs", "crawl", "rescue", "frontier", "filter",
-        "store", "settings", "errors", "_version",
+        "store", "settings", "errors", "printable", "_version",
     },
     "monitoring": {
-        "jobs", "crawl", "frontier", "filter", "store", "errors", "_version",
+        "jobs", "crawl", "frontier", "filter", "store", "errors", "printable",
+        "_version",
     },
     "moving": {
         "jobs", "shared", "crawl", "links", "inside_scrapy", "frontier", "redis",
-        "filter", "store", "settings", "errors", "_version",
+        "filter", "store", "settings", "errors", "printable", "foreign", "_version",
     },
     "jobs": {
         "shared", "crawl", "links", "inside_scrapy", "frontier", "redis", "filter",
-        "store", "settings", "errors", "_version",
+        "store", "settings", "errors", "printable", "foreign", "_version",
     },
     "shared": {
         "crawl", "links", "feeds", "inside_scrapy", "frontier", "redis", "settings",
-        "errors",
+        "errors", "printable",
     },
     "crawl": {
         "links", "feeds", "inside_scrapy", "frontier", "settings", "filter", "store",
-        "signals", "errors",
+        "signals", "errors", "printable", "foreign",
     },
-    "links": {"inside_scrapy", "settings", "errors"},
-    "feeds": {"inside_scrapy", "settings", "store", "errors"},
+    "links": {"inside_scrapy", "settings", "errors", "printable"},
+    "feeds": {"inside_scrapy", "settings", "store", "errors", "printable"},
     "inside_scrapy": {"errors"},
     "rescue": {"frontier", "filter", "store", "errors"},
-    "frontier": {"filter", "store", "errors"},
+    "frontier": {"filter", "store", "errors", "printable"},
     "settings": {"filter", "errors"},
     "redis": {"filter", "errors"},
-    "filter": {"store", "errors", "_version"},
-    "store": {"errors", "_version"},
+    "filter": {"store", "errors", "printable", "_version"},
+    "store": {"errors", "printable", "_version"},
     "signals": set(),
     "errors": set(),
+    "printable": set(),
+    "foreign": set(),
     "_version": set(),
 }  # fmt: skip
 """Each room, and the rooms that it may import. Whatever a room may import stands

@@ -208,12 +208,16 @@ RULES: list[Rule] = list(dict.fromkeys(rule for rule, _, _ in BROKEN))
 PUBLIC = {
     "bloomdupe": [
         "Addon",
+        "Admission",
         "BloomDupeError",
         "BloomDupeFilter",
         "BloomFilter",
+        "FeedExporter",
         "FrontierScheduler",
         "LinkFilter",
-        "SharedScheduler",
+        "OtherMemories",
+        "WholeCache",
+        "WholeFiles",
         "new_links",
     ],
     "bloomdupe.errors": [

@@ -38,6 +38,17 @@ def test_without_scrapy_and_redis(code: str) -> None:
     assert not modules_after(code) & {"scrapy", "redis", "twisted"}
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from bloomdupe import *",
+        "import bloomdupe.monitoring.top, bloomdupe.cli.show.top",
+    ],
+)
+def test_what_is_not_on_redis_does_not_need_it(code: str) -> None:
+    assert "redis" not in modules_after(code)
+
+
 def test_the_dupefilter_does_need_scrapy() -> None:
     """The control of the test above."""
     assert "scrapy" in modules_after("from bloomdupe import BloomDupeFilter")

@@ -120,7 +120,7 @@ def test_lines_stay_lines(verb: Verb, job: Path) -> None:
     lines = verb("list", job, "--failed").out.splitlines()
     assert (
         lines[0]
-        == rf"b.example  callback 200  2x  2023-11-14 22:13:23 UTC  {B}4  'why\n'"
+        == rf"b.example  callback 200  2x  2023-11-14 22:13:23 UTC  {B}4  why\n"
     )
     assert lines[1] == f"b.example  status 404  2x  2023-11-14 22:13:22 UTC  {B}3"
 

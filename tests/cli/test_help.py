@@ -72,10 +72,15 @@ def test_options_may_stand_between_a_store_and_urls() -> None:
 
 
 PROGRAM = """
-import sys, time
-from bloomdupe.cli.progress import counted, say
+import tqdm.std
+from bloomdupe.cli.output import say
+from bloomdupe.cli.progress import counted
+
+now = 1_000.0
+tqdm.std.time = lambda: now  # the clock of the bar
+
 for number in counted(range(16), 16, "things"):
-    time.sleep(0.1)
+    now += 0.1
     if number == 13:
         say("a line")
 """

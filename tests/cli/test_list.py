@@ -178,7 +178,7 @@ def test_a_url_cannot_break_a_line(
         frontier.push("a", 0, b"\x91\xa9https:\n\x1bx")
         frontier.checkpoint()
     answer = run(capsys, "list", tmp_path / "job")
-    assert answer.out == "a  0  GET  parse  'https:\\n\\x1bx'\n"
+    assert answer.out == "a  0  GET  parse  https:\\n\\x1bx\n"
 
 
 def test_a_store_that_was_never_a_crawls_has_no_requests(

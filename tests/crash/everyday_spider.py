@@ -138,8 +138,13 @@ class Everyday(Spider):
         if number % 6 == 1:
             yield self.asked("flaky", number)
         if number % 7 == 0:
-            # Such a callback cannot be stored.
+            # Such a callback cannot be stored. Many pages lead to the second one.
             yield Request(f"{SITE}/memory/{number}", partial(self.page, part=""))
+            yield Request(
+                f"{SITE}/common/{number % 4}",
+                self.in_memory(self.parse_menu),
+                meta=self.on(number % 4),
+            )
         if number % 8 == 4:
             for part in ("name", "place"):
                 yield self.asked("form", number, part, formdata={part: str(number)})
@@ -181,6 +186,18 @@ class Everyday(Spider):
             cb_kwargs={"number": number, "left": left},
             meta=self.on(number),
         )
+
+    def in_memory(self, parse: Callable[..., Any]) -> Callable[[Response], Any]:
+        """Return a callback that cannot be stored."""
+        return lambda response: parse(response, "menu")
+
+    def parse_menu(self, response: Response, part: str) -> Iterator[Any]:
+        """Lead on, once in memory and once not."""
+        yield self.page(response, part)
+        where = {"download_slot": response.meta["download_slot"]}
+        more = f"{response.url}/on"
+        yield Request(more, self.in_memory(self.page), meta=where)
+        yield Request(f"{response.url}/off", self.page, meta=where)
 
     def parse_round(self, response: Response, number: int, left: int) -> Iterator[Any]:
         yield self.page(response, str(left))

@@ -16,6 +16,7 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
+from support.delays import dawdle
 from support.page_server import Server
 from typing_extensions import Self
 
@@ -170,6 +171,7 @@ class _Handler(BaseHTTPRequestHandler):
         os.write(self.log, line.encode())
         number = self.gate.arrive()
         time.sleep(DELAY)
+        dawdle()
         self.gate.wait(number)
         answer = self.site.answer(what, urlsplit(self.path).path)
         self.send_response(answer.status)

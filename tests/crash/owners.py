@@ -16,6 +16,7 @@ from world import FEED, Report, World, judge
 
 from bloomdupe.errors import StoreError, StoreLockedError
 from bloomdupe.store import files
+from bloomdupe.store.descriptor import Descriptor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +48,9 @@ class Owners(Fault):
         def unlocked(path: Path, world: World) -> Outcome:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # they complain, of course
             faulthandler.disable()
-            files.lock_owner = lambda path, name="x": os.open(path / name, os.O_CREAT)
+            files.lock_owner = lambda path, name="x": Descriptor.open(
+                path / name, os.O_CREAT, 0o600
+            )
             return second_process(path, world)
 
         return [_played(unlocked, folder / "unlocked", World(seed, SIZE))]

@@ -6,8 +6,9 @@ import time
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
+from support.ports import kept_port
 from support.redis_cluster import RedisCluster
-from support.redis_server import RedisServer, free_port
+from support.redis_server import RedisServer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +56,7 @@ class OneRedis:
         self._count += 1
         folder = self._folder / f"redis{self._count}"
         at_once = ("--repl-diskless-sync-delay", "0")
-        return RedisServer(folder, *LOG, *at_once, *options, port=free_port())
+        return RedisServer(folder, *LOG, *at_once, *options, port=kept_port())
 
     def __enter__(self) -> Self:
         self.server.start()

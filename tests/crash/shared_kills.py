@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 sys.path.append(str(Path(__file__).parents[1]))  # beside pytest, too
 
 from shared_worker import PARTITIONS, fork_shared_worker
-from support.redis_server import RedisServer, free_port
+from support.ports import kept_port
+from support.redis_server import RedisServer
 from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
 from world import World
 
@@ -85,7 +86,7 @@ class Forgetful(KeptOffers):
 
 def _take_out_the_fence() -> None:
     """Let whoever was handed out a request settle it, whenever that is."""
-    scripts.SCRIPTS["settle"] = ("queue", "settle")
+    scripts.SCRIPTS["settle"] = ("queue", "put_out", "settle")
     read = scripts._source
 
     def unfenced(name: str) -> str:
@@ -108,7 +109,7 @@ class Redis:
         self._count += 1
         folder = self._folder / f"redis{self._count}"
         log = ("--appendonly", "yes", "--appendfsync", "always")
-        return RedisServer(folder, *log, *options, port=free_port())
+        return RedisServer(folder, *log, *options, port=kept_port())
 
     def __enter__(self) -> Redis:
         self.server.start()

@@ -45,8 +45,8 @@ def small_limits() -> None:
     layer.MIN_SWEEP = 1
     slot_queue.MIN_BATCH = 2
     slot_queue.MAX_BATCH = 8
-    frontier.MAX_LOADED = 50
-    frontier.MAX_HEAD = 8
+    frontier.MAX_LOADED = 50_000
+    frontier.MAX_HEAD = 8_000
     exporter.MOST_BYTES = 10_000
     outcomes.MOST_BYTES = 15_000
 

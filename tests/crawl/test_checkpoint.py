@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from spiders.checkpoint import Count, Media, Told, Unstorable, Waiting
+from spiders.waiting import set_clock
 from support.crawl import FEEDS
 from support.site import Answer, links
 
 if TYPE_CHECKING:
     from scrapy import Spider
-    from support.crawl import Crawl
+    from support.crawl import Before, Crawl
     from support.site import Page
 
 pytestmark = pytest.mark.slow
@@ -162,17 +164,30 @@ def delays(log: str) -> list[tuple[int, int]]:
     return [(int(delay), int(change)) for delay, change in found]
 
 
+@pytest.mark.parametrize(
+    "before", [None, partial(set_clock, -86_400.0)], ids=["", "clock set back"]
+)
 def test_a_server_that_asks_for_time_gets_it_also_from_the_next_run(
-    crawl: Crawl, pages: dict[str, Page]
+    crawl: Crawl, pages: dict[str, Page], before: Before | None
 ) -> None:
     pages["/a"] = Answer("", 503, {"Retry-After": "3"})
     crawl.settings |= {"RETRY_ENABLED": True, "RETRY_TIMES": 1, **ONE}
     first = crawl.killed(Told, stop="here told").requested
-    process = crawl.start(Told)
+    process = crawl.start(Told, before=before)
     process.until_requested(1)
     process.kill()
     log = crawl.site.log
     assert log[len(first)].time - log[first.index("/a")].time >= 3
+
+
+def test_a_header_that_is_no_date_is_as_none(
+    crawl: Crawl, pages: dict[str, Page]
+) -> None:
+    date = "Mon, 01 Jan 2020 00:00:00 +99999999999999999999"
+    pages["/a"] = Answer("", 503, {"Retry-After": date})
+    run = crawl.run(Count, **ONE)
+    assert "OverflowError" not in run.log
+    assert set(run.requested) == set(PAGES) - {"/a1", "/image"}
 
 
 def test_retry_after_can_be_ignored(crawl: Crawl, pages: dict[str, Page]) -> None:

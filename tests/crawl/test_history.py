@@ -246,8 +246,8 @@ def test_the_line_says_all_that_an_operator_asks() -> None:
 
 
 def test_the_document_shows_such_a_line() -> None:
-    text = (REPOSITORY / "bloomdupe/crawl/README.md").read_text("utf-8")
-    shown = re.findall(r"bloomdupe.crawl.progress.watch\] INFO: (.*)", text)
+    text = (REPOSITORY / "bloomdupe/docs/monitoring.md").read_text("utf-8")
+    shown = re.findall(r"^INFO: (1616 pages.*)", text, re.MULTILINE)
     free = 71_100_000_000
     before = point(0, pages=1_616 - 8_402, pending=7_077, free=free + 4_047_131)
     now = point(

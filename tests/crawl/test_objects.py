@@ -19,7 +19,7 @@ import pydantic
 import pytest
 import scrapy
 from scrapy import Request, Spider
-from scrapy_playwright.page import PageMethod  # type: ignore[import-untyped]
+from support.shared_data import needs_package
 
 from bloomdupe.crawl.requests.objects import put_together, take_apart
 from bloomdupe.crawl.requests.serializer import Serializer
@@ -212,6 +212,9 @@ def vars_of(value: object) -> dict[str, object]:
 
 
 def test_a_method_for_playwright_comes_back() -> None:
+    needs_package("scrapy_playwright")
+    from scrapy_playwright.page import PageMethod
+
     method = PageMethod("click", "a.more", {"x": 1}, timeout=5)
     method.result = SPIDER  # of the download that it was part of
     meta = {"playwright": True, "playwright_page_methods": [method]}
@@ -295,6 +298,9 @@ def generic() -> object:
 
 
 def print_on_page() -> Any:
+    needs_package("scrapy_playwright")
+    from scrapy_playwright.page import PageMethod
+
     return PageMethod(print)
 
 

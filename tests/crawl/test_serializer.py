@@ -3,6 +3,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import importlib
+import io
 import pickle
 import re
 import sys
@@ -10,7 +11,9 @@ import types
 import uuid
 from collections import Counter, OrderedDict, defaultdict
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+from zoneinfo import TZPATH, ZoneInfo
 
 import msgpack  # type: ignore[import-untyped]
 import pytest
@@ -24,9 +27,6 @@ from scrapy.spiders import CrawlSpider, SitemapSpider
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.payload import url_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Example(Spider):
@@ -49,6 +49,7 @@ SAFE = Serializer(SPIDER)
 PICKLES = Serializer(SPIDER, pickles=True)
 NONE = (None, None, None)
 UTC = datetime.timezone.utc
+ZONES = next(path for path in map(Path, TZPATH) if (path / "UTC").exists())
 
 
 def back(request: Request, serializer: Serializer = SAFE) -> Request:
@@ -119,6 +120,16 @@ def test_requests_come_back_as_they_were(request_: Request) -> None:
         datetime.date(2026, 8, 1),
         datetime.datetime(2026, 8, 1, 12, 30, 1, 5),  # noqa: DTZ001 - also naive ones
         datetime.datetime(2026, 8, 1, tzinfo=UTC),
+        datetime.datetime(1900, 1, 1, tzinfo=ZoneInfo("Europe/Amsterdam")),
+        datetime.datetime(2026, 10, 25, 2, 30, tzinfo=ZoneInfo("Europe/Berlin")),
+        datetime.datetime(
+            2026, 10, 25, 2, 30, fold=1, tzinfo=ZoneInfo("Europe/Berlin")
+        ),
+        datetime.datetime(2026, 10, 25, 2, 30, fold=1),  # noqa: DTZ001
+        datetime.time(12, 30, 1, 5),
+        datetime.time(12, 30, fold=1),
+        datetime.time(12, tzinfo=datetime.timezone(datetime.timedelta(minutes=-90))),
+        datetime.time(12, tzinfo=ZoneInfo("America/Argentina/Buenos_Aires")),
         datetime.timedelta(days=-1, microseconds=5),
         decimal.Decimal("1.10"),
         uuid.UUID(int=7),
@@ -135,6 +146,68 @@ def test_values_come_back_as_what_they_were(value: object) -> None:
     restored = back(Request("http://a.example/", cb_kwargs={"v": value}))
     assert restored.cb_kwargs == {"v": value}
     assert type(restored.cb_kwargs["v"]) is type(value)
+    assert repr(restored.cb_kwargs["v"]) == repr(value)
+
+
+@given(st.datetimes(timezones=st.timezones(), allow_imaginary=True) | st.times())
+def test_times_come_back_with_zone_and_fold(value: Any) -> None:
+    restored = SAFE.load_value(SAFE.dump_value(value))
+    assert repr(restored) == repr(value)
+    assert restored.utcoffset() == value.utcoffset()
+    assert SAFE.load_value(SAFE.dump_item([value])) == [value]
+
+
+class Zone(datetime.tzinfo):
+    def utcoffset(self, _: object) -> datetime.timedelta:
+        return datetime.timedelta(0)
+
+    dst = utcoffset
+
+    def tzname(self, _: object) -> str:
+        return "Z"
+
+
+@pytest.mark.parametrize(
+    "zone",
+    [
+        Zone(),
+        ZoneInfo.from_file(io.BytesIO((ZONES / "Europe/Berlin").read_bytes())),
+        ZoneInfo.from_file(io.BytesIO((ZONES / "UTC").read_bytes()), key="a.b/c"),
+    ],
+)
+def test_zones_that_have_no_name_for_others_are_refused(zone: datetime.tzinfo) -> None:
+    for value in (
+        datetime.datetime(2026, 1, 1, tzinfo=zone),
+        datetime.time(tzinfo=zone),
+    ):
+        with pytest.raises(UnserializableError, match="cannot store the time zone"):
+            SAFE.dump_value(value)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "os.path/x", "../../etc/passwd", "/etc/localtime", "tzdata.zoneinfo/UTC", "",
+        "Europe/", "Europe", "Nowhere/At_All", "A" * 10_000, 7, b"UTC",
+    ],
+)  # fmt: skip
+def test_a_store_names_nothing_but_time_zones(key: object) -> None:
+    """Python looks for a zone that it does not find in a package of a similar name."""
+    good = SAFE.dump_value(datetime.time(1, tzinfo=ZoneInfo("Europe/Paris")))
+    (extension,) = msgpack.unpackb(good)
+    time, _, fold = msgpack.unpackb(extension.data)
+    bad = msgpack.ExtType(extension.code, msgpack.packb([time, key, fold]))
+    before = set(sys.modules)
+    with pytest.raises(UnserializableError):
+        SAFE.load_value(msgpack.packb([bad]))
+    assert not {name for name in set(sys.modules) - before if "tzdata" not in name}
+
+
+@pytest.mark.parametrize("value", ["now", 7, {"a": 1}, [1]])
+def test_only_a_time_has_a_zone(value: object) -> None:
+    bad = msgpack.ExtType(15, msgpack.packb([value, "UTC", 0]))
+    with pytest.raises(UnserializableError, match="it is no time"):
+        SAFE.load_value(msgpack.packb([bad]))
 
 
 VALUES: st.SearchStrategy[object] = st.deferred(

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from spiders.starting import Ended, InTurn, PlainOrNot, Stamped
+from spiders.starting import (
+    Again,
+    Ended,
+    InTurn,
+    PlainOrNot,
+    Polls,
+    Stamped,
+    mark_as_before,
+)
 from support.crawl import FEEDS
+
+from bloomdupe import BloomFilter
 
 if TYPE_CHECKING:
     from support.crawl import Crawl
@@ -68,3 +78,63 @@ def test_a_new_round_asks_for_all_of_them(crawl: Crawl) -> None:
     run = crawl.run(Stamped, BLOOMDUPE_START_REQUESTS="again")
     assert sorted(run.requested) == ["/a", "/a", "/b"]
     assert crawl.run(Stamped).requested == []
+
+
+# Marks of pages that must not be lost
+
+FULL: dict[str, Any] = {
+    "BLOOMDUPE_EXPECTED_URLS": 1,
+    "BLOOMDUPE_FPP": 0.5,
+    "BLOOMDUPE_GROWTH": "warn",
+}
+EXACT: dict[str, Any] = {"BLOOMDUPE_EXACT_URLS": r"127\.0\.0\.1"}
+
+
+def fill(crawl: Crawl) -> None:
+    """Let the filter take everything for seen."""
+    with BloomFilter.open(crawl.store, growth="warn") as seen:
+        seen.update(str(number) for number in range(1_000_000))
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_of_exact_urls_no_start_request_is_lost(crawl: Crawl, exact: bool) -> None:
+    """Even if the filter takes everything for seen; without them, it is."""
+    crawl.settings |= {**FULL, **(EXACT if exact else {})}
+    crawl.run(Stamped)
+    fill(crawl)
+    run = crawl.run(Stamped, MORE=True)
+    assert sorted(run.requested) == (["/a", "/c"] if exact else [])
+    assert crawl.run(Stamped, MORE=True).requested == []
+
+
+def test_of_an_exact_url_no_second_use_is_lost(crawl: Crawl) -> None:
+    """Even if the filter takes everything for seen."""
+    crawl.settings |= {**FULL, **EXACT}
+    crawl.run(Again, starts=("/a",))
+    fill(crawl)
+    assert crawl.run(Again, starts=("/b",)).requested == ["/b", "/b"]
+
+
+def test_marks_of_an_earlier_version_are_not_exact(crawl: Crawl) -> None:
+    """It has kept the fingerprints alone exactly."""
+    run = crawl.run(Stamped, before=mark_as_before, **EXACT)
+    assert sorted(run.requested) == ["/a", "/a", "/b"]
+    assert crawl.run(Stamped, **EXACT).requested == []
+
+
+def test_a_poller_is_told_why_nothing_is_polled(crawl: Crawl) -> None:
+    words = "again and again, and an earlier run has scheduled it"
+    setting = "BLOOMDUPE_START_REQUESTS = 'always'"
+    assert words not in crawl.run(Polls, CLOSESPIDER_PAGECOUNT=3).log
+    crawl.settings["CLOSESPIDER_PAGECOUNT"] = 1
+    second = crawl.run(Polls)
+    assert second.log.count(words) == second.log.count(setting) == 1
+    assert second.stats["bloomdupe/start_requests_skipped"] >= 3
+    third = crawl.run(Polls, BLOOMDUPE_START_REQUESTS="always")
+    assert words not in third.log
+    assert "bloomdupe/start_requests_skipped" not in third.stats
+
+
+def test_one_that_has_ended_is_no_poller(crawl: Crawl) -> None:
+    crawl.run(Stamped, MORE=True)
+    assert "again and again" not in crawl.run(Stamped, MORE=True).log

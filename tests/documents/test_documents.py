@@ -1,23 +1,28 @@
 """What the documents show is what happens, and what they name is there.
 
-``python tests/documents/test_documents.py`` writes the present output of commands whose
-output never changes by itself (``<!-- output: bloomdupe ... -->``) into them.
+``PYTHONPATH=tests python tests/documents/test_documents.py`` writes the present output
+of commands whose output never changes by itself (``<!-- output: bloomdupe ... -->``)
+into them.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 import scrapy
+from support.ports import kept_port
 from support.redis_server import RedisServer
 
 import bloomdupe
@@ -26,7 +31,9 @@ from bloomdupe.settings import DEFAULTS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGE = REPOSITORY / "bloomdupe"
+DOCS = PACKAGE / "docs"
 README = REPOSITORY / "README.md"
+TUTORIAL = DOCS / "tutorial.md"
 DOCUMENTS = [
     README,
     *sorted(
@@ -43,9 +50,17 @@ SITE_PACKAGES = Path(scrapy.__file__).parents[1]
 LOCAL_REDIS = "redis://localhost:6379/0"
 """Where the documents have a Redis; the tests start one of their own."""
 DEADLINE = 300  # seconds; only a broken test gets there
-MOST_LINES = 300
+MOST_LINES = 180
+MOST_WORDS = 1_800
 """Of the first document that a stranger reads."""
-OF_THE_TESTS = {"BLOOMDUPE_TEST_ALL", "BLOOMDUPE_CRASH_CRAWLS"}
+MOST_WORDS_OF_A_ROOM = 220
+"""A maintainer reads half a page, and then the code."""
+SETTINGS_OF_THE_README = 8
+OF_THE_TESTS = {
+    "BLOOMDUPE_CRASH_CRAWLS",
+    "BLOOMDUPE_TEST_ALL",
+    "BLOOMDUPE_TEST_DELAYS",
+}
 """Environment variables, which look like settings."""
 NOT_IN_EVERY_CRAWL = {
     "bloomdupe/dropped_again",
@@ -91,8 +106,17 @@ SNIPPETS = [
     for path, text in TEXTS.items()
     for match in re.finditer(r"```python\n(.*?)```", text, re.DOTALL)
 ]
-PROGRAMS = [snippet for snippet in SNIPPETS if "ADDONS" not in snippet.code]
-TRANSCRIPTS = [path for path, text in TEXTS.items() if TRANSCRIPT.search(text)]
+SETTINGS = [snippet for snippet in SNIPPETS if "ADDONS" in snippet.code]
+PROGRAMS = [
+    snippet
+    for snippet in SNIPPETS
+    if snippet not in SETTINGS
+    and snippet.document != TUTORIAL
+    and REPOSITORY / "tests" not in snippet.document.parents
+]
+TRANSCRIPTS = [
+    path for path, text in TEXTS.items() if TRANSCRIPT.search(text) and path != TUTORIAL
+]
 OUTPUTS = [match for text in TEXTS.values() for match in OUTPUT.findall(text)]
 
 
@@ -180,16 +204,18 @@ def test_snippets_run(
 
 def test_all_snippets_are_found() -> None:
     places = [name_of(snippet.document) for snippet in PROGRAMS]
-    assert places.count("bloomdupe/filter/README.md") == 6  # itself, and five uses
-    assert places.count("bloomdupe/links/README.md") == 2
-    assert places.count("bloomdupe/redis/README.md") == 2
-    assert places.count("bloomdupe/inside_scrapy/README.md") == 1
+    # Itself, on Redis, and five uses.
+    assert places.count("bloomdupe/docs/filter.md") == 7
+    assert places.count("bloomdupe/docs/links.md") == 2
+    assert places.count("bloomdupe/docs/redis.md") == 1
+    assert places.count("bloomdupe/docs/compatibility.md") == 1
 
 
 def test_the_three_lines_of_settings_are_settings() -> None:
-    (snippet,) = (snippet for snippet in SNIPPETS if snippet not in PROGRAMS)
+    (snippet,) = (snippet for snippet in SETTINGS if snippet.document == README)
     given: dict[str, object] = {}
     exec(snippet.code, {}, given)  # noqa: S102 - our own
+    assert len(given) == 3
     assert given.keys() - DEFAULTS.keys() == {"ADDONS", "JOBDIR"}
     assert given["ADDONS"] == {"bloomdupe.Addon": 500}
 
@@ -223,6 +249,15 @@ def as_pattern(block: str) -> str:
     )
 
 
+def check_transcript(block: str, folder: Path) -> None:
+    """Run the commands of a block; compare what they print with what is shown."""
+    for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+        command, _, output = part.partition("\n")
+        done = run(folder, command)
+        found = masked(done.stdout + done.stderr)
+        assert re.fullmatch(as_pattern(output), found), f"$ {command}\n{found}"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("document", TRANSCRIPTS, ids=name_of)
 def test_transcripts_show_what_happens(
@@ -231,11 +266,63 @@ def test_transcripts_show_what_happens(
     """In a clone in which the sample site was crawled, one after the other."""
     clone, _ = crawled
     for block in TRANSCRIPT.findall(TEXTS[document]):
-        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, _, output = part.partition("\n")
-            done = run(clone, command)
-            found = masked(done.stdout + done.stderr)
-            assert re.fullmatch(as_pattern(output), found), f"$ {command}\n{found}"
+        check_transcript(block, clone)
+
+
+TUTORIALS_STEP = re.compile(
+    r"<!-- file: (\S+) -->\n```python\n(.*?)```"
+    r"|<!-- transcript -->\n```text\n(.*?)```|^```sh\ncd (\w+)\n```",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def test_the_tutorial_can_be_followed(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Word for word, but for the port, which another test may have."""
+    shops_port = kept_port()
+    text = TEXTS[TUTORIAL].replace(":8000", f":{shops_port}")
+    text = text.replace("8000)", f"{shops_port})")
+    folder = tmp_path
+    for file, content, block, entered in TUTORIALS_STEP.findall(text):
+        if file:
+            path = tmp_path / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("a", encoding="utf-8") as script:
+                script.write(content)
+        elif entered:
+            folder = tmp_path / entered
+            site = subprocess.Popen([sys.executable, tmp_path / "shop_site.py"])
+            request.addfinalizer(site.wait)
+            request.addfinalizer(site.kill)
+            wait_for(shops_port)
+        else:
+            check_transcript(block, folder)
+    assert folder != tmp_path
+
+
+def wait_for(port: int) -> None:
+    """Return when a server listens at a port of this machine."""
+    end = time.monotonic() + DEADLINE
+    while time.monotonic() < end:
+        with contextlib.suppress(ConnectionError):
+            socket.create_connection(("localhost", port)).close()
+            return
+        time.sleep(0.01)
+    raise TimeoutError
+
+
+def test_the_output_in_the_readme_is_that_of_a_transcript() -> None:
+    shown_lines = re.findall(r"^  ```text\n  (.*)\n  ```", TEXTS[README], re.MULTILINE)
+    assert len(shown_lines) == 7
+    run_lines = {
+        line
+        for text in TEXTS.values()
+        for block in TRANSCRIPT.findall(text)
+        for line in masked(block).splitlines()
+    }
+    for line in shown_lines:
+        assert masked(line).strip() in run_lines
 
 
 def test_a_transcript_that_is_wrong_is_found() -> None:
@@ -247,6 +334,7 @@ def test_a_transcript_that_is_wrong_is_found() -> None:
     assert not re.fullmatch(as_pattern("store a\n...\nAll is lost.\n"), found)
 
 
+@pytest.mark.slow
 def test_the_script_prints_what_is_shown(clone: Path) -> None:
     done = run(clone, shown("script", "sh"))
     alone, killed = done.stdout.splitlines()
@@ -272,12 +360,23 @@ def test_without_the_plugin_the_script_prints_something_else(clone: Path) -> Non
 # What there is stands in its table, and nothing else
 
 
-def test_every_setting_stands_in_the_table() -> None:
+def settings_in(document: Path) -> dict[str, object]:
     rows = re.findall(
-        r"^\| `(BLOOMDUPE_\w+)` \| `(.*?)` \|", TEXTS[README], re.MULTILINE
+        r"^\| `(BLOOMDUPE_\w+)` \| `(.*?)` \|", TEXTS[document], re.MULTILINE
     )
-    assert len(rows) == len(DEFAULTS)
-    assert {name: ast.literal_eval(value) for name, value in rows} == DEFAULTS
+    settings = {name: ast.literal_eval(value) for name, value in rows}
+    assert len(rows) == len(settings)
+    return settings
+
+
+def test_every_setting_stands_in_the_table() -> None:
+    assert settings_in(DOCS / "settings.md") == DEFAULTS
+
+
+def test_the_readme_has_the_settings_that_people_touch() -> None:
+    settings = settings_in(README)
+    assert len(settings) == SETTINGS_OF_THE_README
+    assert {name: DEFAULTS[name] for name in settings} == settings
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
@@ -287,7 +386,7 @@ def test_settings_that_are_named_exist(document: Path) -> None:
 
 
 def test_every_error_stands_in_the_table() -> None:
-    rows = rows_of(PACKAGE / "README.md", r"`(\w+Error)`")
+    rows = rows_of(DOCS / "troubleshooting.md", r"`(\w+Error)`")
     assert sorted([*rows, "BloomDupeError"]) == sorted(errors.__all__)
 
 
@@ -295,14 +394,16 @@ def test_every_stat_stands_in_the_table(clone: Path) -> None:
     crawl = "scrapy crawl site -s BLOOMDUPE_CONFIRM=1 -s CLOSESPIDER_PAGECOUNT"
     run(clone, f"{crawl}=2")
     found = re.findall(r"'(bloomdupe/\w+)':", run(clone, f"{crawl}=100").stderr)
-    rows = rows_of(PACKAGE / "crawl" / "README.md", r"`(bloomdupe/\w+)` \|")
+    table, _, of_workers = TEXTS[DOCS / "stats.md"].partition("| stat of a worker |")
+    rows = re.findall(r"^\| `(bloomdupe/\w+)` \|", table, re.MULTILINE)
+    assert of_workers
     assert sorted(rows) == sorted({*found, *NOT_IN_EVERY_CRAWL})
 
 
 def test_every_verb_stands_in_the_table() -> None:
     verbs = re.findall(r"^    (\w+)  ", output_of("bloomdupe --help"), re.MULTILINE)
     assert verbs
-    assert rows_of(README, r"`bloomdupe (\w+)[^`]*` \|") == verbs
+    assert rows_of(DOCS / "command-line.md", r"`bloomdupe (\w+)[^`]*` \|") == verbs
 
 
 def test_every_room_stands_in_the_table() -> None:
@@ -310,15 +411,38 @@ def test_every_room_stands_in_the_table() -> None:
     assert sorted(rows_of(PACKAGE / "README.md", r"\[?`(\w+)/`")) == sorted(rooms)
 
 
-@pytest.mark.parametrize(
-    ("room", "document"),
-    [("crawl", PACKAGE), ("inside_scrapy", PACKAGE / "inside_scrapy")],
-)
-def test_every_module_stands_in_the_table(room: str, document: Path) -> None:
-    rows = rows_of(document / "README.md", r"((?:`\w+(?:\.py)?`(?:, )?)+) \|")
-    named = {name for row in rows for name in re.findall(r"`(\w+?)(?:\.py)?`", row)}
-    modules = {path.stem for path in (PACKAGE / room).glob("*.py")}
-    assert modules - {"__init__"} <= named
+def texts_of(module: Path) -> list[str]:
+    """Return the texts in a module; what is put into one becomes ``{}``."""
+    texts = []
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.JoinedStr):
+            parts = (
+                part.value if isinstance(part, ast.Constant) else "{}"
+                for part in node.values
+            )
+            texts.append("".join(map(str, parts)))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            texts.append(node.value)
+    return texts
+
+
+def test_messages_that_are_explained_exist() -> None:
+    """A row of troubleshooting that names no message of ours explains nothing."""
+    messages = "\n".join(
+        text for module in PACKAGE.rglob("*.py") for text in texts_of(module)
+    )
+    rows = [
+        row
+        for row in re.findall(
+            r"^\| (.*?) \|", TEXTS[DOCS / "troubleshooting.md"], re.MULTILINE
+        )
+        if not re.search(r"Error`|`bloomdupe.errors`", row)
+    ]
+    quoted = [message for row in rows for message in re.findall("`(.*?)`", row)]
+    assert len(quoted) > 50
+    for message in quoted:
+        for part in re.split("…|BLOOMDUPE_METRICS_PORT", message):
+            assert part.strip(" :,") in messages, message
 
 
 def test_every_folder_of_tests_stands_in_the_table() -> None:
@@ -333,6 +457,20 @@ def test_every_folder_of_tests_stands_in_the_table() -> None:
 
 def test_the_readme_can_be_read() -> None:
     assert len(TEXTS[README].splitlines()) <= MOST_LINES
+    assert len(TEXTS[README].split()) <= MOST_WORDS
+
+
+@pytest.mark.parametrize("room", sorted(PACKAGE.glob("*/__init__.py")), ids=name_of)
+def test_every_room_has_half_a_page_for_its_maintainers(room: Path) -> None:
+    text = TEXTS[room.with_name("README.md")]
+    assert len(text.split()) <= MOST_WORDS_OF_A_ROOM
+    assert "**Who may come in:**" in text
+
+
+def test_every_document_links_to_the_glossary() -> None:
+    glossary = DOCS / "glossary.md"
+    for document in {*DOCS.glob("*.md")} - {glossary}:
+        assert (glossary, "") in links_of(document), document
 
 
 def links_of(document: Path) -> list[tuple[Path, str]]:
@@ -372,7 +510,7 @@ def test_every_document_is_reached_from_the_readme() -> None:
 def test_files_that_are_named_are_there(document: Path) -> None:
     named = re.findall(r"[\w.-]+(?:/[\w.-]+)*/[\w-]+\.py\b", TEXTS[document])
     for name in named:
-        if not name.startswith("PATH/"):  # it is the reader's
+        if not name.startswith(("PATH/", "shop/")):  # the reader's
             places = (REPOSITORY, document.parent, SITE_PACKAGES)
             assert any((place / name).exists() for place in places), name
 

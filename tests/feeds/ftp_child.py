@@ -2,7 +2,7 @@
 
     python ftp_child.py FOLDER PORT BYTES_A_SECOND
 
-The first line is its port; then ``begun``, ``complete NAME`` and ``broken NAME``.
+The first line is ``ready``; then ``begun``, ``complete NAME`` and ``broken NAME``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main() -> None:
     Handler.authorizer = DummyAuthorizer()
     Handler.authorizer.add_user("user", "hidden7", sys.argv[1], perm="elradfmw")
     server = FTPServer(("127.0.0.1", int(sys.argv[2])), Handler)
-    say(server.address[1])
+    say("ready")
     server.serve_forever()
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import subprocess
 import sys
 import threading
@@ -11,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
+from support.shared_data import needs_package
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,30 +17,22 @@ if TYPE_CHECKING:
 PASSWORD = "hidden7"  # noqa: S105 - of a server on loopback
 
 
-def needed(name: str) -> None:
-    """Skip the test without a server (in CI: fail)."""
-    if importlib.util.find_spec(name) is None:
-        reason = f"needs {name}: pip install '.[test]'"
-        if os.environ.get("BLOOMDUPE_TEST_ALL"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+def ftp_uri(port: int) -> str:
+    return f"ftp://user:{PASSWORD}@127.0.0.1:{port}"
 
 
 class Ftp:
     """An FTP server, and what it says."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
         self._process = process
-        self.port = int(self._line())
+        self.uri = ftp_uri(port)
         self.said: list[str] = []
+        assert self._line() == "ready"
 
     def _line(self) -> str:
         assert self._process.stdout is not None
         return self._process.stdout.readline().rstrip()
-
-    @property
-    def uri(self) -> str:
-        return f"ftp://user:{PASSWORD}@127.0.0.1:{self.port}"
 
     def wait_for(self, said: str) -> None:
         """Wait until the server says this, a minute at most."""
@@ -66,9 +56,9 @@ class Ftp:
 
 
 @contextmanager
-def ftp_server(folder: Path, *, port: int = 0, limit: int = 0) -> Iterator[Ftp]:
+def ftp_server(folder: Path, port: int, *, limit: int = 0) -> Iterator[Ftp]:
     """Serve a folder; takes ``limit`` bytes a second at most, if that is not 0."""
-    needed("pyftpdlib")
+    needs_package("pyftpdlib")
     arguments = [str(Path(__file__).with_name("ftp_child.py")), str(folder)]
     ftp = Ftp(
         subprocess.Popen(
@@ -76,7 +66,8 @@ def ftp_server(folder: Path, *, port: int = 0, limit: int = 0) -> Iterator[Ftp]:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-        )
+        ),
+        port,
     )
     try:
         yield ftp
@@ -87,8 +78,7 @@ def ftp_server(folder: Path, *, port: int = 0, limit: int = 0) -> Iterator[Ftp]:
 @contextmanager
 def s3_server() -> Iterator[tuple[str, Any]]:
     """Serve S3; yields the endpoint, and a client with a bucket ``bucket``."""
-    needed("moto")
-    needed("boto3")
+    needs_package("moto", "boto3")
     import boto3
     from moto.server import ThreadedMotoServer
 

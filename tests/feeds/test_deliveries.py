@@ -11,8 +11,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from storages import PASSWORD, ftp_server, s3_server
+from storages import PASSWORD, ftp_server, ftp_uri, s3_server
+from support.forks import forks
 from support.page_server import page_server
+from support.ports import kept_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +30,7 @@ PAGES = {
 }
 
 SPIDERS = """
+import asyncio
 import dataclasses
 import os
 import scrapy
@@ -43,16 +46,29 @@ class Article:
 
 class Shop(scrapy.Spider):
     name = "shop"
-    custom_settings = {"BLOOMDUPE_CHECKPOINT_INTERVAL": 0.02, "DOWNLOAD_DELAY": 0.01}
+    custom_settings = {"BLOOMDUPE_CHECKPOINT_INTERVAL": 0.02}
     start_urls = os.environ["SITE"].split()
+    last = int(os.environ.get("DIE_AT", 1_000))
+    begun = 0
 
-    def parse(self, response):
+    async def parse(self, response):
+        if not self.begun:
+            self.before = self.durable
+        self.begun += 1
+        dies = self.begun >= self.last
         path = response.url.rpartition("/")[2]
         for number in range(3):
             yield Article(path, number)
-        if path == os.environ.get("DIE_AT"):
-            os.kill(os.getpid(), 9)
-        yield from response.follow_all(css="a")
+        while dies:  # when the pages before the last one are durable
+            await asyncio.sleep(0.01)
+            if self.durable == self.before + self.last - 1:
+                os.kill(os.getpid(), 9)
+        for request in response.follow_all(css="a"):
+            yield request
+
+    @property
+    def durable(self):
+        return self.crawler.stats.get_value("bloomdupe/total_pages", 0)
 
 
 class Sums(BaseItemExporter):
@@ -128,34 +144,34 @@ class Project:
         self.base = base
         self.log = self.output = ""
 
-    def run(self, feeds: dict[str, Any], *settings: str, **environment: str) -> int:
-        """Run the spider; return the exit status."""
+    def command(self, feeds: dict[str, Any], *settings: str) -> list[str]:
+        """Return the command that runs the spider."""
         values = ['ADDONS={"bloomdupe.Addon": 500}', "JOBDIR=job"]
         values += ["TELNETCONSOLE_ENABLED=0", "REMOTE_CONTROL_ENABLED=0"]
         values += [f"FEEDS={json.dumps(feeds)}", *settings]
         arguments = [word for value in values for word in ("-s", value)]
-        path = [str(self.folder), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-        done = subprocess.run(
-            [sys.executable, "-m", "scrapy", "runspider", "spiders.py", *arguments],
-            check=False,
-            capture_output=True,
-            cwd=self.folder,
-            env={
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join(path),
-                "SITE": f"{self.base}/",
-                **environment,
-            },
-            timeout=60,
-        )
-        self.log = done.stderr.decode()
-        self.output = done.stdout.decode()
-        return done.returncode
+        return ["scrapy", "runspider", "spiders.py", *arguments]
 
-    def die(self, feeds: dict[str, Any], *settings: str, at: str = "geb") -> None:
-        """Run the spider so that it is killed at each of these pages."""
-        for page in at:
-            assert self.run(feeds, *settings, DIE_AT=page) == -signal.SIGKILL
+    def run(self, feeds: dict[str, Any], *settings: str, **environment: str) -> int:
+        """Run the spider; return the exit status."""
+        log, output = self.folder / "run.log", self.folder / "run.out"
+        task = {
+            "folder": str(self.folder),
+            "environment": {"SITE": f"{self.base}/", **environment},
+            "log": str(log),
+            "output": str(output),
+            "command": self.command(feeds, *settings),
+        }
+        status, late = forks().run(task, lambda _: None)
+        self.log, self.output = log.read_text(), output.read_text()
+        assert not late, self.log
+        return status
+
+    def die(self, feeds: dict[str, Any], *settings: str, times: int = 3) -> None:
+        """Run the spider so often; it is killed when two more pages are durable."""
+        for _ in range(times):
+            status = self.run(feeds, *settings, DIE_AT="3")
+            assert status == -signal.SIGKILL, self.log
 
     @property
     def spool(self) -> Path:
@@ -186,7 +202,7 @@ def items(text: str) -> list[tuple[str, int]]:
 
 
 def test_a_feed_comes_to_an_ftp_server_once(project: Project, place: Path) -> None:
-    with ftp_server(place) as ftp:
+    with ftp_server(place, kept_port()) as ftp:
         feeds = {f"{ftp.uri}/items.json": {"format": "json"}}
         project.die(feeds)
         assert not list(place.iterdir())
@@ -205,14 +221,13 @@ def test_a_feed_comes_to_an_ftp_server_once(project: Project, place: Path) -> No
 
 
 def test_a_delivery_that_fails_is_tried_again(project: Project, place: Path) -> None:
-    with ftp_server(place) as ftp:
-        port = ftp.port
-    feeds = {f"{ftp.uri}/items.json": {"format": "json"}}
+    port = kept_port()
+    feeds = {f"{ftp_uri(port)}/items.json": {"format": "json"}}
     assert project.run(feeds) == 1
     assert "Error storing the feed (27 items) in: ftp://127.0.0.1" in project.log
     assert "when the same command is run again" in project.log
     assert project.run(feeds) == 1
-    with ftp_server(place, port=port) as ftp:
+    with ftp_server(place, port) as ftp:
         assert project.run(feeds) == 0
         assert items((place / "items.json").read_text()) == ITEMS
         assert project.run(feeds) == 0
@@ -220,13 +235,11 @@ def test_a_delivery_that_fails_is_tried_again(project: Project, place: Path) -> 
 
 
 def test_half_a_file_is_never_the_last_word(project: Project, place: Path) -> None:
-    with ftp_server(place, limit=200) as ftp:
+    port = kept_port()
+    with ftp_server(place, port, limit=200) as ftp:
         feeds = {f"{ftp.uri}/items.json": {"format": "json"}}
-        values = ['ADDONS={"bloomdupe.Addon": 500}', "JOBDIR=job"]
-        values.append(f"FEEDS={json.dumps(feeds)}")
-        arguments = [word for value in values for word in ("-s", value)]
         process = subprocess.Popen(
-            [sys.executable, "-m", "scrapy", "runspider", "spiders.py", *arguments],
+            [sys.executable, "-m", *project.command(feeds)],
             cwd=project.folder,
             env={**os.environ, "SITE": f"{project.base}/"},
             stderr=subprocess.DEVNULL,
@@ -234,9 +247,8 @@ def test_half_a_file_is_never_the_last_word(project: Project, place: Path) -> No
         ftp.wait_for("begun")
         process.kill()
         process.wait()
-        port = ftp.port
     assert ftp.complete == []
-    with ftp_server(place, port=port) as ftp:
+    with ftp_server(place, port) as ftp:
         assert project.run(feeds) == 0
     assert ftp.complete == ["items.json"]
     assert items((place / "items.json").read_text()) == ITEMS
@@ -245,12 +257,11 @@ def test_half_a_file_is_never_the_last_word(project: Project, place: Path) -> No
 def test_batches_are_delivered_when_they_are_full(
     project: Project, place: Path
 ) -> None:
-    with ftp_server(place) as ftp:
+    with ftp_server(place, kept_port()) as ftp:
         feeds = {
             f"{ftp.uri}/%(batch_id)d.json": {"format": "json", "batch_item_count": 4}
         }
-        project.die(feeds, at="f")
-        project.die(feeds, at="b")
+        project.die(feeds, times=2)
         status = project.run(feeds)
         assert status == 0, project.log
         # The last one is not full: it would be added to.
@@ -289,7 +300,7 @@ def test_a_feed_comes_to_s3_though_the_upload_is_killed(project: Project) -> Non
         settings = [f"AWS_ENDPOINT_URL={endpoint}", "AWS_REGION_NAME=us-east-1"]
         settings += ["AWS_ACCESS_KEY_ID=key", "AWS_SECRET_ACCESS_KEY=secret"]
         feeds = {"s3://bucket/%(name)s.json": {"format": "json"}}
-        project.die(feeds, *settings, at="gb")
+        project.die(feeds, *settings, times=2)
         assert project.run(feeds, *settings, DIE_IN_UPLOAD="1") == -signal.SIGKILL
         assert "Contents" not in client.list_objects_v2(Bucket="bucket")
         assert project.run(feeds, *settings) == 0

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import bz2
 import csv
-import gzip
 import io
 import json
-import lzma
 import marshal
 import os
 import pickle
@@ -228,27 +225,6 @@ def test_batches_are_full_and_their_numbers_go_on(site: Site) -> None:
     assert "Stored csv feed (3 items) in: out/007.csv" in stats["log"]
 
 
-def test_compressed_files_hold_every_item_once(site: Site) -> None:
-    module = "scrapy.extensions.postprocessing"
-    unpack: dict[str, Callable[[bytes], bytes]] = {
-        "Gzip": gzip.decompress,
-        "Bz2": bz2.decompress,
-        "LZMA": lzma.decompress,
-    }
-    setting = "FEEDS=" + json.dumps(
-        {
-            how: {"format": "csv", "postprocessing": [f"{module}.{how}Plugin"]}
-            for how in unpack
-        }
-    )
-    for number in (2, 6):
-        die(site, number, INSTANTS["half written"], JOB, setting, spider="Shop")
-    site.crawl("Shop", JOB, setting)
-    for how, function in unpack.items():
-        data = (site.folder / how).read_bytes()
-        assert in_csv(function(data).decode()) == ITEMS
-
-
 def test_filters_and_fields_of_each_feed_are_obeyed(site: Site) -> None:
     setting = "FEEDS=" + json.dumps(
         {
@@ -407,17 +383,6 @@ def test_without_a_crash_the_bytes_are_those_of_scrapy(site: Site) -> None:
             for folder in ("ours", "scrapys")
         )
         assert ours == scrapys
-
-
-def test_compressed_json_is_closed_as_well(site: Site) -> None:
-    plugin = "scrapy.extensions.postprocessing.GzipPlugin"
-    options = {"format": "json", "postprocessing": [plugin]}
-    setting = "FEEDS=" + json.dumps({"items.json.gz": options})
-    for number in (2, 6):
-        die(site, number, INSTANTS["half written"], JOB, setting, spider="Shop")
-    site.crawl("Shop", JOB, setting)
-    data = gzip.decompress((site.folder / "items.json.gz").read_bytes())
-    assert sorted((i["path"], i["number"]) for i in json.loads(data)) == ITEMS
 
 
 def lengthen(file: Path) -> None:

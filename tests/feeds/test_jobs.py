@@ -41,7 +41,7 @@ def listed(place: Path) -> list[tuple[str, int]]:
 
 def test_a_run_without_a_feed_of_the_job_is_refused(project: Project) -> None:
     a = project.folder / "a.jsonl"
-    project.die({"a.jsonl": LINES}, at="d")
+    project.die({"a.jsonl": LINES}, times=1)
     before = a.read_bytes()
     for feeds in ({}, {"b.jsonl": LINES}):
         assert project.run(feeds) == 1
@@ -58,11 +58,11 @@ def test_a_run_without_a_feed_of_the_job_is_refused(project: Project) -> None:
 def test_a_job_can_go_on_without_a_feed_and_with_it_again(project: Project) -> None:
     accept = "BLOOMDUPE_FEED_CHANGED=accept"
     a, b = project.folder / "a.jsonl", project.folder / "b.jsonl"
-    project.die({"a.jsonl": LINES}, at="f")
+    project.die({"a.jsonl": LINES}, times=1)
     first = a.read_bytes()
-    project.die({"b.jsonl": LINES}, accept, at="d")
+    project.die({"b.jsonl": LINES}, accept, times=1)
     second = b.read_bytes()
-    project.die({"a.jsonl": LINES}, accept, at="b")
+    project.die({"a.jsonl": LINES}, accept, times=1)
     assert project.run({"a.jsonl": LINES, "b.jsonl": LINES}, accept) == 0
     assert a.read_bytes().startswith(first)
     assert b.read_bytes().startswith(second)
@@ -72,7 +72,7 @@ def test_a_job_can_go_on_without_a_feed_and_with_it_again(project: Project) -> N
 
 
 def test_one_file_under_another_name_is_the_same_feed(project: Project) -> None:
-    project.die({"a.jsonl": LINES}, at="d")
+    project.die({"a.jsonl": LINES}, times=1)
     assert project.run({str(project.folder / "a.jsonl"): LINES}) == 0
     assert lines(project.folder / "a.jsonl") == ITEMS
 
@@ -92,7 +92,7 @@ def test_what_shapes_a_file_must_stay_as_it_was(
 ) -> None:
     place = project.folder / "a"
     feed = {"format": kind}
-    project.die({"a": feed}, at="d")
+    project.die({"a": feed}, times=1)
     before = place.read_bytes()
     assert project.run({"a": {**feed, **changed}}) == 1
     assert "a was begun with" in project.log
@@ -105,7 +105,7 @@ def test_what_shapes_a_file_must_stay_as_it_was(
 
 def test_the_encoding_is_the_one_that_counts_in_the_end(project: Project) -> None:
     feeds = {"a.csv": CSV}
-    project.die(feeds, at="d")
+    project.die(feeds, times=1)
     assert project.run(feeds, "FEED_EXPORT_ENCODING=latin-1") == 1
     assert "encoding = 'utf-8', now it has encoding = 'iso8859-1'" in project.log
     assert project.run(feeds, "FEED_EXPORT_ENCODING=UTF8") == 0
@@ -164,7 +164,7 @@ def test_a_new_round_begins_anew_or_is_added(project: Project, overwrite: bool) 
 def with_category(project: Project) -> None:
     """Let the feed's name depend on a parameter; ``/new`` waits for the first items."""
     source = SPIDERS.replace(
-        "    def parse(self, response):\n",
+        "    async def parse(self, response):\n",
         """
     category = os.environ["CATEGORY"]
 
@@ -173,13 +173,13 @@ def with_category(project: Project) -> None:
             while not os.path.exists(self.category + ".jsonl"):
                 await asyncio.sleep(0.01)
             os.kill(os.getpid(), 9)
-        for item in self.found(response):
-            yield item
+        async for found in self.found(response):
+            yield found
 
-    def found(self, response):
+    async def found(self, response):
 """,
     )
-    (project.folder / "spiders.py").write_text("import asyncio\n" + source)
+    (project.folder / "spiders.py").write_text(source)
 
 
 def test_another_parameter_of_the_spider_is_another_feed(project: Project) -> None:
@@ -210,7 +210,7 @@ def test_a_feed_that_has_begun_is_not_gone_on_with_for_another_parameter(
     with_category(project)
     feeds = {"%(category)s.jsonl": LINES}
     books, music = (project.folder / f"{name}.jsonl" for name in ("books", "music"))
-    assert project.run(feeds, CATEGORY="books", DIE_AT="d") == -signal.SIGKILL
+    assert project.run(feeds, CATEGORY="books", DIE_AT="3") == -signal.SIGKILL
     before = books.read_bytes()
     assert project.run(feeds, CATEGORY="music") == 1
     assert "has begun with a feed books.jsonl" in project.log
@@ -228,7 +228,7 @@ def test_a_feed_that_has_begun_is_not_gone_on_with_for_another_parameter(
 def test_a_feed_goes_on_where_it_has_begun_whatever_the_time(project: Project) -> None:
     with_category(project)
     feeds = {"%(category)s %(time)s %(batch_time)s.jsonl": LINES}
-    assert project.run(feeds, CATEGORY="books", DIE_AT="d") == -signal.SIGKILL
+    assert project.run(feeds, CATEGORY="books", DIE_AT="3") == -signal.SIGKILL
     assert project.run(feeds, CATEGORY="books") == 0
     (place,) = project.folder.glob("books*.jsonl")
     assert lines(place) == ITEMS

@@ -8,13 +8,12 @@ import multiprocessing
 import os
 import resource
 import signal
-import subprocess
-import sys
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy.pipelines.files import FSFilesStore
+from support.forks import forks
 from support.page_server import page_server
 
 from bloomdupe.feeds.media import WholeFilesStore
@@ -85,22 +84,20 @@ def project(tmp_path: Path) -> Iterator[Path]:
 
 def crawl(
     project: Path, pipelines: str, *settings: str, doomed: bool = False
-) -> subprocess.CompletedProcess[str]:
+) -> tuple[int, str]:
+    """Run a crawl; return its exit status and its log."""
     values = [f'ITEM_PIPELINES={{"{pipelines}": 1}}', *settings]
     options = [part for value in values for part in ("-s", value)]
-    return subprocess.run(
-        [sys.executable, "-m", "scrapy", "crawl", "first", *options],
-        cwd=project,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(project),
-            **({"DOOMED": "1"} if doomed else {}),
-        },
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    log = project / "crawl.log"
+    task = {
+        "folder": str(project),
+        "environment": {"DOOMED": "1"} if doomed else {},
+        "log": str(log),
+        "command": ["scrapy", "crawl", "first", *options],
+    }
+    status, late = forks().run(task, lambda _: None)
+    assert not late, log.read_text()
+    return status, log.read_text()
 
 
 def files(project: Path) -> dict[str, int]:
@@ -118,11 +115,11 @@ def files(project: Path) -> dict[str, int]:
 def test_a_file_is_whole_after_a_kill_in_the_midst_of_it(
     project: Path, pipeline: str
 ) -> None:
-    killed = crawl(project, pipeline, doomed=True)
-    assert killed.returncode == -signal.SIGXFSZ, killed.stderr
+    status, log = crawl(project, pipeline, doomed=True)
+    assert status == -signal.SIGXFSZ, log
     assert not files(project)
-    again = crawl(project, pipeline)
-    assert again.returncode == 0, again.stderr
+    status, log = crawl(project, pipeline)
+    assert status == 0, log
     (item,) = map(json.loads, (project / "items.jsonl").read_text().splitlines())
     (file,) = item["files"]
     assert file["status"] == "downloaded"
@@ -134,22 +131,22 @@ def test_a_file_is_whole_after_a_kill_in_the_midst_of_it(
 def test_control_scrapy_itself_leaves_half_a_file(project: Path) -> None:
     pipeline = "scrapy.pipelines.files.FilesPipeline"
     off = 'EXTENSIONS={"bloomdupe.feeds.media.WholeFiles": null}'
-    assert crawl(project, pipeline, off, doomed=True).returncode == -signal.SIGXFSZ
+    assert crawl(project, pipeline, off, doomed=True)[0] == -signal.SIGXFSZ
     (size,) = files(project).values()
     assert size < SIZE
-    assert crawl(project, pipeline, off).returncode == 0
+    assert crawl(project, pipeline, off)[0] == 0
     assert [*files(project).values()] == [size]
 
 
 def test_other_stores_and_crawls_without_a_job_are_left_as_they_are(
     project: Path,
 ) -> None:
-    run = crawl(project, "spiders.WithOwnStore")
-    assert "WithOwnStore OwnStore" in run.stdout, run.stderr
-    run = crawl(project, "spiders.Named", "JOBDIR=")
-    assert "Named FSFilesStore" in run.stdout, run.stderr
-    run = crawl(project, "spiders.Named", "JOBDIR=other")
-    assert "Named WholeFilesStore" in run.stdout, run.stderr
+    _, log = crawl(project, "spiders.WithOwnStore")
+    assert "WithOwnStore OwnStore" in log
+    _, log = crawl(project, "spiders.Named", "JOBDIR=")
+    assert "Named FSFilesStore" in log
+    _, log = crawl(project, "spiders.Named", "JOBDIR=other")
+    assert "Named WholeFilesStore" in log
 
 
 # The store by itself

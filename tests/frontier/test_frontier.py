@@ -164,6 +164,28 @@ def test_what_came_with_a_request_comes_back(seen: BloomFilter) -> None:
     assert entry.attachment is something
 
 
+def test_pending_requests_in_memory_can_be_withdrawn() -> None:
+    owed = Frontier(BloomFilter(1000, 1e-6), wait=lambda *_: 0.0)
+    for number in range(12):
+        owed.push(f"host{number % 3}", 0, b"", attachment=number)
+    in_progress = owed.lease()
+    assert in_progress is not None
+    gone = owed.withdraw(
+        lambda entry: entry.queue.name == "host1" or entry.attachment == 5
+    )
+    assert {entry.attachment for entry in gone} | {in_progress.attachment} >= {1, 4, 7}
+    left = set(range(12)) - {entry.attachment for entry in gone}
+    assert owed.pending == len(left) - 1
+    owed.settle(in_progress)
+    assert owed.slots == 2
+    found = {in_progress.attachment}
+    while (entry := owed.lease()) is not None:
+        found.add(entry.attachment)
+        owed.settle(entry)
+    assert found == left
+    assert owed.slots == 0
+
+
 def test_empty_slots_are_forgotten(seen: BloomFilter) -> None:
     owed = Frontier(seen)
     for number in range(100):
@@ -215,7 +237,7 @@ def test_a_request_settled_before_it_was_written_is_never_written(
 def test_a_checkpoint_is_due_when_much_is_unwritten(
     stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frontier, "MAX_FRESH", 10)
+    monkeypatch.setattr(frontier, "MAX_FRESH", 10_000)
     owed = Frontier(stored)
     for number in range(10):
         assert not owed.due
@@ -248,8 +270,8 @@ def test_a_full_batch_of_marks_waits_for_the_push(tmp_path: Path) -> None:
 def test_memory_is_bounded(
     stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frontier, "MAX_LOADED", 50)
-    monkeypatch.setattr(frontier, "MAX_HEAD", 5)
+    monkeypatch.setattr(frontier, "MAX_LOADED", 50_900)
+    monkeypatch.setattr(frontier, "MAX_HEAD", 5_900)
     owed = Frontier(stored)
     for number in range(3000):
         owed.push(f"host{number % 30}", number % 3, str(number).encode())
@@ -258,8 +280,40 @@ def test_memory_is_bounded(
     owed.checkpoint()
     in_memory = sum(len(queue.heap or ()) for queue in owed._queues.values())
     assert in_memory <= 50
-    assert in_memory == owed._loaded
+    assert owed._loaded == sum(queue.loaded for queue in owed._queues.values())
     assert sorted(map(int, drain(owed))) == list(range(3000))
+
+
+def test_large_requests_are_bounded_by_their_bytes(stored: BloomFilter) -> None:
+    owed = Frontier(stored)
+    size = frontier.MAX_FRESH // 4
+    for number in range(80):
+        owed.push(f"host{number % 5}", 0, b"%d " % number + b"x" * size)
+        assert owed._fresh_bytes <= frontier.MAX_FRESH + size + 2_000
+        if owed.due:
+            owed.checkpoint()
+    owed.checkpoint()
+    assert not owed.due
+    found = []
+    while (entry := owed.lease()) is not None:
+        assert owed._loaded <= frontier.MAX_LOADED + size
+        assert all(queue.loaded <= 2 * size for queue in owed._queues.values())
+        assert entry.payload is not None
+        found.append(int(entry.payload.split()[0]))
+        owed.settle(entry)
+        owed.checkpoint()
+    assert sorted(found) == list(range(80))
+
+
+def test_what_is_settled_before_a_checkpoint_makes_none_due(
+    stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frontier, "MAX_FRESH", 10_000)
+    owed = Frontier(stored)
+    for _ in range(30):
+        owed.push("host", 0, b"x" * 1_000)
+        drain(owed)
+        assert not owed.due
 
 
 def test_a_damaged_request_is_noticed(stored: BloomFilter, tmp_path: Path) -> None:
@@ -456,7 +510,7 @@ def test_a_slot_of_a_checkpoint_that_was_given_up_is_forgotten(
 def test_a_checkpoint_stays_due_when_much_has_come_meanwhile(
     stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frontier, "MAX_FRESH", 10)
+    monkeypatch.setattr(frontier, "MAX_FRESH", 10_000)
     owed = Frontier(stored)
     store = owed.store
     assert store is not None

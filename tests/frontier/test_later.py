@@ -161,7 +161,7 @@ def test_after_a_crash_it_waits_or_is_pending_and_never_both(
 def test_what_cannot_be_stored_waits_in_memory(
     stored: BloomFilter, wall: Wall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(later, "MAX_NEAR", 2)
+    monkeypatch.setattr(later, "MAX_NEAR", 2_900)
     monkeypatch.setattr(later, "BATCH", 1)
     owed = Frontier(stored, wall=wall)
     for number in range(6):
@@ -181,7 +181,7 @@ def test_what_cannot_be_stored_waits_in_memory(
 def test_what_was_moved_is_not_read_again_when_the_clock_is_set_back(
     stored: BloomFilter, wall: Wall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(later, "MAX_NEAR", 1)
+    monkeypatch.setattr(later, "MAX_NEAR", 1_900)
     owed = Frontier(stored, wall=wall)
     owed.push("host", 0, b"ten", not_before=NOON + 10)
     owed.push("host", 0, b"thirty", not_before=NOON + 30)
@@ -207,10 +207,10 @@ def test_memory_is_bounded(
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
-    monkeypatch.setattr(later, "MAX_NEAR", 50)
+    monkeypatch.setattr(later, "MAX_NEAR", 50_900)
     monkeypatch.setattr(later, "BATCH", 20)
-    monkeypatch.setattr(frontier, "MAX_FRESH", 100)
-    monkeypatch.setattr(frontier, "MAX_LOADED", 200)
+    monkeypatch.setattr(frontier, "MAX_FRESH", 100_000)
+    monkeypatch.setattr(frontier, "MAX_LOADED", 200_000)
     owed = Frontier(stored, wall=wall)
     payload = b"x" * 1_000
     bound = 1_500 * len(payload)
@@ -231,6 +231,32 @@ def test_memory_is_bounded(
             owed.checkpoint()
         assert tracemalloc.get_traced_memory()[0] < bound
     assert found == 4_000
+
+
+def test_large_requests_are_bounded_by_their_bytes(
+    stored: BloomFilter, wall: Wall
+) -> None:
+    owed = Frontier(stored, wall=wall)
+    size = frontier.MAX_FRESH // 4
+    for number in range(40):
+        owed.push("host", 0, b"%d " % number + b"x" * size, not_before=NOON + 1)
+        if owed.due:
+            owed.checkpoint()
+        assert owed._later is not None
+        assert owed._later.fresh_bytes <= frontier.MAX_FRESH
+        assert owed._later._near_bytes <= later.MAX_NEAR + frontier.MAX_FRESH
+    owed.checkpoint()
+    wall.now += 1
+    found = []
+    assert owed._later is not None
+    while (entry := owed.lease()) is not None:
+        assert owed._loaded <= frontier.MOST_MOVED + size + 2_000
+        assert owed._later._near_bytes <= later.MAX_NEAR + size + 2_000
+        assert entry.payload is not None
+        found.append(int(entry.payload.split()[0]))
+        owed.settle(entry)
+        owed.checkpoint()
+    assert sorted(found) == list(range(40))
 
 
 def test_a_store_that_never_had_any_is_as_it_was(

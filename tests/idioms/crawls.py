@@ -325,11 +325,10 @@ class Crawl:
         """Read all feeds, wherever they are, and the pipeline's database."""
         outputs = Outputs()
         for file in sorted(self.folder.rglob("*.jsonl*")):
-            read = gzip.open if file.suffix == ".gz" else open
-            with read(file, "rt", encoding="utf-8") as text:
+            with _opened(file) as text:
                 outputs.jsonl.update(map(self._line, text.read().splitlines()))
-        for file in sorted(self.folder.rglob("*.csv")):
-            with file.open(encoding="utf-8", newline="") as lines:
+        for file in sorted(self.folder.rglob("*.csv*")):
+            with _opened(file) as lines:
                 outputs.csv.update(map(self._text, csv.DictReader(lines)))
         if (self.folder / FILE).exists():
             with sqlite3.connect(self.folder / FILE) as database:
@@ -363,6 +362,11 @@ class Crawl:
             and path.suffix not in {".log", ".pyc"}
             and path.name not in OF_A_RUN
         }
+
+
+def _opened(file: Path) -> Any:
+    read = gzip.open if file.suffix == ".gz" else open
+    return read(file, "rt", encoding="utf-8", newline="")
 
 
 def _content_of(path: Path) -> bytes:

@@ -21,6 +21,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
+from support.delays import dawdle
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
@@ -330,6 +332,7 @@ class _Handler(BaseHTTPRequestHandler):
             what += f" {body}"
         visits = self.server.note(what)
         time.sleep(DELAY)
+        dawdle()
         url = urlsplit(self.path)
         name = url.path.split("/")[1]
         page = tree if name.isdigit() else NAMED.get(name, missing)

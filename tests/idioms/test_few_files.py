@@ -20,13 +20,6 @@ STOP = Stop(point="after commit", nth=4)
 
 
 @pytest.fixture(scope="module")
-def forks() -> Iterator[Forks]:
-    server = Forks()
-    yield server
-    server.close()
-
-
-@pytest.fixture(scope="module")
 def few_files() -> Iterator[Forks]:
     """Processes with that limit: it is inherited."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 from crawls import Stop
 from judging import stopped, undisturbed
-from support.forks import Forks
 from table import load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from support.forks import Forks
 
 pytestmark = pytest.mark.slow
 
@@ -23,13 +22,6 @@ FOUND = {
     # With items of start() in a pipeline, Scrapy waits for ever when it closes.
     "start_many_items": Stop(point="before pwrite items", nth=1, action="EIO"),
 }
-
-
-@pytest.fixture(scope="module")
-def forks() -> Iterator[Forks]:
-    server = Forks()
-    yield server
-    server.close()
 
 
 @pytest.mark.parametrize("name", FOUND)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 from crawls import Stop
 from judging import Model, stopped, undisturbed
-from support.forks import Forks
 from table import IDIOMS, Idiom, load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+
+    from support.forks import Forks
 
 load()
 
@@ -19,13 +20,6 @@ load()
 every_idiom = pytest.mark.parametrize(
     "idiom", IDIOMS.values(), ids=IDIOMS, scope="module"
 )
-
-
-@pytest.fixture(scope="session")
-def forks() -> Iterator[Forks]:
-    server = Forks()
-    yield server
-    server.close()
 
 
 @pytest.fixture(scope="session")

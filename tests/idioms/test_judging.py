@@ -11,21 +11,15 @@ import pytest
 from crawls import Crawl, Stop
 from judging import Model, again, judge, run_to_end, stopped, undisturbed
 from recorder import FILE
-from support.forks import Forks
 from table import load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+
+    from support.forks import Forks
 
 PLAIN = load()["plain"]
 KILL = Stop(point="after pwrite items.jsonl", nth=2)
-
-
-@pytest.fixture(scope="module")
-def forks() -> Iterator[Forks]:
-    server = Forks()
-    yield server
-    server.close()
 
 
 @pytest.fixture(scope="module")

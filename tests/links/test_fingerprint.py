@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scrapy import FormRequest, Request
 from scrapy.utils.request import RequestFingerprinter, fingerprint
-from support.shared_data import SHARED, needs
+from support import made_urls
+from support.shared_data import SHARED
 
 from bloomdupe.links.fingerprint import _hash, fingerprint_function
 
@@ -48,14 +49,17 @@ def compare(urls: Iterable[str]) -> tuple[int, int, int]:
 
 
 def listed(name: str, every: int = 1) -> list[str]:
-    path = needs(URLS / f"{name}.txt.xz", "needs the shared URL lists")
-    return lzma.decompress(path.read_bytes()).decode().splitlines()[::every]
+    """Return a list of real URLs, or without it one that is made up."""
+    path = URLS / f"{name}.txt.xz"
+    if path.exists():
+        return lzma.decompress(path.read_bytes()).decode().splitlines()[::every]
+    return made_urls.odd(36_000) if "odd" in name else made_urls.everyday(name, 12_000)
 
 
 def specified() -> Iterator[str]:
-    """WHATWG's URLs, and w3lib's cases of canonicalisation."""
-    for name in ("urltestdata", "w3lib_canonicalize_cases"):
-        path = needs(URLS / "spec" / f"{name}.json", "needs the shared URL lists")
+    """WHATWG's URLs, and w3lib's cases of canonicalisation; and ours in any case."""
+    yield from made_urls.spelled()
+    for path in (URLS / "spec").glob("*.json"):
         yield from _texts(json.loads(path.read_text("utf-8")))
 
 

@@ -189,7 +189,7 @@ def test_names_from_the_web_break_no_line(
     request = Request("https://b.example/")
     crawl.offer(offer_of(request, "b\x1b[2J\n.example"))
     assert run(capsys, "list", url).out.splitlines() == [
-        r"'b\x1b[2J\n.example'  0  GET  parse  https://b.example/"
+        r"b\x1b[2J\n.example  0  GET  parse  https://b.example/"
     ]
 
 

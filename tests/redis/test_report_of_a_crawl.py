@@ -10,6 +10,7 @@ import pytest
 from scrapy import Request
 from support.jobs import run
 from support.report_page import Page, value_of
+from support.shared_data import needs_package
 from support.standing_crawl import StandingCrawl, lines_of_nobody, offer_of
 
 from bloomdupe import BloomFilter
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 def report(
     url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> Callable[[], Page]:
+    needs_package("matplotlib")
+
     def write() -> Page:
         answer = run(capsys, "report", url, "-o", tmp_path / "report.html")
         assert answer.code == 0, answer.err
@@ -98,6 +101,7 @@ def test_what_cannot_be_is_refused(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    needs_package("matplotlib")
     BloomFilter.open(url, 100).close()
     answer = run(capsys, "report", url)
     assert answer.code == 1

@@ -56,7 +56,6 @@ def test_what_comes_elsewhere_is_found(url: str) -> None:
             assert not finished(frontier)
             (lease,) = frontier.lease(1)
             assert not finished(frontier)
-            assert frontier.finished_but(1)
             frontier.settle([(lease, [])])
             frontier.ask_again(lease.slot)
             assert finished(frontier)

@@ -9,8 +9,9 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.cutting import Cutting
-from support.redis_server import DEADLINE, RedisServer, free_port
+from support.cutting import PATIENCE, Cutting
+from support.ports import kept_port
+from support.redis_server import DEADLINE, RedisServer
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import (
@@ -163,8 +164,9 @@ def test_what_is_refused_has_no_retry(url: str) -> None:
     with worker(url, partitions=1, lease_seconds=0.05) as one:
         one.offer(offers(1))
         [failed] = one.lease(1)
-        time.sleep(0.1)
         with worker(url, partitions=1) as two:
+            while not two.owned:  # until the lease has run out
+                two.tend()
             retry = Offer(failed.slot, b"not marked", b"request 77")
             assert one.settle([Done(failed, [], retry)]) == [failed]
             assert drained(two) == [1]
@@ -250,6 +252,74 @@ def test_a_partition_is_given_back_when_nothing_of_it_is_under_way(url: str) -> 
             assert (len(one.owned), len(two.owned)) == (1, 1)
 
 
+def on_many_hosts(count: int) -> list[Offer]:
+    """Return requests on so many hosts that each partition has some."""
+    return [Offer(f"host{n}", b"%d" % n, b"request %d" % n) for n in range(count)]
+
+
+def test_a_partition_is_given_back_when_its_owner_begins_with_nothing_more(
+    url: str,
+) -> None:
+    with worker(url) as one:
+        one.offer(on_many_hosts(70))
+        leases = one.lease(70)
+        with worker(url) as two:
+            one.tend()
+            assert len(one.leaving) == 2
+            theirs = [lease for lease in leases if lease.partition in one.leaving]
+            mine = [lease for lease in leases if lease.partition not in one.leaving]
+            in_progress = theirs.pop()
+            one.not_begun(theirs + mine)
+            assert one.leaving == {in_progress.partition}
+            assert one.settle([(in_progress, [])]) == []
+            assert not one.leaving
+            # Requests of a partition that stays are this worker's to settle.
+            assert one.settle([(lease, []) for lease in mine]) == []
+            two.tend()
+            assert len(two.owned) == 2
+            assert {number_of(lease) for lease in two.lease(70)} == {
+                number_of(lease) for lease in theirs
+            }
+
+
+def test_a_worker_that_leaves_gives_the_others_back_what_was_to_be_theirs(
+    url: str,
+) -> None:
+    """A partition whose requests are given back is given back, whoever goes."""
+    with worker(url) as one:
+        one.offer(on_many_hosts(70))
+        leases = one.lease(70)
+        with worker(url):
+            one.tend()
+            leaving = one.leaving
+        one.tend()  # the other worker is gone again
+        one.not_begun([lease for lease in leases if lease.partition in leaving])
+        one.tend()
+        assert len(one.owned) == PARTITIONS
+        assert {lease.partition for lease in one.lease(70)} == {
+            lease.partition for lease in leases if lease.partition in leaving
+        }
+
+
+@pytest.mark.parametrize("partition_by", ["slot", "url"])
+def test_the_time_of_the_last_owner_is_known(url: str, partition_by: str) -> None:
+    with worker(url, partition_by=partition_by) as one:
+        one.offer(offers(*range(70)))
+        assert one.last_owner_until(one.lease(1)[0]) is None
+        one.lease(20)
+        before = time.monotonic()
+    after = time.monotonic()
+    with worker(url, partition_by=partition_by) as two:
+        (lease,) = two.lease(1)
+        until = two.last_owner_until(lease)
+        if partition_by == "url":  # several workers may ask the host at a time
+            assert until is None
+        else:
+            assert until is not None
+            # Redis counts in milliseconds.
+            assert before - 0.002 <= until <= after + 0.1
+
+
 def test_the_end_is_seen_by_all_and_not_before(url: str) -> None:
     """Workers do what a random graph holds, in any order; a model says what is owed."""
     rng = random.Random(4)
@@ -319,11 +389,11 @@ def between(server: RedisServer) -> Iterator[Cutting]:
     cutting.close()
 
 
-@pytest.mark.parametrize("how", ["cut", "silent"])
+@pytest.mark.parametrize("how", ["cut", pytest.param("silent", marks=pytest.mark.slow)])
 def test_every_call_may_be_repeated_when_its_answer_is_lost(
     between: Cutting, name: str, how: str
 ) -> None:
-    url = f"redis://127.0.0.1:{between.port}?socket_timeout=0.3#{name}"
+    url = f"redis://127.0.0.1:{between.port}?socket_timeout={PATIENCE}#{name}"
 
     def lost(call: Any) -> Any:
         between.lose = how
@@ -481,10 +551,11 @@ def test_what_a_server_that_goes_back_has_lost_is_offered_again(tmp_path: Path) 
 
 
 def test_replicas_that_have_what_is_offered(tmp_path: Path) -> None:
-    port = free_port()
+    port = kept_port()
     follow = ("--replicaof", "127.0.0.1", str(port))
+    at_once = ("--repl-diskless-sync-delay", "0")
     with (
-        RedisServer(tmp_path / "master", port=port) as master,
+        RedisServer(tmp_path / "master", *at_once, port=port) as master,
         worker(master.url("job"), replicas=1) as one,
     ):
         with pytest.raises(StoreUnreachableError, match="0 of 1 replicas have"):

@@ -21,8 +21,8 @@ from bloomdupe.redis.shared_frontier import SharedFrontier
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-README = Path(bloomdupe.__file__).parent / "redis" / "README.md"
-RIGHTS = re.search(r"only looks].*?`(~.*?)`", README.read_text(), re.DOTALL)
+DOCUMENT = Path(bloomdupe.__file__).parent / "docs" / "redis.md"
+RIGHTS = re.search(r"only looks.*?`(~.*?)`", DOCUMENT.read_text(), re.DOTALL)
 assert RIGHTS is not None
 LOOKERS_RIGHTS = RIGHTS[1].split()
 """None of them changes anything."""

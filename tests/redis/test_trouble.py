@@ -7,13 +7,16 @@ import socket
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+import time
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
-from support.cutting import Cutting
-from support.redis_server import RedisServer, free_port, program_of
+from support.cutting import PATIENCE, Cutting
+from support.ports import kept_port
+from support.redis_server import DEADLINE, RedisServer
+from support.shared_data import needs_program
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import (
@@ -28,7 +31,7 @@ from bloomdupe.errors import (
 from bloomdupe.redis.address import Address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 PASSWORD = "open-sesame"  # noqa: S105 - of a server that lives for a test
@@ -224,7 +227,7 @@ def test_a_password(folder: Path) -> None:
 
 
 def test_what_a_user_must_be_allowed(server: RedisServer, name: str) -> None:
-    """The list is that of bloomdupe/redis/README.md."""
+    """The list is that of bloomdupe/docs/redis.md."""
     allowed = (
         "+info +hgetall +mget +evalsha +script|load +exists +hset +hget +hmget"
         " +hincrby +hdel +bitfield +bitfield_ro +set +bitop +del +unlink"
@@ -255,7 +258,7 @@ def test_tls(folder: Path) -> None:
     subprocess.run(
         [
             *(
-                program_of("openssl"),
+                needs_program("openssl"),
                 "req",
                 "-x509",
                 "-newkey",
@@ -270,7 +273,7 @@ def test_tls(folder: Path) -> None:
         check=True,
         capture_output=True,
     )
-    port = free_port()
+    port = kept_port()
     options = {
         "--tls-port": str(port),
         "--tls-cert-file": str(certificate),
@@ -334,6 +337,84 @@ def test_one_that_throws_keys_away(folder: Path) -> None:
         assert {other.ttl(key) for key in other.scan_iter()} == {-1}
 
 
+@contextmanager
+def without_replica(server: RedisServer) -> Iterator[None]:
+    with server.client() as other:
+        other.config_set("min-replicas-to-write", 1)
+        yield
+        other.config_set("min-replicas-to-write", 0)
+
+
+@contextmanager
+def without_snapshot(server: RedisServer) -> Iterator[None]:
+    """A directory lies where the snapshot should be written."""
+    in_the_way = server.socket.with_name("dump.rdb")
+    with server.client() as other:
+        other.config_set("save", "3600 1")
+        in_the_way.mkdir()
+        saved(other, "err")
+        yield
+        in_the_way.rmdir()
+        saved(other, "ok")
+
+
+def saved(client: redis.Redis, status: str) -> None:
+    client.bgsave()
+    end = time.monotonic() + DEADLINE
+    while client.info("persistence")["rdb_last_bgsave_status"] != status:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@contextmanager
+def with_a_long_script(server: RedisServer) -> Iterator[None]:
+    def run() -> None:
+        with server.client() as client, suppress(redis.ResponseError):
+            client.eval("while true do end", 0)
+
+    with server.client() as other:
+        other.config_set("lua-time-limit", 1)
+        thread = threading.Thread(target=run)
+        thread.start()
+        end = time.monotonic() + DEADLINE
+        while _answers(other):
+            assert time.monotonic() < end
+        yield
+        other.script_kill()
+        thread.join()
+
+
+def _answers(client: redis.Redis) -> bool:
+    try:
+        return bool(client.ping())
+    except redis.ResponseError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("code", "refusing"),
+    [
+        ("NOREPLICAS", without_replica),
+        ("MISCONF", without_snapshot),
+        ("BUSY", with_a_long_script),
+    ],
+)
+def test_a_refusal_that_passes(
+    folder: Path, code: str, refusing: Callable[[RedisServer], Any]
+) -> None:
+    with (
+        RedisServer(folder) as server,
+        BloomFilter.open(server.url("seen"), 100) as seen,
+    ):
+        assert seen.update(KEYS[:10]) == 10
+        with (
+            refusing(server),
+            pytest.raises(StoreUnreachableError, match=rf"\({code} .* try again"),
+        ):
+            seen.update(KEYS[:20])
+        assert seen.update(KEYS[:20]) == 10
+
+
 def test_memory_that_is_full(folder: Path) -> None:
     with (
         RedisServer(folder) as server,
@@ -379,7 +460,7 @@ def test_a_batch_whose_answer_is_lost_is_not_sent_again(
 ) -> None:
     """Sent again, it would find its own marks, and call all keys seen."""
     between = Cutting(server)
-    options = "socket_timeout=0.3&retry_on_timeout=1"
+    options = f"socket_timeout={PATIENCE}&retry_on_timeout=1"
     url = f"redis://127.0.0.1:{between.port}?{options}#{name}"
     with BloomFilter.open(url, 1_000) as seen, server.client() as judge:
         seen.update(KEYS[:10])
@@ -391,7 +472,7 @@ def test_a_batch_whose_answer_is_lost_is_not_sent_again(
         assert seen.add_many(KEYS[:30]) == [False] * 20 + [True] * 10
         # The control: a client that is left to itself does send again.
         judge.delete("counter")
-        with redis.Redis(port=between.port, socket_timeout=0.3) as other:
+        with redis.Redis(port=between.port, socket_timeout=PATIENCE) as other:
             other.ping()
             between.lose = how
             assert other.incr("counter") == 2

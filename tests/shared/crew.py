@@ -125,6 +125,10 @@ class Crew:
         self.workers.append(worker)
         return worker
 
+    def url(self, name: str) -> str:
+        """Return the URL of a crawl on this Redis."""
+        return self._redis.url(name)
+
     def stock(self, spider: str) -> tuple[Counter[str], Counter[str]]:
         """Let stock Scrapy do it; return the lines of its feed, and what it asked."""
         worker = self.hire(spider, shared=False).end()

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import json
 import pickle
-import random
 import re
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from crew import DEADLINE, Crew, Worker, graph
 from scrapy import Request, Spider
+from support.jobs import killed_after
 from support.page_server import page_server
 from support.redis_server import RedisServer
+from support.shared_data import needs_package
 
 from bloomdupe.links.scrapy_redis import ScrapyRedisFingerprinter
 from bloomdupe.redis.shared_frontier import SharedFrontier
@@ -181,15 +181,24 @@ def test_what_scrapy_redis_has_begun_is_finished_by_workers(
     assert pages_of(crew.items()) == expected
 
 
-@pytest.mark.parametrize("seed", range(2))
+KILLS = [
+    ("bloomdupe.redis.imports:Imports.begin", 1),
+    ("bloomdupe.redis.shared_frontier:SharedFrontier.offer", 3),
+    ("bloomdupe.redis.imports:Imports.keep", 4),
+    ("bloomdupe.redis.shared_frontier:SharedFrontier.offer", 5),
+    ("bloomdupe.redis.imports:Imports.mark", 1),
+    ("bloomdupe.redis.imports:Imports.mark", 3),
+]
+"""The steps after which an import is killed, one import after the other."""
+
+
 def test_an_import_that_is_killed_goes_on(
-    redis: RedisServer, move: Move, seed: int, tmp_path: Path
+    redis: RedisServer, move: Move, tmp_path: Path
 ) -> None:
     """Requests with dont_filter, of which no filter can tell that they were taken."""
     (tmp_path / "spiders.py").write_text(SPIDERS)
     (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = moving_settings\n")
     move.settings(f"REQUEST_FINGERPRINTER_CLASS = {THEIRS!r}\n")
-    rng = random.Random(seed)
     fingerprint = ScrapyRedisFingerprinter().fingerprint
     waits, seen = 12_000, 15_000
     with redis.client() as client:
@@ -204,18 +213,12 @@ def test_an_import_that_is_killed_goes_on(
         marks = [Request(f"https://a.example/{n}") for n in range(seen)]
         marks.append(Request("https://a.example/other"))
         client.sadd("all:dupefilter", *(fingerprint(one).hex() for one in marks))
-        kills = 0
-        for enough in sorted(rng.sample(range(waits + seen), 5)):
-            importing = move.start("import", move.crawl, move.keys, "--spider", "all")
-            while importing.poll() is None and progress(client) < enough:
-                time.sleep(0.002)
-            importing.kill()
-            importing.communicate()
-            if client.hexists("bloomdupe:{crawl}", "importing"):
-                kills += 1
-                refused = move.call("import", move.crawl, "-", "--spider", "x", code=2)
-                assert "is that of spider 'all'" in refused
-        assert kills
+        words = ["import", move.crawl, move.keys, "--spider", "all"]
+        for step, times in KILLS:
+            killed_after(step, times, *words, cwd=tmp_path)
+            assert client.hexists("bloomdupe:{crawl}", "importing")
+        refused = move.call("import", move.crawl, "-", "--spider", "x", code=2)
+        assert "is that of spider 'all'" in refused
         move.call("import", move.crawl, move.keys)
         assert not client.hexists("bloomdupe:{crawl}", "importing")
     with SharedFrontier.open(move.crawl, lease_seconds=600) as one:
@@ -225,13 +228,6 @@ def test_an_import_that_is_killed_goes_on(
         assert len(leases) == len(payloads) == waits + 1
         keys = [fingerprint(each) for each in marks]
         assert all(one.imports.knows(keys))
-
-
-def progress(client: Any) -> int:
-    """Count what an import has taken in so far."""
-    taken = [client.hget(f"bloomdupe:{{crawl:{n}}}:state", "pushed") for n in range(8)]
-    taken.append(client.hget("bloomdupe:{crawl:elsewhere}", "keys:0"))
-    return sum(int(one or 0) for one in taken)
 
 
 def test_nobody_works_while_something_is_imported(
@@ -274,6 +270,18 @@ def test_a_list_comes_in_while_workers_work(
     worker.end()
     crew.hire("All").end()  # if the first one had ended before
     assert crew.take() == paths(set(range(SIZE))) + Counter(["/extra"])
+
+
+def test_a_list_comes_into_a_crawl_that_is_cut_by_url(
+    crew: Crew, move: Move, tmp_path: Path
+) -> None:
+    by_url = "BLOOMDUPE_REDIS_PARTITION_BY"
+    move.settings(f"{by_url} = 'url'\n")
+    lines = tmp_path / "lines"
+    lines.write_text(f"{crew._base}/{SIZE - 1}\n")
+    move.call("import", move.crawl, lines, "--spider", "all")
+    crew.hire("All", f"{by_url}=url").end()
+    assert f"/{SIZE - 1}" in crew.take()
 
 
 def test_settings_that_workers_will_not_have_are_told_apart(
@@ -447,7 +455,7 @@ def test_another_cut_cannot_take_over_what_is_seen(
 
 
 def test_workers_of_scrapy_redis_are_followed_by_ours(crew: Crew, move: Move) -> None:
-    pytest.importorskip("scrapy_redis")
+    needs_package("scrapy_redis")
     theirs = (
         "SCHEDULER=scrapy_redis.scheduler.Scheduler",
         "DUPEFILTER_CLASS=scrapy_redis.dupefilter.RFPDupeFilter",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from PIL import Image
 from support.jobs import run
 from support.report_page import Page, value_of
-from support.shared_data import needs
+from support.shared_data import needs, needs_package
 from support.sighted_jobs import sighted_job
 
 from bloomdupe import BloomFilter
@@ -35,6 +34,8 @@ CHARTS = {
 def report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> Callable[[Path], Page]:
+    needs_package("matplotlib")
+
     def write(job: Path) -> Page:
         answer = run(capsys, "report", job, "-o", tmp_path / "report.html")
         assert answer.code == 0, answer.err
@@ -80,7 +81,7 @@ def test_kills_are_told_from_runs_that_end_and_that_run(
     texts = report(job).texts
     assert [text for text in texts if text in ways] == list(ways)
     assert "It is running." in texts
-    os.close(owner)
+    owner.close()
     ended = [text for text in report(job).texts if text in ways]
     assert ended == ["killed", "shutdown", "killed"]
 
@@ -114,6 +115,7 @@ def test_what_cannot_be_is_refused(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    needs_package("matplotlib")
     job = sighted_job(tmp_path)
     assert run(capsys, "report", tmp_path / "nothing").code == 1
     answer = run(capsys, "report", job, "-o", tmp_path)
@@ -145,6 +147,8 @@ def browse(page: Path, *options: str) -> subprocess.CompletedProcess[str]:
 def test_a_browser_shows_it_light_and_dark_and_has_nothing_to_complain(
     tmp_path: Path, report: Callable[[Path], Page]
 ) -> None:
+    needs_package("PIL")
+
     given = report(sighted_job(tmp_path))
     page = tmp_path / "report.html"
     papers = []

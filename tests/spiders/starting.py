@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from typing import Any
 
 from scrapy import Request, Spider
 from support.stops import moment
+
+from bloomdupe.crawl.progress.rounds import Run
+
+
+def mark_as_before() -> None:
+    """Keep the fingerprints alone exactly, as an earlier version did."""
+    Run.marks_exactly = property(lambda _: False, lambda _, value: None)
 
 
 class Base(Spider):
@@ -46,7 +54,7 @@ class PlainOrNot(Base):
 class Ended(Stamped):
     name = "ended"
 
-    async def parse(self, response: Any, at: str) -> Any:
+    async def parse(self, response: Any, n: int = 0, at: str = "") -> Any:
         await moment(self, "all", when=lambda: self.yielded_all)
         yield {"page": response.url[-1], "n": 0}
 
@@ -62,3 +70,24 @@ class InTurn(Base):
         yield self.request("a", n=1)
         stats = self.crawler.stats
         await moment(self, "one", when=lambda: stats.get_value("item_scraped_count"))
+
+
+class Again(Base):
+    name = "again"
+    start = Spider.start
+
+    def parse(self, response: Any, n: int = 0, at: str = "") -> Any:
+        yield Request(response.url, self.second)
+        yield Request(response.url, self.second)
+
+    def second(self, response: Any) -> None:
+        """Yield nothing."""
+
+
+class Polls(Base):
+    name = "polls"
+
+    async def start(self) -> Any:
+        while True:
+            yield self.request("a")
+            await asyncio.sleep(0.01)

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from support.redis_server import RedisServer
 
+PATIENCE = 2.5
+"""Seconds in which a loaded machine has answered. Each silence takes as long."""
+
 
 class Cutting:
     """Stands between a client and a server; it can keep an answer to itself."""

@@ -68,9 +68,11 @@ def child(task: dict[str, Any]) -> int:
     os.chdir(task["folder"])
     os.environ.update(task.get("environment", {}))
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    out = os.open(task["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    log = os.open(task["log"], flags, 0o600)
+    out = os.open(task["output"], flags, 0o600) if "output" in task else log
     nothing = os.open(os.devnull, os.O_RDONLY)
-    for source, target in ((nothing, 0), (out, 1), (out, 2)):
+    for source, target in ((nothing, 0), (out, 1), (log, 2)):
         os.dup2(source, target)
     sys.path.insert(0, task["folder"])
     sys.argv = task["command"]

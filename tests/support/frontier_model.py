@@ -323,7 +323,10 @@ class FrontierMachine(RuleBasedStateMachine):
             assert waiting == len(self.pending) + len(self.later)
             assert self.owed.leased == len(self.leased)
             queues = self.owed._queues.values()
-            assert self.owed._loaded == sum(len(queue.heap or ()) for queue in queues)
+            for queue in self.owed._queues.values():
+                assert queue.loaded == sum(e.size for _, e in queue.heap or ())
+            assert self.owed._loaded == sum(queue.loaded for queue in queues)
+            assert self.owed._fresh_bytes == sum(e.size for e in self.owed._fresh)
 
     @invariant()
     def it_knows_whether_there_is_anything_for_a_checkpoint(self) -> None:
@@ -354,11 +357,11 @@ LIMITS = (
     (layer, "MIN_BACKLOG", 100),
     (layer, "MIN_SWEEP", 1),
     (layer, "MAX_SWEEP", 2),
-    (frontier, "MAX_FRESH", 10),
-    (frontier, "MAX_LOADED", 2),
-    (frontier, "MAX_HEAD", 1),
-    (frontier, "MOST_MOVED", 3),
-    (later, "MAX_NEAR", 4),
+    (frontier, "MAX_FRESH", 10_000),
+    (frontier, "MAX_LOADED", 2_900),
+    (frontier, "MAX_HEAD", 1_900),
+    (frontier, "MOST_MOVED", 3_000),
+    (later, "MAX_NEAR", 4_900),
     (later, "BATCH", 3),
     (batch, "MANY", 1),
     (batch, "LMDB_PAGE_BYTES", 50),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from w3lib.url import canonicalize_url
 
 from crawler.sample_site import SampleSite, canonical_path
+from support.forks import forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -75,12 +77,17 @@ class Project:
 
     def crawl(self, *args: str) -> tuple[int, str]:
         """Run a crawl to its end and return its exit status and its log."""
-        process = self.start(*args)
-        try:
-            _, log = process.communicate(timeout=DEADLINE)
-        finally:
-            process.kill()
-        return process.returncode, log
+        place = self.folder.with_name(f"{self.folder.name}.log")
+        task = {
+            "folder": str(self.folder),
+            "environment": dict(os.environ),
+            "log": str(place),
+            "command": ["scrapy", "crawl", "site", *args],
+        }
+        status, late = forks().run(task, lambda _: None)
+        log = place.read_text()
+        assert not late, log
+        return status, log
 
     def jobs(self) -> list[str]:
         """Name everything that crawls have left in the project's folder."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -101,6 +102,41 @@ def call(
         check=False,
         timeout=60,
     )
+
+
+COMMIT = "bloomdupe.jobs.on_disk:StoppedJob.commit"
+
+DYING = """
+import os, signal, sys
+from pkgutil import resolve_name
+from bloomdupe.cli.main import main
+
+step, times = sys.argv.pop(1), int(sys.argv.pop(1))
+owner, _, name = step.rpartition(".")
+done = getattr(resolve_name(owner), name)
+count = 0
+
+def dying(*arguments, **options):
+    global count
+    answer = done(*arguments, **options)
+    count += 1
+    if count == times:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return answer
+
+setattr(resolve_name(owner), name, dying)
+sys.exit(main())
+"""
+
+
+def killed_after(step: str, times: int, *arguments: object, cwd: Path) -> None:
+    """Run a verb in a process that kills itself when it has done a step so many times.
+
+    ``step`` is the full name of a method, such as ``package.module:Class.method``.
+    """
+    command = [sys.executable, "-c", DYING, step, str(times), *map(str, arguments)]
+    done = subprocess.run(command, cwd=cwd, check=False, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done
 
 
 @pytest.fixture

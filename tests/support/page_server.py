@@ -9,6 +9,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from support.delays import dawdle
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -54,6 +56,7 @@ def page_server(
             if times is not None:
                 times.append(time.time())
             requested.append(self.path)
+            dawdle()
             page = pages.get(self.path)
             redirect = re.fullmatch(r"-> (.*)", page or "")
             refusal = re.fullmatch(r"!(\d+) (.*): (.*)", page or "")

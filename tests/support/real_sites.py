@@ -11,18 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from support.harness import wait_for
+from support.ports import kept_port
 from support.shared_data import SHARED, needs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SITES = SHARED / "sites"
-
-
-def free_port() -> int:
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def answers(port: int) -> bool:
@@ -46,7 +41,7 @@ def nginx(name: str) -> Iterator[tuple[str, Path]]:
 
 @contextmanager
 def serving(name: str, folder: Path) -> Iterator[str]:
-    port = free_port()
+    port = kept_port()
     with subprocess.Popen(
         [SITES / "site", "serve", name, folder, str(port)],
         stdout=subprocess.PIPE,

@@ -6,7 +6,8 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from support.redis_server import DEADLINE, RedisServer, free_port
+from support.ports import kept_port
+from support.redis_server import DEADLINE, RedisServer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,13 +25,13 @@ class RedisCluster:
     """
 
     def __init__(self, folder: Path, *options: str) -> None:
-        self._buses = [str(free_port()) for _ in range(NODES)]
+        self._buses = [str(kept_port()) for _ in range(NODES)]
         self.nodes = [
             RedisServer(
                 folder / f"node{number}",
                 *("--cluster-enabled", "yes", "--cluster-port", bus),
                 *options,
-                port=free_port(),
+                port=kept_port(),
             )
             for number, bus in enumerate(self._buses)
         ]

@@ -3,40 +3,24 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import socket
 import subprocess
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-import pytest
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+
+from support.delays import dawdle
+from support.shared_data import needs_program
 
 if TYPE_CHECKING:
     import random
     from pathlib import Path
 
 DEADLINE = 60  # seconds; only a broken test gets there
-
-
-def program_of(name: str) -> str:
-    """Return the path of a program, or skip the test without it (in CI: fail)."""
-    path = shutil.which(name)
-    if path is None:
-        if os.environ.get("BLOOMDUPE_TEST_ALL"):
-            pytest.fail(f"needs {name}")
-        pytest.skip(f"needs {name}")
-    return path
-
-
-def free_port() -> int:
-    """Return a port on which nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
 
 
 class RedisServer:
@@ -46,7 +30,7 @@ class RedisServer:
     """
 
     def __init__(self, folder: Path, *options: str, port: int = 0) -> None:
-        program = program_of("redis-server")
+        program = needs_program("redis-server")
         folder.mkdir(parents=True, exist_ok=True)
         self.socket = folder / "s"
         self.port = port
@@ -66,6 +50,7 @@ class RedisServer:
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
+        dawdle()
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
         end = time.monotonic() + DEADLINE
@@ -110,7 +95,7 @@ class RedisServer:
         """
         os.truncate(self._appended / name, size)
         subprocess.run(
-            [program_of("redis-check-aof"), "--fix", "appendonly.aof.manifest"],
+            [needs_program("redis-check-aof"), "--fix", "appendonly.aof.manifest"],
             cwd=self._appended,
             input=b"y\n",
             stdout=subprocess.DEVNULL,

@@ -360,10 +360,23 @@ def test_following_waits_for_redis_and_says_so_once(
 ) -> None:
     monkeypatch.setattr(cli_collect, "PAUSE", 0.02)
     out, rng = tmp_path / "out", random.Random(9)
-    said = Path(f"{out}.said")
+    said, looks = Path(f"{out}.said"), tmp_path / "looks"
+    looks.touch()
+
+    def look(seconds: float, pause: Callable[[float], None] = time.sleep) -> None:
+        if seconds == cli_collect.PAUSE:
+            with looks.open("a") as file:
+                file.write("look\n")
+        pause(seconds)
+
+    monkeypatch.setattr(time, "sleep", look)
 
     def waits() -> int:
         return said.read_text().count("Waiting for it")
+
+    def look_several_times() -> None:
+        before = len(looks.read_text())
+        eventually(lambda: len(looks.read_text()) > before + len("look\n") * 3)
 
     server = RedisServer(
         tmp_path / "redis", "--appendonly", "yes", "--appendfsync", "always"
@@ -376,7 +389,7 @@ def test_following_waits_for_redis_and_says_so_once(
         with started(server.url("a"), out, "--follow") as pid:
             for times in (1, 2):
                 eventually(lambda: said.exists() and times == waits())  # noqa: B023
-                time.sleep(0.2)  # several looks
+                look_several_times()
                 server.start()
                 eventually((out / RECORD).exists)
                 eventually(lambda: not crawl.complaints(out))

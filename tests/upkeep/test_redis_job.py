@@ -11,10 +11,8 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,9 +21,11 @@ from uuid import uuid4
 import msgpack  # type: ignore[import-untyped]
 import pytest
 from scrapy import Request
-from support.jobs import SPIDER, call, sound, urls
+from support.jobs import COMMIT, SPIDER, call, killed_after, sound, urls
 from support.page_server import page_server
-from support.redis_server import RedisServer, free_port
+from support.ports import kept_port
+from support.redis_server import RedisServer
+from support.shared_data import needs_package
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.requests.serializer import Serializer
@@ -699,7 +699,7 @@ def test_a_server_that_does_not_answer(
     message: str,
 ) -> None:
     client.ping()
-    given = url.format(port=free_port(), socket=server.socket)
+    given = url.format(port=kept_port(), socket=server.socket)
     answer = verb("import", "job", given, "--spider", "site")
     assert (answer.code, answer.out) == (code, "")
     assert message in answer.err
@@ -774,16 +774,8 @@ def test_killed_in_the_middle_and_run_again(
     client.zadd("site:requests", {dumped(one): 0 for one in [*same, *pages(1)]})
     mark(client, pages(1))
     before = everything(client)
-    command = [sys.executable, "-m", "bloomdupe.cli.main"]
-    command += ["import", "job", url, "--spider", "site"]
-    data = tmp_path / "job/bloomdupe/data.mdb"
-    with subprocess.Popen(command, cwd=tmp_path) as child:
-        deadline = time.monotonic() + 60
-        while not (data.exists() and data.stat().st_size > 300_000):
-            assert child.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
-        child.send_signal(signal.SIGKILL)
+    words = ["import", "job", url, "--spider", "site"]
+    killed_after(COMMIT, 2, *words, cwd=tmp_path)
     some = len(urls(verb, Path("job")))
     assert 0 < some < len(same)
     answer = verb("import", "job", url)
@@ -865,7 +857,10 @@ def site() -> Iterator[tuple[str, list[str]]]:
         yield serving
 
 
-@pytest.mark.parametrize("queue", QUEUES)
+@pytest.mark.parametrize(
+    "queue",
+    ["PriorityQueue", *(pytest.param(q, marks=pytest.mark.slow) for q in QUEUES[1:])],
+)
 def test_a_crawl_that_scrapy_redis_has_begun_is_finished_here(
     client: redis.Redis,
     project: Callable[[str], None],
@@ -875,7 +870,7 @@ def test_a_crawl_that_scrapy_redis_has_begun_is_finished_here(
     queue: str,
 ) -> None:
     """Two of its workers, stopped in good order: nothing is lost, and none is twice."""
-    pytest.importorskip("scrapy_redis")
+    needs_package("scrapy_redis")
     base, requested = site
     project(WORKER.format(url=url, queue=queue, base=base))
     scrapy = [sys.executable, "-W", "ignore", "-m", "scrapy", "crawl", "site"]

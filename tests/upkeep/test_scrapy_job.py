@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
-import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +21,7 @@ from scrapy.linkextractors import LinkExtractor
 from scrapy.pqueues import ScrapyPriorityQueue
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.request import fingerprint
-from support.jobs import SPIDER, SiteSpider, sound, urls
+from support.jobs import COMMIT, SPIDER, SiteSpider, killed_after, sound, urls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -307,7 +304,7 @@ def test_killed_in_the_middle_and_run_again(verb: Verb, tmp_path: Path) -> None:
         for n in range(8_000)
     ]
     job = stopped(tmp_path / "job", same, 0)
-    kill_an_import(job, tmp_path)
+    killed_after(COMMIT, 2, "import", job, "--spider", "site", cwd=tmp_path)
     some = len(urls(verb, job))
     assert 0 < some < len(same)
     answer = verb("import", job)
@@ -368,24 +365,10 @@ def test_what_cannot_be_read_is_owed(verb: Verb, tmp_path: Path) -> None:
 def test_killed_without_trust_and_run_again_with_it(verb: Verb, tmp_path: Path) -> None:
     requests = mixed(8_000)
     job = stopped(tmp_path / "job", requests, 0)
-    kill_an_import(job, tmp_path)
+    killed_after(COMMIT, 2, "import", job, "--spider", "site", cwd=tmp_path)
     assert 0 < len(urls(verb, job)) < sum(not request.meta for request in requests)
     assert verb("import", job, "--trust-pickles").code == 0
     assert sorted(urls(verb, job)) == sorted(request.url for request in requests)
-
-
-def kill_an_import(job: Path, folder: Path) -> None:
-    """Kill it in the middle."""
-    command = [sys.executable, "-m", "bloomdupe.cli.main"]
-    command += ["import", str(job), "--spider", "site"]
-    data = job / "bloomdupe/data.mdb"
-    with subprocess.Popen(command, cwd=folder) as child:
-        deadline = time.monotonic() + 60
-        while not (data.exists() and data.stat().st_size > 300_000):
-            assert child.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
-        child.send_signal(signal.SIGKILL)
 
 
 def test_a_folder_without_a_job_is_refused(verb: Verb, tmp_path: Path) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bloomdupe.cli.output import warn
 from bloomdupe.cli.store_argument import add_store, store_directory
 from bloomdupe.cli.verb import Verb
 from bloomdupe.errors import BloomDupeError, SettingError, StoreError
 from bloomdupe.filter.bloom import BloomFilter
+from bloomdupe.filter.opening import is_url
 from bloomdupe.jobs.overview import overview
 from bloomdupe.store import files
 from bloomdupe.store.store import Store
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
     from pathlib import Path
+
+    from bloomdupe.store.descriptor import Descriptor
 
 __all__ = ["Reset"]
 
@@ -43,7 +46,9 @@ class Reset(Verb[Removed]):
         "Remove the store of a job, so that the next run begins anew: what was seen,"
         " what waits, cookies, spider.state, and counts. Output files stay. What is"
         " removed is said first, and has to be confirmed, by typing yes or by --yes."
-        " The job must not be running. `backup` makes a copy before."
+        " The job must not be running. `backup` makes a copy before. A crawl that"
+        " workers share on Redis is named by its URL, redis://host:6379/0#name: all its"
+        " keys are removed, output that was not collected included."
     )
     example = "reset crawls/site"
 
@@ -53,11 +58,13 @@ class Reset(Verb[Removed]):
         jobdir: str | None,
     ) -> None:
         """Add the store, and that one is sure."""
-        add_store(parser, jobdir, needed=True)
+        add_store(parser, jobdir, needed=True, url="a crawl")
         parser.add_argument("--yes", action="store_true", help="do not ask")
 
     def run(self, options: argparse.Namespace) -> Removed:
         """Ask, then remove."""
+        if is_url(options.store):
+            return _on_redis(options.store, ask=not options.yes)
         store = store_directory(options.store)
         if not Store.exists(store):
             raise StoreError(f"{store}: there is no bloomdupe store")
@@ -68,11 +75,11 @@ class Reset(Verb[Removed]):
             places = [store, store.with_name(store.name + ".feeds")]
             places = [place for place in places if place.is_dir()]
             if not options.yes:
-                _confirm(places, held)
+                _confirm([str(place) for place in places], held)
             for place in places:
                 _remove(place)
         finally:
-            os.close(lock)
+            lock.close()
         return Removed([str(place) for place in places], held, stays)
 
     def text(self, result: Removed) -> Iterable[str]:
@@ -85,7 +92,17 @@ class Reset(Verb[Removed]):
         return result._asdict()
 
 
-def _lock(store: Path) -> int:
+def _on_redis(url: str, *, ask: bool) -> Removed:
+    from bloomdupe.jobs.shared_removal import removal_of
+
+    crawl = removal_of(url)
+    if ask:
+        _confirm([crawl.shown], crawl.held)
+    crawl.remove()
+    return Removed([crawl.shown], crawl.held, [])
+
+
+def _lock(store: Path) -> Descriptor:
     try:
         return files.lock_owner(store)
     except StoreError:
@@ -108,13 +125,13 @@ def _held(store: Path) -> tuple[str, list[str]]:
     return held, [output.uri for output in job.outputs]
 
 
-def _confirm(places: list[Path], held: str) -> None:
-    names = ", ".join(map(str, places))
+def _confirm(places: list[str], held: str) -> None:
+    names = ", ".join(places)
     if not sys.stdin.isatty():
         raise SettingError(
             f"this removes {names}: {held}. Nobody is there to confirm it; --yes does"
         )
-    print(f"This removes {names}: {held}.", file=sys.stderr)
+    warn(f"This removes {names}: {held}.")
     print("Type yes to go on: ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip() != "yes":
         raise SettingError("nothing was removed")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.cli.progress import bytes_of, warn
+from bloomdupe.cli.output import warn
+from bloomdupe.cli.progress import bytes_of
 from bloomdupe.cli.table import table
 from bloomdupe.cli.verb import INTERRUPTED, Verb
 from bloomdupe.errors import SettingError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -50,14 +51,13 @@ class Listed(NamedTuple):
     def line(self) -> str:
         """Say it in a line."""
         slot = slot_name(self.slot)
-        by = "" if self.worker is None else f"  under way with {_in_line(self.worker)}"
+        by = "" if self.worker is None else f"  under way with {self.worker}"
         if self.problem is not None:
             return f"{slot}  cannot be read: {self.url}: {self.problem}{by}"
         callback = "no callback" if self.callback is None else self.callback
         then = "" if self.not_before is None else f"  after {when(self.not_before)}"
         return (
-            f"{slot}  {self.priority}  {self.method}  {callback}"
-            f"  {_in_line(self.url)}{then}{by}"
+            f"{slot}  {self.priority}  {self.method}  {callback}  {self.url}{then}{by}"
         )
 
 
@@ -72,7 +72,7 @@ class ListedLines(NamedTuple):
     @property
     def line(self) -> str:
         """Say it in a line."""
-        by = "" if self.worker is None else f"  under way with {_in_line(self.worker)}"
+        by = "" if self.worker is None else f"  under way with {self.worker}"
         return (
             f"{slot_name(self.slot)}  {self.priority}  {self.lines:,} lines of items"
             f" that start() has yielded{by}"
@@ -96,10 +96,9 @@ class ListedFailure(NamedTuple):
     def line(self) -> str:
         """Say it in a line, without the parent."""
         why = self.reason if self.status is None else f"{self.reason} {self.status}"
-        detail = "" if self.reason == "status" else f"  {_in_line(self.detail)}"
+        detail = "" if self.reason == "status" else f"  {self.detail}"
         return (
-            f"{self.slot}  {why}  {self.times}x  {when(self.time)}"
-            f"  {_in_line(self.url)}{detail}"
+            f"{self.slot}  {why}  {self.times}x  {when(self.time)}  {self.url}{detail}"
         )
 
 
@@ -157,7 +156,7 @@ class List(Verb["Iterator[Line]"]):
         return islice(found, options.limit)
 
     def text(self, result: Iterator[Line]) -> Iterator[str]:
-        """A line for each; what could break a line in a URL is escaped."""
+        """A line for each."""
         return (one.line for one in result)
 
     def json(self, result: Iterator[Line]) -> Iterator[dict[str, Any]]:
@@ -170,12 +169,8 @@ class List(Verb["Iterator[Line]"]):
             yield found
 
 
-def _in_line(text: str) -> str:
-    return text if text.isprintable() else ascii(text)
-
-
 def _limit(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text)):
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:20]) <= sys.maxsize):
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a number of lines, such as 20"
         )

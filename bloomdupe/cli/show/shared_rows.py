@@ -33,6 +33,9 @@ def rows_of_shared(crawl: SharedOverview) -> Iterator[tuple[str, str]]:
     yield "requests waiting", f"{crawl.pending:,}, of {crawl.taken_in:,} ever taken in"
     yield "requests under way", f"{crawl.leased:,}"
     yield "requests done", f"{crawl.done:,}"
+    if crawl.aside:
+        yield "requests that cannot be restored", f"{crawl.aside:,}"
+        yield from (("", reason) for reason in crawl.reasons())
     yield "slots with requests waiting", f"{len(crawl.slots):,}"
     for slot, requests in crawl.largest():
         yield f"  {slot_name(slot)}", f"{requests:,}"
@@ -51,10 +54,8 @@ def rows_of_shared(crawl: SharedOverview) -> Iterator[tuple[str, str]]:
 
 
 def slot_name(name: str) -> str:
-    """Return a slot's name as it can be printed; lines of no page have none."""
-    if not name:
-        return "(no slot)"
-    return name if name.isprintable() else ascii(name)
+    """Return a slot's name; lines of no page have none."""
+    return name or "(no slot)"
 
 
 def _state(crawl: SharedOverview) -> str:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
+    from rich.console import Console, RenderableType
+
     from bloomdupe.monitoring.shared_view import SharedView
 
 __all__ = ["Top"]
@@ -77,16 +79,9 @@ class Top(Verb["View | SharedView"]):
             return []
         from rich.console import Console
 
-        from bloomdupe.monitoring import shared_top, top
-
-        console = Console()
-        shown = (
-            top.screen(result, console, top.SORTS[0])
-            if isinstance(result, View)
-            else shared_top.screen(result, console, shared_top.SORTS[0])
-        )
+        console = Console(force_terminal=False)
         with console.capture() as captured:
-            console.print(shown)
+            console.print(_screen(result, console))
         return captured.get().splitlines()[:-1]  # without the keys
 
     def json(self, result: View | SharedView) -> dict[str, Any]:
@@ -94,8 +89,19 @@ class Top(Verb["View | SharedView"]):
         return result.as_dict()
 
 
+def _screen(view: View | SharedView, console: Console) -> RenderableType:
+    """Return what to show; that of a job in a directory does not need Redis."""
+    if isinstance(view, View):
+        from bloomdupe.monitoring import top
+
+        return top.screen(view, console, top.SORTS[0])
+    from bloomdupe.monitoring import shared_top
+
+    return shared_top.screen(view, console, shared_top.SORTS[0])
+
+
 def _in_terminal() -> bool:
-    return sys.stdout.isatty() and sys.stdin.isatty()
+    return all(file is not None and file.isatty() for file in (sys.stdout, sys.stdin))
 
 
 def _shared(options: argparse.Namespace) -> SharedView:

@@ -41,7 +41,7 @@ class Crawl:
 
     ``totals``       :class:`bloomdupe.crawl.totals.Totals`
     ``holds``        Unix time by slot before which a server does not want to be asked
-    ``clock``        Unix time of the checkpoint, if requests wait for a point in time
+    ``clock``        Unix time of the checkpoint
     ``circuits``     see :class:`bloomdupe.crawl.later.circuits.Circuits`
     ``start_items``  see :class:`bloomdupe.crawl.state.start_items.StartItems`
     ``cut_short``    see :class:`bloomdupe.crawl.leases.cut_short.CutShort`
@@ -195,9 +195,9 @@ class Checkpoint:
         self.totals.show(self._crawler.stats)
 
     def commit_everything(self, *, finished: bool) -> None:
-        """Commit until nothing is left; if ``finished``, nothing more will come."""
-        if finished and self._feeds is not None:
-            self._feeds.finish()
+        """Commit until nothing is left of this run; ``finished``: nor of the crawl."""
+        if self._feeds is not None:
+            self._feeds.end(finished=finished)
         self.commit()
         while self._unfinished:
             self.commit()

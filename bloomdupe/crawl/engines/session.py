@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 
+from bloomdupe.crawl.ending import INCOMPLETE, Ending
 from bloomdupe.crawl.engines.checkpoint import FEED, Checkpoint, Crawl
 from bloomdupe.crawl.engines.order import Order
 from bloomdupe.crawl.later.backoff import Backoff
+from bloomdupe.crawl.later.clock import Clock
 from bloomdupe.crawl.later.growing_wait import GrowingWait
 from bloomdupe.crawl.later.retries import Retries
 from bloomdupe.crawl.later.revisits import Revisits
@@ -105,7 +107,11 @@ class Session:
             self._mark,
         )
         self.processing = Processing(
-            crawler, self.leases.of, self._raised, direct=settings.direct_output
+            crawler,
+            self.leases.of,
+            self._raised,
+            direct=settings.direct_output,
+            crowded=lambda: self.hurries,
         )
         self.starting = Starting(self.run, settings.start_requests, self.processing)
         self.limits = SlotLimits(settings, self.frontier, self._stats)
@@ -113,7 +119,7 @@ class Session:
         """Fingerprints of requests in memory only: what is lost in a crash must not
         have been marked."""
         self._take_up()
-        self._closed = False
+        self._closed = self.hurries = False
         self._tick = Timer(self._on_tick)
         self._memory_watch = MemoryWatch(lambda: self.stopping.fail(MemoryError()))
 
@@ -128,11 +134,13 @@ class Session:
             growing = GrowingWait(*self.settings.retry_backoff)
             self.retries = Retries(self._crawler, self.engine, growing)
             wait = self.retries.circuits.wait
+        limit = self.settings.max_retry_after
+        self._backoff = Backoff(self.engine.slot_of, wait, limit)
         self.frontier = Frontier(
             seen,
             fifo=order.fifo,
             start_fifo=order.start_fifo,
-            wait=wait,
+            wait=self._backoff.wait,
         )
 
     def _open_failures(self) -> Failures | None:
@@ -157,9 +165,11 @@ class Session:
             before = crawl.record.get("totals", {}).get("start_items", 0)
             self.starting.items.take_up(crawl.record.get("start_items", [before]))
         self.waiting = Waiting(crawler, self.frontier, settings.wait)
-        self.waiting.take_up(crawl.record.get("clock"))
-        self._backoff = Backoff(self.engine, settings.max_retry_after)
-        self._backoff.take_up(crawl.record.get("holds", {}))
+        clock = Clock(crawl.record.get("clock"))
+        self.waiting.take_up(clock.stored)
+        self.ending = Ending(crawler, self.frontier, self.waiting)
+        self.leases.leaves = self.ending.leaves
+        self._backoff.take_up(crawl.record.get("holds", {}), clock)
         self.checkpoint = Checkpoint(
             crawler, self.frontier, self.outcomes, crawl, feeds
         )
@@ -169,10 +179,10 @@ class Session:
             self.cut_short,
             self.state,
             self._backoff,
-            self.waiting,
+            clock,
         ]
         if self.retries is not None:
-            self.retries.circuits.take_up(crawl.record.get("circuits", {}))
+            self.retries.circuits.take_up(crawl.record.get("circuits", {}), clock)
             self.retries.attach(self.frontier, self.leases)
             self.checkpoint.participants.append(self.retries.circuits)
         self.revisits = self._begin_revisits()
@@ -284,7 +294,7 @@ class Session:
             connect(self._scraped, signals.item_scraped)
         connect(self._dropped, signals.item_dropped)
         connect(self._item_failed, signals.item_error)
-        connect(self.waiting.idle, signals.spider_idle)
+        connect(self.ending.idle, signals.spider_idle)
         self._memory_watch.begin()
         self.watch.begin()
         self._tick.set(self.settings.checkpoint_interval)
@@ -397,12 +407,18 @@ class Session:
     # Checkpoints
 
     def hurry(self) -> None:
-        """Write a checkpoint as soon as the running code lets go."""
+        """Write a checkpoint as soon as the running code lets go.
+
+        Until then callbacks wait with what else they yield, for it is in memory.
+        """
         if self._tick.due is not None:
             self._tick.set(0)
+            self.hurries = self.durable
 
     def _on_tick(self) -> None:
         self.commit()
+        stopped = self._closed or self.stopping.failure is not None
+        self.hurries = self.hurries and self.frontier.due and not stopped
         if not self._closed:
             soon = self.checkpoint.unfinished or self.frontier.due
             self._tick.set(REST if soon else self.settings.checkpoint_interval)
@@ -448,11 +464,12 @@ class Session:
 
     def close(self, reason: str) -> None:
         """Write the last checkpoint, and why the run has ended; stop watching."""
-        self._closed = True
+        self._closed, self.hurries = True, False
         self._memory_watch.end()
         self._tick.cancel()
         self.stopping.end()
         self.watch.end()
+        reason = self.ending.reason_of(reason)
         finished = reason == FINISHED
         self.commit(last=True, finished=finished)
         if not self.run.idle and self.stopping.failure is None:
@@ -460,6 +477,8 @@ class Session:
             self.run.end(reason)
             self.watch.end_run(reason)
             self.commit(last=True, finished=finished)
+        if reason == INCOMPLETE and self.stopping.failure is None:
+            self.ending.say()
         self.outcomes.close()
         if self.failures is not None:
             self._stats.set_value("bloomdupe/failed", len(self.failures))

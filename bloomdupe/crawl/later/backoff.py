@@ -8,12 +8,13 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.engines.part import Part
+from bloomdupe.crawl.later.clock import Clock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy import Request
     from scrapy.http import Response
-
-    from bloomdupe.inside_scrapy.engine import EngineAccess
 
 __all__ = ["Backoff", "seconds_of"]
 
@@ -23,19 +24,30 @@ section 10.2.3, and RFC 6585, section 4."""
 
 
 class Backoff:
-    """Holds a slot back as long as its server asks for, ``limit`` seconds at most."""
+    """Holds a slot back as long as its server asks for, ``limit`` seconds at most.
 
-    def __init__(self, engine: EngineAccess, limit: float) -> None:
-        self._engine = engine
+    ``wait`` says how long a slot must wait that is not held back.
+    """
+
+    def __init__(
+        self,
+        slot_of: Callable[[Request], str],
+        wait: Callable[[str, int], float],
+        limit: float,
+    ) -> None:
+        self._slot_of = slot_of
+        self._wait = wait
         self._limit = limit
+        self._holds: dict[str, float] = {}
 
-    def take_up(self, holds: dict[str, float]) -> None:
-        """Go on with what the last checkpoint holds: Unix time by slot."""
-        self._engine.restore_holds(holds)
-
-    def prepare(self) -> Part:
-        """Work out what the next checkpoint writes."""
-        return Part({"holds": self._engine.holds()})
+    def wait(self, name: str, under_way: int) -> float:
+        """Return the seconds until a slot may have another request."""
+        if self._holds:
+            seconds = self._holds.get(name, 0.0) - time.monotonic()
+            if seconds > 0:
+                return seconds
+            self._holds.pop(name, None)
+        return self._wait(name, under_way)
 
     def response_downloaded(self, response: Response, request: Request) -> None:
         """Look at a response (a signal)."""
@@ -44,8 +56,25 @@ class Backoff:
         value = response.headers.get("Retry-After")
         seconds = None if value is None else seconds_of(value)
         if seconds:
-            slot = self._engine.slot_of(request)
-            self._engine.hold(slot, time.time() + min(seconds, self._limit))
+            until = time.monotonic() + min(seconds, self._limit)
+            self.hold(self._slot_of(request), until)
+
+    def hold(self, slot: str, until: float) -> None:
+        """Hold a slot back until a time of ``time.monotonic()``, or longer."""
+        self._holds[slot] = max(until, self._holds.get(slot, 0.0))
+
+    # Checkpoints
+
+    def take_up(self, holds: dict[str, float], clock: Clock) -> None:
+        """Go on with what the last checkpoint holds: Unix time by slot."""
+        for slot, stored in holds.items():
+            self._holds[slot] = clock.until(stored, self._limit)
+
+    def prepare(self) -> Part:
+        """Work out what the next checkpoint writes."""
+        now = time.monotonic()
+        self._holds = {slot: t for slot, t in self._holds.items() if t > now}
+        return Part({"holds": {slot: Clock.at(t) for slot, t in self._holds.items()}})
 
 
 def seconds_of(value: bytes) -> float | None:
@@ -55,8 +84,8 @@ def seconds_of(value: bytes) -> float | None:
         return float(text)
     try:
         date = parsedate_to_datetime(text)
-    except ValueError:
+        if date.tzinfo is None:
+            date = date.replace(tzinfo=timezone.utc)
+        return max(0.0, date.timestamp() - time.time())
+    except (ValueError, OverflowError):  # of the date, or of its time zone
         return None
-    if date.tzinfo is None:
-        date = date.replace(tzinfo=timezone.utc)
-    return max(0.0, date.timestamp() - time.time())

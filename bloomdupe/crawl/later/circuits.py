@@ -11,7 +11,6 @@ how long it wants to be left alone, and nothing is guessed.
 
 from __future__ import annotations
 
-import logging
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,9 @@ from scrapy.utils.misc import load_object
 from twisted.python.failure import Failure
 
 from bloomdupe.crawl.engines.part import Part
+from bloomdupe.crawl.later.clock import Clock
 from bloomdupe.crawl.leases.leases import Watcher
+from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Circuits", "tries_of"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 MOST_FAILURES = 5
 """Failures in a row that open a slot; fewer if ``RETRY_TIMES`` is less, so that it is
@@ -234,13 +235,12 @@ class Circuits(Watcher):
 
     # Checkpoints
 
-    def take_up(self, stored: dict[str, list[Any]]) -> None:
+    def take_up(self, stored: dict[str, list[Any]], clock: Clock) -> None:
         """Go on with what the last checkpoint holds."""
-        now, wall = time.monotonic(), time.time()
         for slot, (failures, rests, until, dead) in stored.items():
             circuit = self._circuits[slot] = Circuit()
             circuit.failures, circuit.rests, circuit.dead = failures, rests, dead
-            circuit.until = now + min(until - wall, self._growing.limit)
+            circuit.until = clock.until(until, self._growing.limit)
 
     def prepare(self) -> Part:
         """Work out what the next checkpoint writes: open slots.
@@ -251,9 +251,7 @@ class Circuits(Watcher):
         rested = [(slot, c) for slot, c in self._circuits.items() if c.rests]
         if len(rested) > MOST_KEPT:
             rested = sorted(rested, key=lambda item: item[1].rests)[-MOST_KEPT:]
-        ahead = time.time() - time.monotonic()
         circuits = {
-            slot: [c.failures, c.rests, round(c.until + ahead, 3), c.dead]
-            for slot, c in rested
+            slot: [c.failures, c.rests, Clock.at(c.until), c.dead] for slot, c in rested
         }
         return Part({"circuits": circuits} if circuits else {})

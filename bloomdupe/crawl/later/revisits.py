@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import math
 import time
 from dataclasses import replace
@@ -16,6 +15,7 @@ from twisted.python.failure import Failure
 from bloomdupe.crawl.leases.leases import Watcher
 from bloomdupe.crawl.requests.visits import ADAPTIVE, NOT_MODIFIED, Look, Visit
 from bloomdupe.errors import RequestTimeError, StoreError
+from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["REVISIT", "Revisits", "checked_rule"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 REVISIT = "bloomdupe_revisit"
 """In ``meta``: seconds, ``adaptive``, or None for never."""

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from scrapy.exceptions import CloseSpider
-
-from bloomdupe.crawl.engines.part import Part
 from bloomdupe.crawl.progress.pace import duration
+from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -19,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["WAITING", "Waiting"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 WAITING = "waiting"
 """The reason of a crawl that has ended before what waits was due."""
@@ -52,16 +49,10 @@ class Waiting:
         """Unix time of the last look, and what ``monotonic()`` said then."""
         self._looked = 0.0
 
-    def take_up(self, record: float | None) -> None:
-        """Go on with what the last checkpoint holds: its Unix time."""
-        self._latest = record
+    def take_up(self, stored: float | None) -> None:
+        """Go on from the Unix time of the last checkpoint, if it is known."""
+        self._latest = stored
         self._looked = time.monotonic()
-
-    def prepare(self) -> Part:
-        """Work out what the next checkpoint writes."""
-        if not self._frontier.waiting:
-            return Part()
-        return Part({"clock": round(time.time(), 3)})
 
     @property
     def is_worth_it(self) -> bool:
@@ -81,9 +72,9 @@ class Waiting:
             self._next_word = now + BETWEEN_WORDS
             self._say("the crawl sleeps until then")
 
-    def idle(self) -> None:
-        """End the run if all that is left waits (the signal ``spider_idle``)."""
-        if not self._frontier.waiting or self._most is None:
+    def say_end(self) -> None:
+        """Say that the run ends because all that is left waits."""
+        if self._most is None:
             return
         now = time.monotonic()
         if now >= self._next_end:  # unless others have kept the spider open since
@@ -92,7 +83,6 @@ class Waiting:
             if self._frontier.store is None:
                 then = "they are lost, for there is no JOBDIR"
             self._say(f"BLOOMDUPE_WAIT = {self._most:g} ends the run, and {then}")
-        raise CloseSpider(WAITING)
 
     def _say(self, what: str) -> None:
         due = self._frontier.next_due

@@ -192,6 +192,10 @@ class Lease:
         if self.failed is None:
             self.failed = Why.of_code("pipeline", error, response)
 
+    def broke_off(self, error: BaseException) -> None:
+        """Take note of what has ended the processing before its end."""
+        self.leases.leaves(self.request.url, f"its processing broke off: {error!r}")
+
     def ended(self, *, whole: bool) -> None:
         """End the request: callback, pipelines and exports are through.
 
@@ -241,6 +245,8 @@ class Leases:
         self.watchers: list[Watcher] = []
         self.leaves_out: Callable[[Lease], bool] = lambda _: False
         """Whether the next item of a page that comes again is left out."""
+        self.leaves: Callable[[str, object], None] = lambda _url, _why: None
+        """Told of each request that this run cannot do, and why."""
         self.after_a_kill = False
         """Whether the last run was killed: what it was working on runs again."""
         self._leases: dict[int, Lease] = {}

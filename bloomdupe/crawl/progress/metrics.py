@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
+
+from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Metrics"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 COUNTERS = (
     ("pages", "pages", "Pages done, over all runs of the job."),

@@ -28,6 +28,7 @@ class Run:
     ``generation``  number of the round, from 1
     ``finished``    Unix time
     ``starts``      whether start requests are marked as such in the first round
+    ``exact``       whether marks of requests to ``BLOOMDUPE_EXACT_URLS`` are exact, too
     ``started``     number of the last round in which ``start()`` has yielded all
     """
 
@@ -41,6 +42,8 @@ class Run:
         self.new_round = finished and again
         self.marks_starts: bool = self.last is None or bool(notes.get("starts"))
         """Whether start requests of the first round are marked: not by old versions."""
+        self.marks_exactly: bool = self.last is None or bool(notes.get("exact"))
+        """Whether marks besides fingerprints are exact: not by old versions."""
         if self.new_round:
             self.round += 1
         self.resumed = self.last is not None and not self.new_round
@@ -59,6 +62,7 @@ class Run:
         self._notes["run"] = OPEN
         self._notes["generation"] = self.round
         self._notes["starts"] = self.marks_starts
+        self._notes["exact"] = self.marks_exactly
 
     def start_ended(self) -> None:
         """Record that ``start()`` has ended; durable with the next checkpoint."""

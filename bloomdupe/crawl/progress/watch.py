@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import resource
 import time
 from collections import deque
@@ -15,6 +14,7 @@ from bloomdupe.crawl.progress.line import progress
 from bloomdupe.crawl.progress.pace import RECENT, recent, since
 from bloomdupe.errors import StoreError
 from bloomdupe.inside_scrapy.timer import Timer
+from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Watch"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 GLANCE = 5.0
 """Seconds between two looks."""

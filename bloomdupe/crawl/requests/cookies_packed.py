@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,6 +10,7 @@ from scrapy.utils.python import global_object_name
 
 from bloomdupe.errors import UnserializableError
 from bloomdupe.inside_scrapy.cookies import Place, cookie_of, fields_of
+from bloomdupe.printable import logger_of
 from bloomdupe.store.format import DIGEST_BYTES
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PackedCookies", "Unpacked", "digest_of", "without_cookie_header"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 
 class Unpacked(NamedTuple):

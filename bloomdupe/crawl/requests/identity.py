@@ -7,19 +7,14 @@ in another order, and each must be known for what it is.
 
 from __future__ import annotations
 
-import datetime
-import decimal
-import enum
-import pathlib
-import uuid
 from typing import TYPE_CHECKING, Any
 
-from itemadapter import ItemAdapter
 from mmh3 import mmh3_x64_128_digest
-from scrapy.utils.python import global_object_name
+
+from bloomdupe.crawl.requests.canonical import PLAIN, canonical_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from scrapy import Request
 
@@ -47,19 +42,6 @@ OFTEN_SENT = frozenset(
     }
 )  # fmt: skip
 """Headers that Scrapy's middlewares set, likewise."""
-
-PLAIN = frozenset({bool, bytes, float, int, str, type(None)})
-AS_TEXT = (
-    datetime.date,
-    datetime.time,
-    datetime.timedelta,
-    decimal.Decimal,
-    enum.Enum,
-    pathlib.PurePath,
-    uuid.UUID,
-)
-DEEPEST = 20
-"""Values deeper than that are the same."""
 
 
 def identity_of(
@@ -94,8 +76,8 @@ def identity_of(
     ]
     if callback in (None, "parse") and errback is None and not any(values):
         return fingerprint
-    parts = [callback, errback, *map(_canonical, values)]
-    text = repr(parts).encode(errors="backslashreplace")
+    parts = [repr(callback), repr(errback), *map(canonical_text, values)]
+    text = f"[{', '.join(parts)}]".encode(errors="backslashreplace")
     return fingerprint + mmh3_x64_128_digest(text)
 
 
@@ -132,27 +114,3 @@ def _name_of(function: Callable[..., Any] | None) -> str | None:
     if function is None:
         return None
     return str(getattr(function, "__name__", type(function).__name__))
-
-
-def _canonical(value: Any, depth: int = 0) -> object:  # noqa: ANN401 - anybody's
-    """Return plain values whose ``repr`` is the same for the same value."""
-    kind = type(value)
-    if kind in PLAIN:
-        return value
-    if isinstance(value, AS_TEXT):
-        return kind.__name__, str(value)
-    if depth == DEEPEST:
-        return None
-    if isinstance(value, (list, tuple)):
-        return [_canonical(part, depth + 1) for part in value]
-    if isinstance(value, (set, frozenset)):
-        return kind.__name__, _sorted(_canonical(part, depth + 1) for part in value)
-    if isinstance(value, dict) or ItemAdapter.is_item(value):
-        items = value.items() if isinstance(value, dict) else ItemAdapter(value).items()
-        pairs = ([_canonical(part, depth + 1) for part in pair] for pair in items)
-        return kind.__name__, _sorted(pairs)
-    return global_object_name(kind)
-
-
-def _sorted(values: Iterable[object]) -> list[object]:
-    return sorted(values, key=repr)

@@ -16,11 +16,17 @@ from bloomdupe.crawl.requests.layout import (
     PICKLE,
     PRIORITY,
 )
+from bloomdupe.crawl.requests.pickle_bounds import check_pickle
 from bloomdupe.crawl.requests.unpickling import look_into
 from bloomdupe.errors import UnserializableError
+from bloomdupe.foreign import check_packed
 from bloomdupe.frontier.payload import long_url
 
-__all__ = ["Summary", "elements_of", "summary_of"]
+__all__ = ["Summary", "check_payload", "elements_of", "summary_of"]
+
+
+LONGEST_PRIORITY = 1_000
+"""Digits of it, at most: nothing can be shown of more."""
 
 
 class Summary(NamedTuple):
@@ -55,9 +61,9 @@ def summary_of(payload: bytes) -> Summary:
 
 def _integer(value: Any) -> int:  # noqa: ANN401 - of a store
     if isinstance(value, msgpack.ExtType) and value.code == INTEGER:
-        value = int(value.data, 16)
+        value = int(value.data[:LONGEST_PRIORITY], 16)
     if not isinstance(value, int):
-        raise UnserializableError(f"its priority is {value!r}")
+        raise UnserializableError("its priority is no number")
     return value
 
 
@@ -67,6 +73,7 @@ def elements_of(payload: bytes) -> list[Any]:
     Values of types that msgpack lacks stay packed. Raises :class:`UnserializableError`
     if it is no request.
     """
+    check_payload(payload)
     try:
         elements = _unpacked(payload)
     except Exception as error:  # whatever is wrong with it
@@ -80,6 +87,20 @@ def elements_of(payload: bytes) -> list[Any]:
     ):
         raise UnserializableError("it is no request")
     return elements
+
+
+def check_payload(payload: bytes) -> None:
+    """Refuse a stored request that would take much more memory than it has bytes.
+
+    Raises :class:`UnserializableError`.
+    """
+    try:
+        if payload.startswith(PICKLE):
+            check_pickle(payload[1:])
+        else:
+            check_packed(payload)
+    except ValueError as error:
+        raise UnserializableError(str(error)) from error
 
 
 def _unpacked(payload: bytes) -> Any:  # noqa: ANN401 - whatever it is

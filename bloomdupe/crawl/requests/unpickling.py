@@ -10,6 +10,8 @@ import io
 import pickle
 from typing import Any
 
+from bloomdupe.crawl.requests.pickle_bounds import check_pickle
+
 __all__ = ["SAFE", "look_into", "unpickle"]
 
 SAFE = frozenset(
@@ -43,8 +45,9 @@ def unpickle(data: bytes) -> Any:  # noqa: ANN401 - whatever was pickled
     """Return what was pickled, if it consists of plain types.
 
     Raises :class:`pickle.UnpicklingError`, which names what else there is, and any
-    exception for what is no pickle.
+    exception for what is no pickle, or would take much more memory than its bytes.
     """
+    check_pickle(data)
     return _Careful(io.BytesIO(data)).load()
 
 

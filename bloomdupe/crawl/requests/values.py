@@ -15,7 +15,9 @@ import collections
 import datetime
 import decimal
 import enum
+import re
 import uuid
+import zoneinfo
 from typing import TYPE_CHECKING, Any
 
 import msgpack  # type: ignore[import-untyped]
@@ -35,10 +37,14 @@ CANNOT = (TypeError, ValueError, OverflowError, RecursionError)
 DEEPEST = 20
 """Levels in which :func:`culprit` looks: what contains itself has no end."""
 
+MOST_LEVELS = 100
+"""Levels of objects, tuples and the like in each other."""
+
 _TUPLE, _SET, _FROZENSET = range(1, 4)
 _DATE, _DATETIME, _TIMEDELTA = range(5, 8)
 _DECIMAL, _UUID, _OBJECT = 8, 9, 10
 _COUNTER, _ORDERED, _DEFAULTDICT = 11, 12, 13
+_TIME, _IN_ZONE = 14, 15
 
 _FACTORIES: dict[str | None, Any] = {
     kind.__name__: kind for kind in (int, float, str, list, set, dict, tuple)
@@ -49,6 +55,8 @@ _TEXT_OF_LXML = "lxml.etree._ElementUnicodeResult"
 
 _ZONES = (type(None), datetime.timezone)
 """Time zones that ISO 8601 can carry without loss."""
+_ZONE_KEY = re.compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*")
+"""Keys of the IANA time zone database. No other text in a store is looked up there."""
 
 
 def pack(value: object) -> bytes:
@@ -131,21 +139,71 @@ def _factory_name(factory: object) -> str | None:
     return name
 
 
+class _Deeper:
+    """Counts levels of extensions in each other; there are 100 at most.
+
+    Each of them takes 40 kB of the stack of C when it is read, and where that ends,
+    the process does, too.
+    """
+
+    def __init__(self) -> None:
+        self._levels = 0
+
+    def __enter__(self) -> None:
+        if self._levels == MOST_LEVELS:
+            raise ValueError(f"it is nested more than {MOST_LEVELS} levels deep")
+        self._levels += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._levels -= 1
+
+
+_deeper = _Deeper()
+
+
 def _extend(value: Any, pack: Callable[[object], bytes] = pack) -> object:  # noqa: ANN401
     """Return what stands for a value; ``pack`` is for what is in it."""
     kind = type(value)
     if isinstance(value, str) and global_object_name(kind) == _TEXT_OF_LXML:
         return str(value)
-    if kind is datetime.datetime and type(value.tzinfo) not in _ZONES:
-        raise TypeError(f"cannot store the time zone {value.tzinfo!r}")
+    if kind in _TIMES and (type(value.tzinfo) not in _ZONES or value.fold):
+        return msgpack.ExtType(_IN_ZONE, pack(_apart_from_zone(value)))
     if kind in _EXTENSIONS:
         code, extension = _EXTENSIONS[kind]
-        return msgpack.ExtType(code, extension(value, pack))
+        with _deeper:
+            return msgpack.ExtType(code, extension(value, pack))
     taken = take_apart(value)
     if taken is None:
         raise TypeError(f"cannot store {value!r} of type {global_object_name(kind)}")
-    return msgpack.ExtType(_OBJECT, pack(taken))
+    with _deeper:
+        return msgpack.ExtType(_OBJECT, pack(taken))
 
+
+def _apart_from_zone(value: datetime.datetime | datetime.time) -> list[Any]:
+    """Return a time with all that ISO 8601 does not say: its zone, and which of two.
+
+    The time is that of the clocks there, so it is the same when the rules change.
+    """
+    zone = value.tzinfo
+    if type(zone) in _ZONES:
+        return [value.replace(fold=0), None, value.fold]
+    key = zone.key if type(zone) is zoneinfo.ZoneInfo else None
+    if key is None or not _ZONE_KEY.fullmatch(key):
+        raise TypeError(f"cannot store the time zone {zone!r}")
+    return [value.replace(tzinfo=None, fold=0), key, value.fold]
+
+
+def _in_zone(value: Any, key: str | None, fold: int) -> object:  # noqa: ANN401
+    if type(value) not in _TIMES:
+        raise TypeError("it is no time")
+    if key is None:
+        return value.replace(fold=fold)
+    if not _ZONE_KEY.fullmatch(key):
+        raise ValueError(f"{key!r} is no time zone")
+    return value.replace(tzinfo=zoneinfo.ZoneInfo(key), fold=fold)
+
+
+_TIMES = (datetime.datetime, datetime.time)
 
 _EXTENSIONS: dict[
     type, tuple[int, Callable[[Any, Callable[[object], bytes]], bytes]]
@@ -156,6 +214,7 @@ _EXTENSIONS: dict[
     int: (INTEGER, lambda value, _: hex(value).encode()),  # beyond 64 bits
     datetime.date: (_DATE, lambda value, _: value.isoformat().encode()),
     datetime.datetime: (_DATETIME, lambda value, _: value.isoformat().encode()),
+    datetime.time: (_TIME, lambda value, _: value.isoformat().encode()),
     datetime.timedelta: (
         _TIMEDELTA,
         lambda value, pack: pack([value.days, value.seconds, value.microseconds]),
@@ -175,7 +234,8 @@ _EXTENSIONS: dict[
 
 def _restore(code: int, data: bytes) -> object:
     if code in _SEQUENCES:
-        return _SEQUENCES[code](unpack(data))
+        with _deeper:
+            return _SEQUENCES[code](unpack(data))
     return _SCALARS[code](data)
 
 
@@ -185,6 +245,7 @@ _SEQUENCES: dict[int, Callable[[list[Any]], object]] = {
     _FROZENSET: frozenset,
     _TIMEDELTA: lambda parts: datetime.timedelta(*parts),
     _OBJECT: lambda parts: put_together(*parts),
+    _IN_ZONE: lambda parts: _in_zone(*parts),
     _COUNTER: lambda pairs: collections.Counter(dict(pairs)),
     _ORDERED: collections.OrderedDict,
     _DEFAULTDICT: lambda parts: collections.defaultdict(_FACTORIES[parts[0]], parts[1]),
@@ -193,6 +254,7 @@ _SCALARS: dict[int, Callable[[bytes], object]] = {
     INTEGER: lambda data: int(data, 16),
     _DATE: lambda data: datetime.date.fromisoformat(data.decode()),
     _DATETIME: lambda data: datetime.datetime.fromisoformat(data.decode()),
+    _TIME: lambda data: datetime.time.fromisoformat(data.decode()),
     _DECIMAL: lambda data: decimal.Decimal(data.decode()),
     _UUID: lambda data: uuid.UUID(bytes=data),
 }

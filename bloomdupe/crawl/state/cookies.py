@@ -7,12 +7,12 @@ digest of its place.
 
 from __future__ import annotations
 
-import logging
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.crawl.requests.cookies_packed import PackedCookies, digest_of
 from bloomdupe.errors import UnserializableError
+from bloomdupe.printable import logger_of
 from bloomdupe.store.format import COOKIES
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Cookies", "forget_cookies"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 
 class Cookies:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import Counter
 from dataclasses import replace
@@ -13,6 +12,7 @@ from bloomdupe.crawl.leases.failure import Failure, digest_of
 from bloomdupe.crawl.requests.identity import identity_of
 from bloomdupe.crawl.requests.visits import Visit
 from bloomdupe.errors import UnserializableError
+from bloomdupe.printable import logger_of
 from bloomdupe.store.format import FAILURES
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Failures"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 
 class _Known(NamedTuple):

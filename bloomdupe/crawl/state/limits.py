@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, NamedTuple
 
+from bloomdupe.printable import logger_of
 from bloomdupe.store.format import PAGE_COUNTS
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SlotLimits"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 MOST_LOGGED = 100
 """Slots that are named in the log: a site may have a million subdomains."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter, OrderedDict, defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from scrapy.extensions.spiderstate import SpiderState as ScrapysSpiderState
 
 from bloomdupe.crawl.engines.part import Part
 from bloomdupe.errors import UnserializableError
+from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["STATE", "SpiderState", "leave_scrapys_file"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 STATE = "state"
 """Its name in the database ``blobs``."""

@@ -37,6 +37,9 @@ class StartItem:
     def raised(self, error: BaseException, response: object) -> None:
         """No callback belongs to it."""
 
+    def broke_off(self, error: BaseException) -> None:
+        """See :class:`bloomdupe.inside_scrapy.processing.Work`; never called."""
+
     def ended(self, *, whole: bool) -> None:
         """Its pipelines say when it is through."""
 

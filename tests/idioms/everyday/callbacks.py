@@ -246,6 +246,28 @@ class LambdaTree(scrapy.Spider):
         yield from response.follow_all(css="a", callback=callback)
 
 
+@idiom(repeats=None)
+class LambdaMenu(scrapy.Spider):
+    """Lambda callbacks of a menu, to which each page of a tree leads."""
+
+    name = "lambda_menu"
+    start_urls = [SITE + "/0"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        yield from response.follow_all(css="a")
+        for number in range(3):
+            link = f"/detail/{number}"
+            yield response.follow(link, lambda r, n=number: self.entry(r, n))
+
+    def entry(self, response: Response, number: int) -> Iterator[Any]:
+        yield item(response, number)
+        yield response.follow("/detail/9", self.below)
+
+    def below(self, response: Response) -> Iterator[Any]:
+        yield item(response, "below")
+
+
 class Remark:
     """What msgpack cannot store: a class that nobody knows how to take apart."""
 

@@ -73,6 +73,33 @@ class OneAPiece(scrapy.Spider):
             yield item(response, number)
 
 
+def compressed(**options: Any) -> dict[str, Any]:
+    """Feeds of JSON lines and CSV, both compressed."""
+    plugin = "scrapy.extensions.postprocessing.GzipPlugin"
+    return {
+        f"items.{name}.gz": {"format": kind, "postprocessing": [plugin], **options}
+        for name, kind in (("jsonl", "jsonlines"), ("csv", "csv"))
+    }
+
+
+@idiom(settings={"FEEDS": compressed(overwrite=True)})
+class Compressed(Tree):
+    """Compressed feeds, of which little is written before the end."""
+
+    name = "compressed"
+
+
+@idiom(settings={"FEEDS": compressed()})
+class CompressedBlocks(Tree):
+    """Compressed feeds of items so long that a few of them make up a block."""
+
+    name = "compressed_blocks"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response, "x" * 20_000)
+        yield from response.follow_all(css="a")
+
+
 @idiom(settings={"FEED_EXPORT_FIELDS": None})
 class Columns(Tree):
     """The first item says what the columns are."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import scrapy
@@ -25,6 +26,51 @@ class StartUrls(scrapy.Spider):
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield item(response)
+
+
+@dataclass
+class Category:
+    """Knows its parent and its children."""
+
+    name: str
+    parent: Category | None = None
+    children: list[Category] = field(default_factory=list)
+
+    def add(self, name: str) -> Category:
+        self.children.append(Category(name, self))
+        return self.children[-1]
+
+
+@idiom()
+class StartFamily(scrapy.Spider):
+    """Start requests and children of one page that carry a tree with ways back."""
+
+    name = "start_family"
+
+    async def start(self) -> AsyncIterator[Any]:
+        root = Category("root")
+        for number in range(4):
+            branch = root.add(f"{number}")
+            for other in range(4):
+                leaf = branch.add(f"{number} {other}")
+                url = f"{SITE}/detail/{number}"
+                yield scrapy.Request(url, meta={"leaf": leaf}, dont_filter=True)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        leaf = response.meta["leaf"]
+        yield item(response, leaf.name)
+        for name, category in (("parent", leaf.parent), ("root", leaf.parent.parent)):
+            yield response.follow(
+                "/detail/9",
+                self.parse_child,
+                cb_kwargs={"category": category, "part": f"{name} of {leaf.name}"},
+                dont_filter=True,
+            )
+
+    def parse_child(
+        self, response: Response, category: Category, part: str
+    ) -> Iterator[Any]:
+        yield item(response, f"{category.name}, {part}")
 
 
 @idiom()

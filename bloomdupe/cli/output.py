@@ -1,0 +1,88 @@
+"""Output: the lines that verbs print, whatever is in them and whoever reads them.
+
+Each line is made printable here, so no verb can forget it. If a reader stops, as
+``head`` does, the rest of the lines has nowhere to go, and that is no error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from typing import TYPE_CHECKING, TextIO
+
+from tqdm import tqdm  # type: ignore[import-untyped]
+
+from bloomdupe.errors import BloomDupeError
+from bloomdupe.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["flush", "say", "say_all", "warn"]
+
+
+def say(line: str) -> None:
+    """Print a line, above the bar if there is one.
+
+    Raises :class:`BrokenPipeError` if its reader has stopped, and
+    :class:`BloomDupeError` if it cannot be written.
+    """
+    file = sys.stdout
+    if file is None:  # it was closed before the program began
+        return
+    try:
+        if file.isatty():
+            tqdm.write(_shown(line, file), file=file)
+        else:
+            print(_shown(line, file), file=file)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise _unwritten(error) from error
+
+
+def say_all(lines: Iterable[str]) -> None:
+    """Print lines as long as there is a reader."""
+    try:
+        with contextlib.suppress(BrokenPipeError):
+            for line in lines:
+                say(line)
+    finally:
+        flush()
+
+
+def warn(line: str) -> None:
+    """Print a line to standard error, above the bar if there is one."""
+    file = sys.stderr
+    if file is not None:
+        with contextlib.suppress(OSError):
+            tqdm.write(_shown(line, file), file=file)
+
+
+def flush() -> None:
+    """Write what is buffered, unless the reader has stopped.
+
+    Raises :class:`BloomDupeError` if it cannot be written.
+    """
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        # Otherwise Python tries again when it ends, and complains.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+        if not isinstance(error, BrokenPipeError):
+            raise _unwritten(error) from error
+
+
+def _shown(line: str, file: TextIO) -> str:
+    """Return a line in characters that can be seen, and that the file can carry."""
+    encoding = file.encoding or "utf-8"
+    return printable(line).encode(encoding, "backslashreplace").decode(encoding)
+
+
+def _unwritten(error: OSError) -> BloomDupeError:
+    return BloomDupeError(f"cannot write to standard output: {error.strerror}")

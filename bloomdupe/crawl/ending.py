@@ -1,0 +1,92 @@
+"""Ending: with which reason a run ends that has nothing left to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scrapy.exceptions import CloseSpider
+
+from bloomdupe.crawl.later.waiting import WAITING
+from bloomdupe.crawl.progress.rounds import FINISHED
+from bloomdupe.inside_scrapy.engine import mark_failed
+from bloomdupe.printable import logger_of
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+    from bloomdupe.crawl.later.waiting import Waiting
+    from bloomdupe.frontier.frontier import Frontier
+
+__all__ = ["INCOMPLETE", "Ending"]
+
+logger = logger_of(__name__)
+
+INCOMPLETE = "incomplete"
+"""The reason of a run that could not do all requests, though it had the time."""
+
+
+class Ending:
+    """Decides whether a crawl has finished, and says why if it has not.
+
+    A crawl has *finished* when no request is pending or in progress. It is *incomplete*
+    when Scrapy has nothing to do any more, but requests are left: they cannot be
+    restored, were refused, or their processing broke off. Then the process ends with
+    exit status 1, feeds that wait for the end go on waiting, and the next run tries
+    these requests again.
+    """
+
+    def __init__(self, crawler: Crawler, frontier: Frontier, waiting: Waiting) -> None:
+        self._crawler = crawler
+        self._frontier = frontier
+        self._waiting = waiting
+        self._apart = 0
+        self._example: tuple[str, object] | None = None
+
+    def leaves(self, url: str, why: object, *, apart: bool = False) -> None:
+        """Note a request that this run cannot do; one ``apart`` is not stored."""
+        self._apart += apart
+        if self._example is None:
+            self._example = url, why
+
+    @property
+    def left(self) -> int:
+        """Count the requests that this run has not done."""
+        frontier = self._frontier
+        return frontier.pending + frontier.waiting + frontier.leased + self._apart
+
+    def reason_of(self, reason: str) -> str:
+        """Return the reason of a run that Scrapy, or the project, ends with another."""
+        if reason != FINISHED or not self.left:
+            return reason
+        return WAITING if self.left == self._frontier.waiting else INCOMPLETE
+
+    def idle(self) -> None:
+        """Let the engine close the crawl with its reason (signal ``spider_idle``)."""
+        reason = self.reason_of(FINISHED)
+        if reason == WAITING:
+            self._waiting.say_end()
+        if reason != FINISHED:  # unless there is work by now: the engine looks
+            raise CloseSpider(reason)
+
+    def say(self) -> None:
+        """Say what is left of an incomplete crawl; the process ends with status 1."""
+        mark_failed(self._crawler)
+        url, why = self._example or ("", "the crawl was closed before their turn")
+        remedy = (
+            "They stay in the job, and so do feeds that wait for its end. Mend the"
+            " cause and run the same command again, which tries them again; or take"
+            " them out with `bloomdupe drop`"
+        )
+        if self._frontier.store is None:
+            remedy = "They are lost, for there is no JOBDIR"
+        logger.error(
+            "The crawl is incomplete. Requests that are not done: %(left)d%(url)s"
+            " (%(why)s). %(remedy)s",
+            {
+                "left": self.left,
+                "url": url and f", such as {url}",
+                "why": why,
+                "remedy": remedy,
+            },
+            extra={"spider": self._crawler.spider},
+        )

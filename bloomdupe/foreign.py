@@ -1,0 +1,148 @@
+"""Foreign: bytes of other people, read within bounds.
+
+A few bytes can name a large length, inflate to a thousand times as many, or refer to
+one thing again and again. Here each length is compared with a bound, and with the bytes
+that are there, before anything is made of it. What exceeds a bound is a
+:class:`ValueError`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from typing import Any
+
+__all__ = ["DEEPEST", "LARGEST", "MOST_VALUES", "check_packed", "inflated", "json_of"]
+
+LARGEST = 16 << 20
+"""Bytes of one request, its body included."""
+MOST_VALUES = 200_000
+"""Values in one request, each list and each of its elements included."""
+DEEPEST = 200
+"""Levels of lists in lists."""
+DEEPEST_EXTENSION = 100
+"""Levels of extensions of msgpack in each other."""
+
+_TEXTS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_MARKS = re.compile(r"[\[\]{}]")
+
+
+def inflated(data: bytes, most: int) -> bytes:
+    """Return what zlib has compressed, if it is no more than ``most`` bytes."""
+    inflater = zlib.decompressobj()
+    try:
+        found = inflater.decompress(data, most + 1)
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+    if len(found) > most:
+        raise ValueError(f"it inflates to more than {most:,} bytes")
+    if not inflater.eof or inflater.unused_data:
+        raise ValueError("it is cut off, or goes on behind its end")
+    return found
+
+
+def json_of(given: str | bytes, most: int = MOST_VALUES) -> Any:  # noqa: ANN401 - JSON
+    """Return what a JSON text says, if it has no more than ``most`` values."""
+    text = given if isinstance(given, str) else given.decode()
+    if text.count("[") + text.count("{") > DEEPEST or len(text) > most:
+        _check_marks(_TEXTS.sub("", text), most)
+    return json.loads(text)
+
+
+def _check_marks(text: str, most: int) -> None:
+    """Refuse a JSON text that has too many values or levels; its texts are left out."""
+    values = sum(map(text.count, "[{,:"))
+    if values > most:
+        raise ValueError(f"it has more than {most:,} values")
+    level = 0
+    for mark in _MARKS.findall(text):
+        level += 1 if mark in "[{" else -1
+        if level > DEEPEST:
+            raise ValueError(f"it is nested more than {DEEPEST} levels deep")
+
+
+# msgpack, see https://github.com/msgpack/msgpack/blob/master/spec.md
+
+_FIXED = {
+    0xC0: 0, 0xC2: 0, 0xC3: 0, 0xCA: 4, 0xCB: 8, 0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8,
+    0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8,
+}  # fmt: skip
+"""Bytes behind the first one of nil, booleans and numbers."""
+_TEXT = {0xC4: 1, 0xC5: 2, 0xC6: 4, 0xD9: 1, 0xDA: 2, 0xDB: 4}
+_EXTENSION = {0xC7: 1, 0xC8: 2, 0xC9: 4}
+_ARRAY = {0xDC: 2, 0xDD: 4}
+_MAP = {0xDE: 2, 0xDF: 4}
+"""Bytes of the length that stands behind the first one."""
+MOST_EXTENDED = 4 * LARGEST
+"""Bytes of all extensions, those within others included, for each is copied."""
+
+
+def check_packed(data: bytes) -> None:
+    """Refuse bytes of msgpack that take much more memory than there are bytes.
+
+    An extension may hold msgpack itself, so the values in it count, too. Whether the
+    bytes are msgpack at all is for their reader to say.
+    """
+    if len(data) > LARGEST:
+        raise ValueError(f"it is longer than {LARGEST:,} bytes")
+    values = extended = 0
+    parts = [(0, len(data), 0)]
+    while parts:
+        at, end, level = parts.pop()
+        if level > DEEPEST_EXTENSION:
+            raise ValueError(f"it is nested more than {DEEPEST_EXTENSION} levels deep")
+        while at < end:
+            at, many, extension = _head(data, at)
+            values += 1 + many
+            if values > MOST_VALUES:
+                raise ValueError(f"it has more than {MOST_VALUES:,} values")
+            if extension is not None:
+                extended += extension
+                if extended > MOST_EXTENDED:
+                    raise ValueError(f"it takes more than {MOST_EXTENDED:,} bytes")
+                parts.append((at, min(at + extension, end), level + 1))
+                at += extension
+
+
+def _head(data: bytes, at: int) -> tuple[int, int, int | None]:
+    """Return where the next value begins, how many this one has, and its extension.
+
+    This is how many bytes an extension has, which is not passed over; None for all
+    else. More values than there are bytes left are none, for no reader makes room
+    for them.
+    """
+    kind = data[at]
+    at += 1
+    many, extension = 0, None
+    if kind < 0x80 or kind >= 0xE0 or kind == 0xC1:  # a small number
+        pass
+    elif kind < 0xC0:
+        if kind >= 0xA0:
+            at += kind & 0x1F
+        else:
+            many = (kind & 0x0F) << (kind < 0x90)
+    elif kind in _FIXED:
+        at += _FIXED[kind]
+    elif 0xD4 <= kind <= 0xD8:
+        at, extension = at + 1, 1 << (kind - 0xD4)
+    else:
+        return _long_head(data, at, kind)
+    return at, many, extension
+
+
+def _long_head(data: bytes, at: int, kind: int) -> tuple[int, int, int | None]:
+    if kind in _TEXT:
+        at, size = _length(data, at, _TEXT[kind])
+        return at + size, 0, None
+    if kind in _EXTENSION:
+        at, size = _length(data, at, _EXTENSION[kind])
+        return at + 1, 0, size
+    width = _ARRAY.get(kind) or _MAP[kind]
+    at, many = _length(data, at, width)
+    many <<= kind in _MAP
+    return at, many if many <= len(data) - at else 0, None
+
+
+def _length(data: bytes, at: int, width: int) -> tuple[int, int]:
+    return at + width, int.from_bytes(data[at : at + width], "big")

@@ -1,0 +1,71 @@
+"""Descriptor: an open file that ends with this process, whatever it has forked.
+
+``flock(2)`` locks the open file, and a forked process has the same open file. So a
+lock would be held until the last fork has ended, which may be long after its owner was
+killed: pools of processes outlive the process that has made them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["Descriptor"]
+
+
+class Descriptor:
+    """A file descriptor that is closed in each fork of this process.
+
+    Neither another program nor a fork inherits it. Closing it in a fork releases no
+    lock of this process, for this process has the file open still.
+    """
+
+    def __init__(self, number: int) -> None:
+        self._number: int | None = number
+        _open.add(self)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], flags: int, mode: int) -> Self:
+        """Open a file, as :func:`os.open` does."""
+        return cls(os.open(path, flags | os.O_CLOEXEC, mode))
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is closed; in a fork of the process that has opened it, always."""
+        return self._number is None
+
+    def fileno(self) -> int:
+        """Return the number; raises :class:`OSError` if it is closed."""
+        if self._number is None:
+            raise OSError(errno.EBADF, "closed, perhaps because this is a fork")
+        return self._number
+
+    def close(self) -> None:
+        """Close it, and drop its lock; nothing happens if it is closed already."""
+        number, self._number = self._number, None
+        _open.discard(self)
+        if number is not None:
+            os.close(number)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+_open: set[Descriptor] = set()
+
+
+def _close_all() -> None:
+    for descriptor in list(_open):
+        with contextlib.suppress(OSError):
+            descriptor.close()
+
+
+os.register_at_fork(after_in_child=_close_all)

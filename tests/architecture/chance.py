@@ -1,0 +1,186 @@
+"""Patterns by which a test fails by chance, found in its source without running it.
+
+A test waits for an event, never for an amount of time, and a fault is injected at a
+named point, not after a delay. Programs that stand in a text are looked at, too.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["PATTERNS", "Finding", "found_in"]
+
+KILLS = {"kill", "terminate", "send_signal"}
+SIZES = {"st_size", "st_mtime", "st_mtime_ns", "getsize", "getmtime"}
+WAITS = ("wait", "patiently")
+
+Function: TypeAlias = "ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda"
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+class Finding(NamedTuple):
+    """A pattern, and the function in which it stands."""
+
+    place: str
+    """``MODULE:FUNCTION``, without a function at the top of a module."""
+    pattern: str
+
+
+def found_in(module: str, source: str) -> list[Finding]:
+    """Return what is found in a module."""
+    found = []
+    for name, function in _functions(ast.parse(source)):
+        place = f"{module}:{name}" if name else module
+        for pattern, matches in PATTERNS.items():
+            if matches(function):
+                found.append(Finding(place, pattern))
+    return found
+
+
+def _functions(tree: ast.Module, name: str = "") -> Iterator[tuple[str, Function]]:
+    """Yield a program, its functions, and those of programs that stand in texts."""
+    yield name, tree
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node.name, node
+        elif (program := _program(node)) is not None:
+            yield from _functions(program, "a text")
+
+
+def _program(node: ast.AST) -> ast.Module | None:
+    if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
+        return None
+    if "\n" not in node.value.strip():
+        return None
+    try:
+        program = ast.parse(node.value)
+    except (SyntaxError, ValueError):  # ValueError: it is no UTF-8
+        return None
+    # A sentence of one word is a program as well; it does nothing.
+    return program if any(isinstance(n, ast.Call) for n in ast.walk(program)) else None
+
+
+def _called(node: ast.AST) -> str:
+    """Return the last part of the name of what is called; nothing if it is no call."""
+    if not isinstance(node, ast.Call):
+        return ""
+    if isinstance(node.func, ast.Attribute):
+        return node.func.attr
+    return node.func.id if isinstance(node.func, ast.Name) else ""
+
+
+def _own(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield all that stands in a function, without the functions in it."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, FUNCTIONS):
+            yield child
+            yield from _own(child)
+
+
+def sleeps(function: Function) -> bool:
+    """Whether it sleeps outside of a loop that ends by a condition."""
+    in_loops = {
+        id(node)
+        for loop in _own(function)
+        if isinstance(loop, ast.While)
+        for node in _own(loop)
+    }
+    return any(
+        _called(node) == "sleep" and id(node) not in in_loops and not _yields(node)
+        for node in _own(function)
+    )
+
+
+def _yields(call: ast.AST) -> bool:
+    """Whether it is ``sleep(0)``, which takes no time."""
+    assert isinstance(call, ast.Call)
+    return any(isinstance(a, ast.Constant) and a.value == 0 for a in call.args)
+
+
+def kills_after_a_time(function: Function) -> bool:
+    """Whether it kills by a timer, or when a wait has taken too long."""
+    for node in _own(function):
+        if _called(node) in {"Timer", "call_later", "callLater"} and _kills(node):
+            return True
+        if isinstance(node, ast.ExceptHandler) and node.type is not None:
+            late = "Timeout" in ast.unparse(node.type)
+            if late and any(_called(inner) in KILLS for inner in ast.walk(node)):
+                return True
+        if _called(node) == "suppress" and "Timeout" in ast.unparse(node):
+            return any(_called(other) in KILLS for other in _own(function))
+    return False
+
+
+def _kills(call: ast.AST) -> bool:
+    return any(
+        isinstance(node, ast.Attribute) and node.attr in KILLS
+        for node in ast.walk(call)
+    )
+
+
+def polls_files(function: Function) -> bool:
+    """Whether it waits until a file has some size, or was written to."""
+    asked: list[ast.AST] = []
+    for node in _own(function):
+        if isinstance(node, ast.While):
+            asked.append(node.test)
+        elif _called(node).lstrip("_").startswith(WAITS):
+            asked.append(node)
+    return any(
+        getattr(node, "attr", getattr(node, "id", "")) in SIZES
+        for condition in asked
+        for node in ast.walk(condition)
+    )
+
+
+def gives_a_port_away(function: Function) -> bool:
+    """Whether it takes a free port, lets its socket go, and uses the number."""
+    nodes = list(_own(function))
+    closed = any(_called(node) == "close" for node in nodes)
+    binds = any(_called(node) in {"bind", "create_server"} for node in nodes)
+    for node in nodes:
+        if isinstance(node, (ast.With, ast.AsyncWith)):
+            inside = [*_own(node)]
+            returned = any(isinstance(n, ast.Return) and _asks(n) for n in inside)
+            opened = any(_opens(item.context_expr) for item in node.items)
+            if opened and (returned or _later(node, inside, nodes)):
+                return True
+    named = any(isinstance(n, (ast.Assign, ast.Return)) and _asks(n) for n in nodes)
+    return closed and binds and named
+
+
+def _opens(expression: ast.AST) -> bool:
+    calls = {_called(node) for node in ast.walk(expression)}
+    return bool(calls & {"create_server", "socket"})
+
+
+def _asks(node: ast.AST) -> bool:
+    return any(_called(inner) == "getsockname" for inner in ast.walk(node))
+
+
+def _later(block: ast.AST, inside: list[ast.AST], nodes: list[ast.AST]) -> bool:
+    """Whether a port that was asked for in a block is used behind it."""
+    named = {
+        target.id
+        for node in inside
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and _asks(node)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name)
+    }
+    end = getattr(block, "end_lineno", 0)
+    return any(
+        isinstance(node, ast.Name) and node.id in named and node.lineno > end
+        for node in nodes
+    )
+
+
+PATTERNS: dict[str, Callable[[Function], bool]] = {
+    "sleeps without a condition": sleeps,
+    "kills after a time": kills_after_a_time,
+    "polls the size or the time of a file": polls_files,
+    "uses a port after it has closed its socket": gives_a_port_away,
+}

@@ -1,0 +1,140 @@
+"""No test fails by chance for one of the reasons that are known.
+
+Each pattern has controls: snippets in which it stands, and which are all found.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from chance import PATTERNS, Finding, found_in
+
+TESTS = Path(__file__).parents[1]
+CONTROLS = Path(__file__)
+LEFT_OUT = {"benchmarks"}
+
+SLEEP, KILL, SIZE, PORT = PATTERNS
+
+STRIKES = "A fault strikes at a random time, and the judge is right whenever it does."
+SLOW = "It is slow on purpose; nothing is assumed about how far the rest is meanwhile."
+HANGS = "Only a program that hangs is killed, and then the test fails."
+
+JUSTIFIED = {
+    f"{SLEEP} in crash/backups.py:_backed_up": STRIKES,
+    f"{SLEEP} in crash/crawl_kills.py:interrupt_twice": STRIKES,
+    f"{SLEEP} in crash/disturbed_crawl.py:_go_on": STRIKES,
+    f"{SLEEP} in crash/disturbed_crawl.py:_interrupt": STRIKES,
+    f"{SLEEP} in crash/disturbed_crawl.py:_stop": STRIKES,
+    f"{SLEEP} in crash/redis_places.py:_promote": STRIKES,
+    f"{SLEEP} in crash/redis_places.py:happen": STRIKES,
+    f"{SLEEP} in crash/redis_places.py:part": STRIKES,
+    f"{SLEEP} in crash/shared_kills.py:_crawl": STRIKES,
+    f"{SLEEP} in crash/shared_kills.py:_disturb": STRIKES,
+    f"{SLEEP} in crash/shared_kills.py:promote": STRIKES,
+    f"{SLEEP} in support/redis_server.py:go_back": STRIKES,
+    f"{SLEEP} in support/redis_server.py:stall": STRIKES,
+    f"{SLEEP} in shared/test_workers.py:test_whatever_happens_every_item_stands_once": (
+        STRIKES
+    ),
+    f"{KILL} in crash/test_crawl_kills.py:test_out_of_memory_nothing_is_lost": STRIKES,
+    f"{KILL} in crash/test_filter.py:run_until_killed": STRIKES,
+    f"{KILL} in crash/test_filter.py:test_killed_while_creating": STRIKES,
+    f"{SLEEP} in crash/everyday_spider.py:process_item": SLOW,
+    f"{SLEEP} in crash/gated_site.py:respond": SLOW,
+    f"{SLEEP} in crash/taken_out.py:settle_first": SLOW,
+    f"{SLEEP} in crash/taken_out.py:slowly": SLOW,
+    f"{SLEEP} in crawler/test_known.py:parse": SLOW,
+    f"{SLEEP} in support/delays.py:dawdle": SLOW,
+    f"{SLEEP} in support/site.py:enter": SLOW,
+    f"{SLEEP} in idioms/everyday/others.py:meddle": SLOW,
+    f"{SLEEP} in idioms/known_site.py:respond": SLOW,
+    f"{SLEEP} in support/stops.py:pause": "It is what the loops of the stops call.",
+    f"{KILL} in feeds/storages.py:wait_for": HANGS,
+    f"{KILL} in idioms/crawls.py:run_program": HANGS,
+}
+"""What may stay, and why."""
+
+
+def modules() -> list[Path]:
+    """Return the modules that pytest or a fault trial runs."""
+    return [
+        path
+        for path in sorted(TESTS.rglob("*.py"))
+        if path.relative_to(TESTS).parts[0] not in LEFT_OUT and path != CONTROLS
+    ]
+
+
+def test_no_test_fails_by_chance() -> None:
+    found = {
+        f"{finding.pattern} in {finding.place}"
+        for path in modules()
+        for finding in found_in(path.relative_to(TESTS).as_posix(), path.read_text())
+    }
+    assert found - JUSTIFIED.keys() == set()
+    assert JUSTIFIED.keys() - found == set(), "justified, but not there any more"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "snippet"),
+    [
+        (SLEEP, "time.sleep(0.2)\nassert done"),
+        (SLEEP, "for _ in range(3):\n    sleep(0.1)"),
+        (SLEEP, "while not done:\n    def f():\n        time.sleep(1)"),
+        (SLEEP, "async def parse(self, response):\n    await asyncio.sleep(0.2)"),
+        (SLEEP, "SPIDER = '''\nimport time\ntime.sleep(0.2)\n'''"),
+        (KILL, "threading.Timer(0.5, process.kill).start()"),
+        (KILL, "loop.call_later(1, lambda: process.send_signal(9))"),
+        (KILL, "reactor.callLater(1, os.kill, 1, 9)"),
+        (KILL, "try:\n    p.wait(1)\nexcept TimeoutExpired:\n    p.kill()"),
+        (
+            KILL,
+            "with suppress(subprocess.TimeoutExpired):\n    p.wait(1)\np.terminate()",
+        ),
+        (SIZE, "while path.stat().st_size < 300:\n    time.sleep(0.1)"),
+        (SIZE, "while not (data.exists() and getsize(data) > 3):\n    pass"),
+        (
+            SIZE,
+            "def f():\n    wait_until(lambda: d.stat().st_mtime_ns != before, child)",
+        ),
+        (PORT, "def f():\n    with socket() as s:\n        return s.getsockname()[1]"),
+        (
+            PORT,
+            "with closing(socket.socket()) as probe:\n    probe.bind(('', 0))\n"
+            "    port: int = probe.getsockname()[1]\nstart(port)",
+        ),
+        (
+            PORT,
+            "with socket.create_server(('', 0)) as s:\n    port = s.getsockname()[1]\n"
+            "start(port)",
+        ),
+        (
+            PORT,
+            "s = socket()\ns.bind(('', 0))\nport = s.getsockname()[1]\ns.close()",
+        ),
+    ],
+)
+def test_a_pattern_is_found(pattern: str, snippet: str) -> None:
+    assert pattern in {finding.pattern for finding in found_in("a.py", snippet)}
+
+
+@pytest.mark.parametrize(
+    "snippet",
+    [
+        "while not done():\n    assert time.monotonic() < end\n    time.sleep(0.01)",
+        "while not done:\n    await asyncio.sleep(0.01)\nprocess.kill()",
+        "while True:\n    if done:\n        break\n    time.sleep(0.01)",
+        "os.sched_yield()\ntime.sleep(0)",
+        "assert path.stat().st_size == 300",
+        "try:\n    p.wait(60)\nfinally:\n    p.kill()",
+        "with create_server(('', 0)) as s:\n    crawl(s.getsockname()[1])",
+        "s = socket()\ns.bind(('', 0))\nport = s.getsockname()[1]\ns.detach()",
+    ],
+)
+def test_waiting_for_an_event_is_let_through(snippet: str) -> None:
+    assert found_in("a.py", snippet) == []
+
+
+def test_it_is_named_by_its_function() -> None:
+    source = "class A:\n    def stop(self):\n        sleep(1)"
+    assert found_in("a.py", source) == [Finding("a.py:stop", SLEEP)]

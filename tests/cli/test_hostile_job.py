@@ -1,0 +1,187 @@
+"""Verbs that print, on a job in which a site has named everything."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import msgpack  # type: ignore[import-untyped]
+import pytest
+from scrapy import Request
+from support.jobs import IDENTITY
+from support.report_page import Page
+from support.sighted_jobs import NOW, Ledger, point
+
+from bloomdupe import BloomFilter
+from bloomdupe.crawl.leases.failure import Failure
+from bloomdupe.crawl.progress.history import History
+from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.printable import logger_of, printable
+from bloomdupe.store.format import FAILURES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.jobs import Verb
+
+NASTY = "\x1b[2J\x07\x00\r\n\x7f\x85\x9b31m\u2028\u202e\u2066\ud800"
+"""ESC, BEL, NUL, line ends, DEL, NEL, CSI of C1, bidirectional, half a surrogate."""
+FORMULA = "$a_{b$&<b>"
+HOST = f"{FORMULA}{NASTY}"
+URL = f"http://{FORMULA}{NASTY.replace(chr(0xD800), '')}.example/x"
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    """Return a job whose spider, slots, URLs, callbacks and failures are hostile."""
+    failure = Failure(
+        URL, HOST, None, HOST, 1, NOW, URL, False, HOST, 0, b"\x91"
+    )  # fmt: skip
+    identity = {**IDENTITY, "spider": f"site{NASTY}"}
+    with BloomFilter.open(tmp_path / "job/bloomdupe", 1000, identity=identity) as seen:
+        frontier = Frontier(seen)
+        frontier.push(HOST, 0, b"\x91" + msgpack.packb(URL))
+        frontier.push(HOST, 0, b"\x95" + HOST.encode(errors="surrogatepass"))
+        seen.notes["run"] = f"stopped{NASTY}"
+        seen.notes["blocked"] = [{"slot": HOST}]
+        frontier.checkpoint()
+        store = seen.share_store()
+        assert store is not None
+        store.make_room_for(FAILURES)
+        store.commit(Ledger([failure]))
+        history = History(store)
+        history.begin_run(1)
+        history.add(point(0.0))
+        history.add(point(5.0))
+        store.commit(history.change())
+    return tmp_path / "job"
+
+
+VERBS = [
+    ["info", "job"],
+    ["list", "job"],
+    ["list", "job", "--failed"],
+    ["top", "job"],
+    ["report", "job", "-o", HOST.replace("\0", "").replace("\ud800", "")],
+    ["check", "job", URL, f"{HOST}nothing", f"--spider{NASTY}"],
+    ["check", "job", URL, f"{HOST}nothing"],
+    ["add", "job", f"{HOST}nothing"],
+    ["drop", "job", "--slot", f"{HOST}nothing"],
+    ["requeue", "job", f"{HOST}nothing"],
+    ["block", "job", "--slot", HOST],
+    ["block", "job"],
+    ["import", "job", "lines"],
+    ["export", "job", "-"],
+    ["reset", "job"],
+    ["verify", "job"],
+    ["info", f"nowhere{NASTY.replace(chr(0), '')}"],
+    ["size", "--fpp", HOST],
+    [f"verb{NASTY}"],
+]
+
+
+def visible(text: str) -> bool:
+    return all(line.isprintable() for line in text.split("\n"))
+
+
+@pytest.mark.parametrize("json_", [False, True])
+@pytest.mark.parametrize("arguments", VERBS, ids=lambda given: given[0][:6])
+def test_no_control_character_is_printed(
+    verb: Verb, job: Path, capsys: pytest.CaptureFixture[str],
+    arguments: list[str], json_: bool,
+) -> None:  # fmt: skip
+    (job.parent / "lines").write_text(f"{URL}\nnothing{NASTY[:5]}", "utf-8")
+    try:
+        answer = verb(*arguments, *["--json"] * json_)
+        out, err = answer.out, answer.err
+    except SystemExit:  # of the arguments' parser
+        out, err = capsys.readouterr()
+    assert out or err
+    assert visible(out)
+    assert visible(err)
+    if json_ and arguments[0] != "export" and out:
+        found = [json.loads(out)] if out[:2] == "{\n" else map(json.loads, [out])
+        assert list(found) if arguments[0] != "list" else True
+
+
+def test_what_is_hostile_is_shown_all_the_same(verb: Verb, job: Path) -> None:
+    """The control: these verbs do come to what a site has named."""
+    escaped = printable(NASTY)
+    assert escaped.startswith(r"\x1b[2J\x07\x00\r\n\x7f\x85\x9b31m\u2028\u202e")
+    for arguments in (["info"], ["list"], ["list", "--failed"]):
+        assert escaped in verb(arguments[0], job, *arguments[1:]).out
+    assert r"\x1b" in verb("top", job).out
+    listed = verb("list", job, "--failed", "--json").out
+    assert json.loads(listed)["slot"] == HOST
+
+
+def test_a_name_is_neither_a_formula_nor_markup(verb: Verb, job: Path) -> None:
+    answer = verb("report", job)
+    assert (answer.code, answer.err) == (0, "")
+    shown = (job.parent / "report.html").read_text("utf-8")
+    assert visible(shown)
+    assert "<b>\\" not in shown
+    assert f"{FORMULA}\\x1b[2J"[:20] in Page(shown).texts[0] or any(
+        text.startswith(f"{FORMULA}\\x1b") for text in Page(shown).texts
+    )
+
+
+def test_a_name_that_is_a_colour_stays_a_name(verb: Verb, tmp_path: Path) -> None:
+    with BloomFilter.open(tmp_path / "job/bloomdupe", 100, identity=IDENTITY) as seen:
+        frontier = Frontier(seen)
+        frontier.push("#000003", 0, b"\x91\xa1x")
+        frontier.checkpoint()
+    assert verb("report", tmp_path / "job").code == 0
+    shown = (tmp_path / "report.html").read_text("utf-8")
+    assert ">#000003<" in shown
+    assert re.search("fill: var\\(--first\\)", shown)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_name_in_any_script_is_drawn_without_a_word(
+    verb: Verb, tmp_path: Path
+) -> None:
+    name = "\u4f60\U0001f980\u0e01\u05d0"
+    with BloomFilter.open(tmp_path / "job/bloomdupe", 100, identity=IDENTITY) as seen:
+        frontier = Frontier(seen)
+        frontier.push(name, 0, b"\x91\xa1x")
+        frontier.checkpoint()
+    answer = verb("report", tmp_path / "job")
+    assert (answer.code, answer.err) == (0, "")
+    assert name in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_a_terminal_without_these_letters_gets_escapes(tmp_path: Path) -> None:
+    with BloomFilter.open(tmp_path / "b/bloomdupe", 100, identity=IDENTITY) as seen:
+        frontier = Frontier(seen)
+        frontier.push("m\xfcller.example", 0, b"\x91\xa1x")
+        frontier.checkpoint()
+    done = subprocess.run(
+        [sys.executable, "-m", "bloomdupe.cli.main", "list", str(tmp_path / "b")],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(r"m\xfcller.example  0  GET")
+
+
+def test_log_lines_stay_lines(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    logger = logger_of("bloomdupe.tests")
+    logger.info(
+        "%(request)s of %(slot)r",
+        {"request": Request("http://a\x1b\x9b\u202e.example/"), "slot": HOST},
+    )
+    logger.info("%d of %s", 3, "many")
+    first, second = caplog.records
+    assert first.getMessage().isprintable()
+    assert r"http://a\x1b\x9b\u202e.example/" in first.getMessage()
+    assert second.args == (3, "many")  # as it was

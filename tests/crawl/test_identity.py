@@ -1,0 +1,190 @@
+"""The identity of a request is the same in every run, whatever its values refer to."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import enum
+import pathlib
+import sys
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scrapy import Request
+
+from bloomdupe.crawl.requests.canonical import DEEPEST, canonical_text
+from bloomdupe.crawl.requests.identity import identity_of
+
+URL = "http://a.example/"
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+@dataclass
+class Node:
+    name: str
+    parent: Node | None = None
+    children: list[Node] = field(default_factory=list)
+
+    def add(self, name: str) -> Node:
+        self.children.append(Node(name, self))
+        return self.children[-1]
+
+
+class Counted(dict[str, object]):
+    """A dictionary that counts how often it was opened."""
+
+    opened = 0
+
+    def items(self) -> Any:
+        Counted.opened += 1
+        return super().items()
+
+
+def identity(value: object) -> str:
+    request = Request(URL, dont_filter=True, meta={"v": value})
+    return identity_of(request, b"").hex()
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (
+            {"a": [1, (2.5, None)], (True, b"b"): "\u00e9\ud800"},
+            "b2a057478a78aa30ef6eaa2e796f27e0",
+        ),
+        ({3, "x", frozenset({1, 2})}, "19c96b5a77a4e21fb8d579e06c75bfcc"),
+        (
+            [
+                datetime.date(2026, 1, 2),
+                decimal.Decimal("1.50"),
+                uuid.UUID(int=7),
+                pathlib.PurePosixPath("a/b"),
+                Colour.RED,
+            ],
+            "60c9a1658375f024237a560e504500f0",
+        ),
+        (Node("a", Node("b"), [Node("c")]), "0ef8a482d5e172b494f6dfd59be387db"),
+        (["x" * 100_000, list(range(10_000))], "ac8a2881f7ebf6ecb6b067ec780564c0"),
+        (object(), "02df7c3c9702be94d27843781436efcf"),
+    ],
+)
+def test_identities_are_those_of_earlier_versions(value: object, expected: str) -> None:
+    """Or a store that they wrote would forget which start requests are done."""
+    assert identity(value) == expected
+
+
+plain = st.none() | st.booleans() | st.integers() | st.text() | st.binary()
+keys = plain | st.dates() | st.tuples(plain, plain)
+values = st.recursive(
+    plain | st.floats() | st.builds(object),
+    lambda parts: st.one_of(
+        st.lists(parts),
+        st.tuples(parts, parts),
+        st.sets(keys),
+        st.dictionaries(keys, parts),
+        st.builds(Node, st.text(), st.none(), st.lists(parts)),
+    ),
+)
+
+
+def text_by_recursion(value: Any, depth: int = 0) -> object:
+    """Return what the text is the ``repr()`` of: the definition."""
+    if isinstance(value, datetime.date):
+        return "date", str(value)
+    if value is None or type(value) in {bool, int, float, str, bytes}:
+        return value
+    if depth == DEEPEST:
+        return None
+    if isinstance(value, (list, tuple)):
+        return [text_by_recursion(part, depth + 1) for part in value]
+    if isinstance(value, set):
+        return "set", sorted((text_by_recursion(p, depth + 1) for p in value), key=repr)
+    if isinstance(value, Node):
+        name, value = "Node", vars(value)
+    elif isinstance(value, dict):
+        name = "dict"
+    else:
+        return "builtins.object"
+    pairs = ([text_by_recursion(p, depth + 1) for p in pair] for pair in value.items())
+    return name, sorted(pairs, key=repr)
+
+
+@given(values)
+def test_the_text_is_that_of_a_plain_recursion(value: object) -> None:
+    assert canonical_text(value) == repr(text_by_recursion(value))
+
+
+def test_what_is_deeper_than_the_deepest_level_is_the_same() -> None:
+    def nested(innermost: object, levels: int) -> object:
+        for _ in range(levels):
+            innermost = [innermost]
+        return innermost
+
+    assert identity(nested("a", 19)) != identity(nested("b", 19))
+    assert identity(nested("a", 20)) == identity(nested("b", 20))
+    assert identity(nested("a", 100_000)) == identity(nested("b", 200_000))
+
+
+def test_what_is_shared_is_as_a_copy_of_it() -> None:
+    """A request that was stored has copies where it had one object in two places."""
+    shared = [1, {"a": 2}]
+    assert identity([shared, shared]) == identity([[1, {"a": 2}], [1, {"a": 2}]])
+
+
+def family(names: str) -> Node:
+    """Return a leaf of a tree whose nodes know their parents and their children."""
+    root = Node("root")
+    leaf = root
+    for name in names:
+        branch = root.add(name)
+        for other in names:
+            leaf = branch.add(name + other)
+    return leaf
+
+
+def test_objects_that_refer_to_each_other_have_an_identity() -> None:
+    assert identity(family("abcde")) == identity(family("abcde"))
+    assert identity(family("abcde")) != identity(family("abcdf"))
+    assert identity(family("abcde")) != identity(family("abcde").parent)
+
+
+def test_the_order_in_a_dictionary_does_not_count_in_a_cycle() -> None:
+    one: dict[str, object] = {"a": 1, "b": 2}
+    other: dict[str, object] = {"b": 2, "a": 1}
+    one["self"] = [one]
+    other = {"self": [other], **other}
+    other["self"] = [other]
+    assert identity(one) == identity(other)
+
+
+@pytest.mark.parametrize("nodes", [7, 10_000])
+def test_each_object_is_opened_once(nodes: int) -> None:
+    """In whatever number of places it stands."""
+    objects = [Counted(name=str(number)) for number in range(nodes)]
+    for number, each in enumerate(objects):
+        for step in (1, 2, 3):
+            each[f"next {step}"] = objects[(number + step) % nodes]
+    Counted.opened = 0
+    identity(objects[0])
+    assert 0 < Counted.opened <= min(nodes, 5_000)
+
+
+def test_wide_values_that_are_shared_do_not_multiply() -> None:
+    text: object = ["x" * 1_000_000]
+    for _ in range(30):
+        text = [text, text]
+    assert len(canonical_text(text)) < 200_000_000
+    one = [list(range(1_000))] * 10_000
+    assert len(canonical_text(one)) < 1_000_000
+
+
+def test_integers_that_python_does_not_write_in_decimal_digits() -> None:
+    large = 10 ** (2 * sys.int_info.default_max_str_digits)
+    assert identity(large) != identity(large + 1)

@@ -1,0 +1,162 @@
+"""Requests that a worker leaves, relies on, or must not take from others."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from support.redis_server import DEADLINE, RedisServer
+
+from bloomdupe.errors import StoreUnreachableError
+from bloomdupe.redis.partition import Done, Lease, Left, Mark, Offer
+from bloomdupe.redis.shared_frontier import SharedFrontier
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+LONG = 3_600.0
+"""Seconds; no lease of this length runs out in a test."""
+SHORT = 1.0
+"""Seconds, after which a lease has run out."""
+PARTITIONS = 4
+
+
+def opened(url: str, lease: float = LONG) -> SharedFrontier:
+    return SharedFrontier.open(url, 1_000, partitions=PARTITIONS, lease_seconds=lease)
+
+
+def pair(url: str, lease: float = LONG) -> tuple[SharedFrontier, SharedFrontier]:
+    """Return two workers, each with half of the partitions."""
+    one, two = opened(url, lease), opened(url, lease)
+    one.tend()
+    two.tend()
+    one.tend()
+    two.tend()
+    assert len(one.owned) == len(two.owned) == PARTITIONS // 2
+    return one, two
+
+
+def offers(count: int) -> list[Offer]:
+    return [Offer(f"host{n}", b"%d" % n, b"request %d" % n) for n in range(count)]
+
+
+def lines(frontier: SharedFrontier) -> list[bytes]:
+    return sorted(output.line for output in frontier.outputs())
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + DEADLINE
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_a_slot_takes_turns_when_nothing_is_under_way(url: str) -> None:
+    """Though nobody asks again: or it would wait for ever."""
+    with opened(url) as one:
+        one.tend()
+        one.offer([Offer("host", b"%d" % n, b"") for n in range(6)])
+        first = one.lease(100, of_each=2)
+        assert len(first) == 2
+        assert one.lease(100) == []
+        one.settle([(first[0], [])])
+        assert one.lease(100) == []
+        one.leave([Left(first[1], b"")])
+        assert len(one.lease(100)) == 4
+
+
+def test_what_two_workers_have_left_keeps_neither(url: str) -> None:
+    one, two = pair(url)
+    with one, two:
+        one.offer(offers(20))
+        held = {worker: worker.lease(100) for worker in (one, two)}
+        for worker, leases in held.items():
+            assert leases
+            worker.settle([(lease, [b"done"]) for lease in leases[1:]])
+            assert worker.left_over() is None
+        for worker, leases in held.items():
+            worker.leave([Left(leases[0], b"as it is now", [b"put out"])])
+        for worker in held:
+            assert worker.left_over() == 2
+            assert not worker.finished
+        assert lines(one) == [b"done"] * 18 + [b"put out"] * 2
+        one.close()
+        assert two.left_over() is None
+        two.tend()
+        [again] = two.lease(100)
+        assert (again.slot, again.payload) == (held[one][0].slot, b"as it is now")
+        two.settle([(again, [])])
+        assert two.left_over() == 1
+
+
+def test_what_is_left_does_not_keep_a_partition(url: str) -> None:
+    with opened(url) as one, opened(url) as two:
+        one.tend()
+        one.offer(offers(20))
+        held = one.lease(100)
+        two.tend()
+        one.tend()
+        assert len(one.owned) == PARTITIONS
+        one.leave(Left(lease, lease.payload) for lease in held)
+        assert len(one.owned) == PARTITIONS // 2
+        two.tend()
+        again = two.lease(100)
+        assert {lease.payload for lease in again} < {lease.payload for lease in held}
+        one.leave(Left(lease, b"too late", [b"too late"]) for lease in held)
+        assert lines(two) == [b"too late"] * (len(held) - len(again))
+
+
+def of_other_partition(leases: list[Lease], than: Lease) -> Lease:
+    return next(lease for lease in leases if lease.partition != than.partition)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_what_relies_on_a_lost_request_waits_again(url: str, *, lost: bool) -> None:
+    with opened(url) as one:
+        one.tend()
+        one.offer(offers(20))
+        held = one.lease(100)
+        carrier = held[0]
+        other = of_other_partition(held, carrier)
+        mark = Mark("elsewhere", b"in memory")
+        assert one.knows([mark, Mark("host1", b"1")]) == [False, True]
+        if lost:
+            partition = one._owned[carrier.partition]
+            partition.server.run("renew", one.worker, partition.fence, 0)
+        relies = Done(other, [b"line"], relies=[carrier])
+        assert one.settle([relies]) == ([other] if lost else [])
+        assert lines(one) == ([] if lost else [b"line"])
+        done = one.settle([Done(carrier, marks=[mark])])
+        assert done == ([carrier] if lost else [])
+        assert one.knows([mark]) == [not lost]
+        one.ask_again(other.slot)
+        again = [lease.payload for lease in one.lease(100)]
+        assert again == ([other.payload] if lost else [])
+
+
+def test_nobody_is_robbed_after_redis_was_away(tmp_path: Path) -> None:
+    """Leases run out by Redis' clock, while nobody can renew them."""
+    with RedisServer(tmp_path, "--appendonly", "yes") as server:
+        one, two = pair(server.url("crawl"), SHORT)
+        with one, two:
+            one.offer(offers(40))
+            held = two.lease(100)
+            assert held
+            server.kill()
+            time.sleep(1.5 * SHORT)
+            server.start()
+            for worker in (one, two):
+                with pytest.raises(StoreUnreachableError):
+                    worker.tend()
+            one.tend()
+            assert len(one.owned) == PARTITIONS // 2
+            two.tend()
+            assert two.settle([(lease, []) for lease in held]) == []
+
+            def takes_all() -> bool:
+                one.tend()
+                return len(one.owned) == PARTITIONS
+
+            wait_until(takes_all)  # for the other one does not renew any more

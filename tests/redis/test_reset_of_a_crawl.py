@@ -1,0 +1,136 @@
+"""A crawl is reset: all its keys are removed, and no other; also on a Cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import redis
+from support.redis_cluster import RedisCluster
+from support.standing_crawl import PARTITIONS, StandingCrawl, lines_of_nobody
+
+from bloomdupe import BloomFilter
+from bloomdupe.cli.main import main
+from bloomdupe.errors import StoreError
+from bloomdupe.redis.partition import Left
+from bloomdupe.redis.shared_frontier import SharedFrontier
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from support.redis_server import RedisServer
+
+
+def crawl_at(url: str) -> None:
+    """Leave a crawl with all kinds of keys, on which nobody works any more."""
+    crawl = StandingCrawl(url)
+    crawl.fill(20, 30)
+    crawl.offer(lines_of_nobody(b"0 line"))
+    crawl.lease("one", 50)
+    crawl.settle("one", 20)
+    one = crawl.workers["one"]
+    one.cookies.keep([(b"digest", b"cookie")])
+    lease = crawl.leased["one"][0]
+    one.leave([Left(lease, lease.payload, reason="the reason")])
+    crawl.close()
+    with SharedFrontier.open(url) as importing:
+        importing.imports.begin({})
+        importing.imports.mark([b"1"], importing.parameters)
+        importing.imports.keep({}, end=True)
+
+
+def filter_at(url: str) -> None:
+    with BloomFilter.open(url, 100) as seen:
+        seen.add("a")
+
+
+@pytest.mark.parametrize("name", ["site", "a*[b]?", "a b"])
+def test_all_keys_of_a_crawl_are_removed_and_no_other(
+    server: RedisServer, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    others = [f"{name}x", f"{name}:x", f"{name}:{PARTITIONS}", name.replace("*", "x")]
+    with server.client() as client:
+        client.flushall()
+        for other in others[:3] + others[3:] * (name != others[3]):
+            filter_at(server.url(other))
+        client.set("bloomdupe:{" + name, "no key of ours")
+        client.set(name, "likewise")
+        expected = set(client.keys())
+        url = server.url(name)
+        crawl_at(url)
+        assert {b"aside", b"cookies", b"order", b"output"} <= {
+            key.rpartition(b":")[2] for key in client.scan_iter()
+        }
+        assert main(["reset", url, "--yes"]) == 0
+        assert set(client.keys()) == expected
+    answer = capsys.readouterr().out
+    assert "stopped, 601 URLs seen, " in answer
+    assert "20 done, " in answer
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RedisServer]]:
+    with RedisCluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster.nodes
+
+
+def test_a_crawl_on_a_cluster_is_removed(nodes: list[RedisServer]) -> None:
+    url = f"redis://127.0.0.1:{nodes[0].port}"
+    filter_at(f"{url}#sites")
+    with redis.RedisCluster.from_url(url) as judge:
+        before = set(judge.scan_iter())
+        crawl_at(f"{url}#site")
+        assert main(["reset", f"{url}#site", "--yes"]) == 0
+        assert set(judge.scan_iter()) == before
+
+
+def test_nothing_is_removed_unasked_or_while_workers_are_there(
+    server: RedisServer,
+    url: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    crawl_at(url)
+    with server.client() as client, (tmp_path / "nobody").open("w+") as nobody:
+        before = client.dbsize()
+        monkeypatch.setattr("sys.stdin", nobody)
+        assert main(["reset", url]) == 2
+        assert "Nobody is there to confirm it" in capsys.readouterr().err
+        with SharedFrontier.open(url) as worker:
+            worker.tend()
+            during = client.dbsize()
+            assert main(["reset", url, "--yes"]) == 1
+            assert "1 workers are there, which would lose" in capsys.readouterr().err
+            assert client.dbsize() == during
+        assert client.dbsize() == before
+
+
+def test_a_filter_is_no_crawl(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    filter_at(url)
+    assert main(["reset", url, "--yes"]) == 1
+    assert "is a filter, and no crawl" in capsys.readouterr().err
+    with BloomFilter.open(url) as seen:
+        assert "a" in seen
+
+
+def test_a_removal_that_was_interrupted_goes_on(
+    server: RedisServer, url: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl_at(url)
+    with SharedFrontier.open(url) as late:
+        late.imports.begin({"removing": True})
+        with server.client() as client:
+            client.delete(*client.keys(f"bloomdupe:{{{name}:1}}*"))
+        # It began before, and must not believe that it is still there.
+        with pytest.raises(StoreError, match="is being removed"):
+            late.tend()
+        with pytest.raises(StoreError, match="call `bloomdupe reset` again"):
+            SharedFrontier.check(
+                url, 10_000, partitions=PARTITIONS, partition_by="slot", identity={}
+            )
+    assert main(["reset", url, "--yes"]) == 0
+    assert "it cannot be read" in capsys.readouterr().out
+    with server.client() as client:
+        assert not client.keys(f"bloomdupe:{{{name}*")

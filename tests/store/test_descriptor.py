@@ -1,0 +1,92 @@
+"""A fork keeps no lock of its parent, and cannot release one either."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bloomdupe.errors import StoreLockedError
+from bloomdupe.store.descriptor import Descriptor
+from bloomdupe.store.files import lock_owner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def in_a_fork(function: Callable[[], bool]) -> bool:
+    pid = os.fork()
+    if not pid:
+        passed = False
+        try:
+            passed = function()
+        finally:
+            os._exit(0 if passed else 1)
+    return os.waitpid(pid, 0)[1] == 0
+
+
+def test_a_lock_is_free_while_a_fork_of_its_owner_lives(tmp_path: Path) -> None:
+    lock = lock_owner(tmp_path)
+    stay, go = os.pipe()
+    forked, ready = os.pipe()
+    pid = os.fork()
+    if not pid:
+        os.close(go)
+        os.write(ready, b".")
+        os.read(stay, 1)
+        os._exit(0)
+    os.read(forked, 1)
+    lock.close()
+    lock_owner(tmp_path).close()
+    os.close(go)
+    assert os.waitpid(pid, 0)[1] == 0
+    for number in (stay, forked, ready):
+        os.close(number)
+
+
+def test_a_fork_that_closes_it_releases_nothing(tmp_path: Path) -> None:
+    with lock_owner(tmp_path) as lock:
+
+        def close() -> bool:
+            lock.close()
+            return True
+
+        assert in_a_fork(close)
+        with pytest.raises(StoreLockedError, match=f"process {os.getpid()};"):
+            lock_owner(tmp_path)
+
+
+def test_a_fork_that_closes_it_closes_no_other_file(tmp_path: Path) -> None:
+    """The number may be that of another file by then."""
+    with lock_owner(tmp_path) as lock:
+        number = lock.fileno()
+
+        def close_late() -> bool:
+            reused = os.open(tmp_path, os.O_RDONLY)
+            lock.close()
+            os.fstat(reused)
+            return reused == number
+
+        assert in_a_fork(close_late)
+
+
+def test_a_closed_one_has_no_number(tmp_path: Path) -> None:
+    descriptor = Descriptor.open(tmp_path, os.O_RDONLY, 0)
+    assert not os.get_inheritable(descriptor.fileno())
+    assert in_a_fork(lambda: _is_closed(descriptor))
+    assert not descriptor.closed
+    descriptor.close()
+    descriptor.close()
+    assert _is_closed(descriptor)
+
+
+def _is_closed(descriptor: Descriptor) -> bool:
+    if not descriptor.closed:
+        return False
+    try:
+        descriptor.fileno()
+    except OSError as error:
+        return "closed" in str(error)
+    return False
