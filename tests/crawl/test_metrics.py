@@ -16,6 +16,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from scrapy.settings import Settings
 from spiders.follow import Follow
+from support.ports import kept_port
 from support.shared_data import REPOSITORY, needs
 from support.sighted_jobs import point
 
@@ -50,13 +51,6 @@ def read(url: str, accept: str = "*/*") -> str:
     with urlopen(request, timeout=30) as answer:  # noqa: S310
         text: str = answer.read().decode()
     return text
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-    return port
 
 
 def test_a_crawl_answers_while_it_runs(crawl: Crawl, site: Site) -> None:
@@ -108,7 +102,7 @@ def test_a_port_that_is_taken_is_named_and_the_crawl_goes_on(
         found = Metrics("spider", 1, lambda: STOOD)
         assert found.begin("127.0.0.1", port) is None
         found.end()
-    assert f"BLOOMDUPE_METRICS_PORT = {port}: nobody can listen" in caplog.text
+        assert f"BLOOMDUPE_METRICS_PORT = {port}: nobody can listen" in caplog.text
     assert "already in use" in caplog.text
 
 
@@ -141,7 +135,7 @@ def test_a_real_prometheus_reads_it(metrics: str, tmp_path: Path) -> None:
         "scrape_configs: [{job_name: crawl, scrape_interval: 1s,"
         f" static_configs: [{{targets: ['{target}']}}]}}]\n"
     )
-    port = free_port()
+    port = kept_port()
     command = [str(program), "--config.file=prometheus.yml", "--storage.tsdb.path=data"]
     command.append(f"--web.listen-address=127.0.0.1:{port}")
     with (tmp_path / "log").open("w") as log:

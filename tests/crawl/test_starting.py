@@ -127,7 +127,11 @@ def test_a_poller_is_told_why_nothing_is_polled(crawl: Crawl) -> None:
     setting = "BLOOMDUPE_START_REQUESTS = 'always'"
     assert words not in crawl.run(Polls, CLOSESPIDER_PAGECOUNT=3).log
     crawl.settings["CLOSESPIDER_PAGECOUNT"] = 1
-    second = crawl.run(Polls)
+    crawl.site.hold()
+    process = crawl.start(Polls)
+    process.until_logged("poll 9")
+    crawl.site.release()
+    second = process.wait()
     assert second.log.count(words) == second.log.count(setting) == 1
     assert second.stats["bloomdupe/start_requests_skipped"] >= 3
     third = crawl.run(Polls, BLOOMDUPE_START_REQUESTS="always")

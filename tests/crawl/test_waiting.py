@@ -110,7 +110,8 @@ def test_what_cannot_be_stored_waits_in_memory(crawl: Crawl, site: Site) -> None
 
 
 def test_what_is_no_time_is_refused_and_its_page_stays_owed(crawl: Crawl) -> None:
-    run = crawl.run(Bad, BAD=True)
+    run = crawl.run(Bad, BAD=True, status=1)
+    assert run.finish_reason == "incomplete"
     assert sorted(run.requested) == ["/", "/after"]
     assert run.stats["bloomdupe/refused"] == 11
     for path in BAD:

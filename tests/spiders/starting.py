@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
+from itertools import count
 from typing import Any
 
 from scrapy import Request, Spider
-from support.stops import moment
+from support.stops import moment, pause
 
 from bloomdupe.crawl.progress.rounds import Run
 
 
 def mark_as_before() -> None:
     """Keep the fingerprints alone exactly, as an earlier version did."""
-    Run.marks_exactly = property(lambda _: False, lambda _, value: None)
+    run: Any = Run
+    run.marks_exactly = property(lambda _: False, lambda _, value: None)
 
 
 class Base(Spider):
@@ -88,6 +89,7 @@ class Polls(Base):
     name = "polls"
 
     async def start(self) -> Any:
-        while True:
+        for number in count(1):
             yield self.request("a")
-            await asyncio.sleep(0.01)
+            self.logger.info("poll %d", number)
+            await pause(0.01)

@@ -20,7 +20,8 @@ def set_clock(seconds: float) -> None:
     now = time.time
     time.time = lambda: now() + seconds
     # It has been imported before.
-    Frontier.__init__.__kwdefaults__["wall"] = time.time
+    defaults: Any = Frontier.__init__.__kwdefaults__
+    defaults["wall"] = time.time
 
 
 class Later(Spider):
@@ -69,7 +70,7 @@ class Lambda(Later):
 
 class Bad(Later):
     name = "bad"
-    values = [
+    values: list[dict[str, Any]] = [
         {NOT_BEFORE: "tomorrow"},
         {NOT_BEFORE: datetime(2030, 1, 1)},  # noqa: DTZ001 - the fault
         {NOT_BEFORE: math.nan},
