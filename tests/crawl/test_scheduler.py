@@ -211,7 +211,7 @@ def test_a_request_whose_callback_is_gone_is_kept_and_named(crawl: Crawl) -> Non
     crawl.run(Renamed)
     before = pending(crawl)
     assert len(before) > 1
-    run = crawl.run(RenamedLater)
+    run = crawl.run(RenamedLater, status=1)
     assert run.stats["bloomdupe/unrestorable"] == len(before)
     assert "no method 'parse_more'" in run.log
     assert f"{crawl.site.base}/b" in run.log
@@ -221,7 +221,7 @@ def test_a_request_whose_callback_is_gone_is_kept_and_named(crawl: Crawl) -> Non
 def test_pickles_are_refused_unless_asked_for(crawl: Crawl) -> None:
     pickles: dict[str, Any] = {"BLOOMDUPE_SERIALIZER": "pickle"}
     kill_before(crawl, Pickled, 1, **pickles)
-    run = crawl.run(Pickled)
+    run = crawl.run(Pickled, status=1)
     assert run.stats["bloomdupe/unrestorable"] == 1
     assert "it is a pickle" in run.log
     run = crawl.run(Pickled, RETRY_ENABLED=True, **pickles)
