@@ -1,6 +1,6 @@
 """Kills crawls beside packages of others: ``beside_packages.py [PACKAGE...]``.
 
-Each crawl is killed three times, when the site was asked for another 30 pages, and run
+Each crawl is killed three times, before the site answers its 30th request, and run
 again until it says that it was finished. The judge is the file of items against the
 pages of the site. Packages that are not installed are named and left out. Exit status
 1 if any crawl is not as it should be.
@@ -11,16 +11,19 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from support.page_server import page_server
+from support.site import Site, links
+
+if TYPE_CHECKING:
+    from support.site import Page
 
 PAGES = 120
 KILLS = 3
@@ -161,11 +164,11 @@ CASES = {
 }
 
 
-def site() -> dict[str, str]:
-    pages = {}
+def all_pages() -> dict[str, Page]:
+    pages: dict[str, Page] = {}
     for number in range(PAGES):
-        links = [2 * number + 1, 2 * number + 2, number // 2]
-        body = "".join(f"<a href='/{n}'>x</a>" for n in links if n < PAGES)
+        others = [2 * number + 1, 2 * number + 2, number // 2]
+        body = links(*(f"/{n}" for n in others if n < PAGES))
         pages[f"/{number}"] = pages[f"/{number}?detail"] = body
     return pages
 
@@ -195,15 +198,15 @@ def judge(case: Case) -> str:
     """Crawl beside a package; return what is wrong, or nothing."""
     with (
         tempfile.TemporaryDirectory() as name,
-        page_server(site()) as (base, asked),
+        Site(all_pages()) as site,
     ):
         folder = Path(name)
-        make_project(folder, case, base)
+        make_project(folder, case, site.base)
         spider = case.spiders.partition('name = "')[2].partition('"')[0]
         kills = 0
         log = ""
         for run in range(MOST_RUNS):
-            before = len(asked)
+            site.kill_at(PAGES // 4 if run < KILLS else 0)
             process = subprocess.Popen(
                 [sys.executable, "-m", "scrapy", "crawl", spider],
                 cwd=folder,
@@ -211,19 +214,15 @@ def judge(case: Case) -> str:
                 stderr=subprocess.PIPE,
                 text=True,
             )
-            while run < KILLS and process.poll() is None:
-                if len(asked) - before >= PAGES // 4:
-                    process.kill()
-                    kills += 1
-                    break
-                time.sleep(0.005)
+            site.name_victim(process.pid)
             log = process.communicate()[1]
+            kills += process.returncode == -signal.SIGKILL
             if "This job was finished" in log:
                 break
         items = folder / "items.jsonl"
         lines = items.read_text().splitlines() if items.exists() else []
         found = sorted(json.loads(line)["page"] for line in lines)
-        if found == sorted(f"{base}/{n}" for n in range(PAGES)) and kills == KILLS:
+        if found == sorted(f"{site.base}/{n}" for n in range(PAGES)) and kills == KILLS:
             return ""
         return (
             f"{kills} kills, {len(found)} items, {len({*found})} pages\n{log[-2000:]}"

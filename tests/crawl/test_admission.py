@@ -7,22 +7,21 @@ job, byte for byte, and what a crawl does after them.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 import scrapy.crawler
-from support.page_server import page_server
+from support.forks import forks
+from support.site import links
 
 from bloomdupe.crawl.admission import expand_jobdir
 from bloomdupe.errors import SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
+
+    from support.site import Pages, Site
 
 pytestmark = pytest.mark.slow
 
@@ -31,43 +30,20 @@ ADDONS = {{"bloomdupe.Addon": 500}}
 JOBDIR = {jobdir!r}
 FEEDS = {{"items.jsonl": {{"format": "jsonlines", "overwrite": True}}}}
 BLOOMDUPE_EXPECTED_URLS = 10_000
-SPIDER_MODULES = ["spiders"]
+SPIDER_MODULES = ["spiders.admission"]
 TELNETCONSOLE_ENABLED = False
 LOG_LEVEL = "INFO"
 """
 
-SPIDERS = """
-import scrapy
-
-
-class First(scrapy.Spider):
-    name = "first"
-    start_urls = ["{base}/0"]
-    allowed_domains = {domains!r}
-
-    def parse(self, response):
-        \"""Follow the links.
-
-        @url {base}/1
-        @returns items 1 1
-        \"""
-        yield {{"page": response.url}}
-        yield from response.follow_all(css="a")
-
-
-class Second(First):
-    name = "second"
-"""
-
 SCRIPT = """
 import scrapy.crawler, scrapy.utils.project
-from spiders import Second
+from spiders.admission import Second
 process = scrapy.crawler.{process}(scrapy.utils.project.get_project_settings())
 crawling = process.crawl(Second)
 process.start()
 """
 
-PAGES = {f"/{n}": f"<a href='/{(n + 1) % 9}'>x</a>" for n in range(9)}
+PAGES = {f"/{n}": links(f"/{(n + 1) % 9}") for n in range(9)}
 
 REACTORS = {
     "asyncio": "twisted.internet.asyncioreactor.AsyncioSelectorReactor",
@@ -75,36 +51,47 @@ REACTORS = {
 }
 
 
+class Ended(NamedTuple):
+    """A command that has ended."""
+
+    status: int
+    output: str
+
+    @property
+    def last_line(self) -> str:
+        return self.output.strip().splitlines()[-1]
+
+
 @dataclass
 class Project:
     """A project with two spiders and one JOBDIR."""
 
     folder: Path
-    base: str
-    asked: list[str]
+    site: Site
+    domains: str = ""
 
-    def settings(self, jobdir: str, domains: list[str]) -> None:
+    def settings(self, jobdir: str) -> None:
         text = SETTINGS.format(jobdir=jobdir)
         (self.folder / "project.py").write_text(text)
         (self.folder / "scrapy.cfg").write_text("[settings]\ndefault = project\n")
-        text = SPIDERS.format(base=self.base, domains=domains)
-        (self.folder / "spiders.py").write_text(text)
 
-    def run(self, *args: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, *args]
-        return subprocess.run(
-            command,
-            cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(self.folder)},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+    def run(self, *command: str) -> Ended:
+        log = self.folder.with_name("log")
+        task = {
+            "folder": str(self.folder),
+            "environment": {"SITE": self.site.base, "DOMAINS": self.domains},
+            "command": command,
+            "log": str(log),
+        }
+        status, late = forks().run(task, lambda _: None)
+        self.site.until_quiet()
+        assert not late, log.read_text()
+        return Ended(status, log.read_text())
 
-    def scrapy(self, *args: str) -> subprocess.CompletedProcess[str]:
-        return self.run("-m", "scrapy", *args)
+    def scrapy(self, *args: str, status: int = 0) -> Ended:
+        ended = self.run("scrapy", *args)
+        assert ended.status == status, (args, ended.output)
+        return ended
 
     def files(self) -> dict[str, bytes]:
         """Return what the runs have left, but for locks and the project itself."""
@@ -118,15 +105,16 @@ class Project:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Iterator[Project]:
-    with page_server(PAGES) as (base, asked):
-        project = Project(tmp_path, base, asked)
-        project.settings("job", [])
-        yield project
+def pages() -> Pages:
+    return PAGES
 
 
-def last_line(run: subprocess.CompletedProcess[str]) -> str:
-    return run.stderr.strip().splitlines()[-1]
+@pytest.fixture
+def project(tmp_path: Path, site: Site) -> Project:
+    project = Project(tmp_path / "project", site)
+    project.folder.mkdir()
+    project.settings("job")
+    return project
 
 
 def looks(base: str) -> dict[str, list[str]]:
@@ -154,52 +142,40 @@ def looks(base: str) -> dict[str, list[str]]:
 
 
 def test_commands_that_look_at_something_leave_the_job_alone(project: Project) -> None:
-    (project.folder / "spiders").mkdir()  # for genspider
-    before = {
-        name: project.scrapy(*look)
-        for name, look in looks(project.base).items()
-        if name != "bloomdupe"
-    }
+    base = project.site.base
+    for name, look in looks(base).items():
+        if name != "bloomdupe":
+            project.scrapy(*look)
     assert not project.files()
-    crawl = project.scrapy("crawl", "first", "-s", "CLOSESPIDER_PAGECOUNT=3")
-    assert crawl.returncode == 0, crawl.stderr
+    project.scrapy("crawl", "first", "-s", "CLOSESPIDER_PAGECOUNT=3")
     files = project.files()
     assert files["items.jsonl"]
-    after = {}
-    for name, look in looks(project.base).items():
-        project.asked.clear()
-        after[name] = project.scrapy(*look)
-        assert len(project.asked) <= 2, name
+    for name, look in looks(base).items():
+        project.site.take()
+        project.scrapy(*look)
+        assert len(project.site.take()) <= 2, name
         assert project.files() == files, name
-    for runs in (before, after):
-        for name, run in runs.items():
-            assert run.returncode == 0, (name, run.stderr)
-    crawl = project.scrapy("crawl", "first")
-    assert crawl.returncode == 0, crawl.stderr
+    project.scrapy("crawl", "first")
     items = project.files()["items.jsonl"].splitlines()
     pages = [json.loads(item)["page"] for item in items]
-    assert sorted(pages) == sorted(project.base + path for path in PAGES)
+    assert sorted(pages) == sorted(base + path for path in PAGES)
 
 
 def test_a_command_finds_the_spider_of_a_url_and_leaves_its_job_alone(
     project: Project,
 ) -> None:
-    project.settings("job", [project.base.removeprefix("http://")])
-    text = (project.folder / "spiders.py").read_text()
-    (project.folder / "spiders.py").write_text(text.partition("class Second")[0])
-    assert project.scrapy("crawl", "first").returncode == 0
+    project.domains = project.site.base.removeprefix("http://")
+    project.scrapy("crawl", "first")
     files = project.files()
     for command in ("fetch", "parse"):
-        run = project.scrapy(command, f"{project.base}/1")
-        assert run.returncode == 0, run.stderr
-        assert f"scrapy {command} leaves the job in JOBDIR alone" in run.stderr
+        run = project.scrapy(command, f"{project.site.base}/1")
+        assert f"scrapy {command} leaves the job in JOBDIR alone" in run.output
     assert project.files() == files
 
 
 def test_what_parse_is_to_write_it_writes(project: Project) -> None:
-    arguments = ["--spider", "first", f"{project.base}/1", "-O", "parsed.jsonl"]
-    run = project.scrapy("parse", *arguments)
-    assert run.returncode == 0, run.stderr
+    page = f"{project.site.base}/1"
+    project.scrapy("parse", "--spider", "first", page, "-O", "parsed.jsonl")
     assert list(project.files()) == ["parsed.jsonl"]
 
 
@@ -207,13 +183,13 @@ def test_what_parse_is_to_write_it_writes(project: Project) -> None:
 def test_the_job_of_another_spider_is_refused_in_one_line(
     project: Project, reactor: str
 ) -> None:
-    assert project.scrapy("crawl", "first").returncode == 0
+    project.scrapy("crawl", "first")
     files = project.files()
-    run = project.scrapy("crawl", "second", "-s", f"TWISTED_REACTOR={reactor}")
-    assert run.returncode == 1
-    assert "Traceback" not in run.stderr
-    assert "The crawl does not begin: JOBDIR: " in last_line(run)
-    assert '"crawls/%(spider)s"' in last_line(run)
+    options = ["-s", f"TWISTED_REACTOR={reactor}"]
+    run = project.scrapy("crawl", "second", *options, status=1)
+    assert "Traceback" not in run.output
+    assert "The crawl does not begin: JOBDIR: " in run.last_line
+    assert '"crawls/%(spider)s"' in run.last_line
     assert project.files() == files
 
 
@@ -224,10 +200,9 @@ def test_the_job_of_another_spider_is_refused_in_one_line(
 def test_a_setting_that_cannot_be_is_refused_in_one_line(
     project: Project, setting: str
 ) -> None:
-    run = project.scrapy("crawl", "first", "-s", setting)
-    assert run.returncode == 1
-    assert "Traceback" not in run.stderr
-    assert setting.partition("=")[0] in last_line(run)
+    run = project.scrapy("crawl", "first", "-s", setting, status=1)
+    assert "Traceback" not in run.output
+    assert setting.partition("=")[0] in run.last_line
     assert not project.files()
 
 
@@ -240,23 +215,22 @@ PROCESSES = [
 
 @pytest.mark.parametrize("process", PROCESSES)
 def test_a_script_has_the_error(project: Project, process: str) -> None:
-    assert project.scrapy("crawl", "first").returncode == 0
+    project.scrapy("crawl", "first")
     files = project.files()
     script = project.folder / "script.py"
     handle = "crawling.addErrback(lambda failure: print(failure.value))\n"
     if process == "AsyncCrawlerProcess":
         handle = "print(crawling.exception())\n"
     script.write_text(SCRIPT.format(process=process) + handle)
-    run = project.run("script.py")
-    assert "was made with spider = 'first'" in run.stdout
+    assert "was made with spider = 'first'" in project.run("script.py").output
     assert project.files() == files
 
 
 def test_a_script_crawls_in_the_job(project: Project) -> None:
     (project.folder / "script.py").write_text(SCRIPT.format(process="CrawlerProcess"))
-    assert project.run("script.py").returncode == 0
+    assert project.run("script.py").status == 0
     assert "job/bloomdupe/data.mdb" in project.files()
-    assert project.scrapy("crawl", "second").returncode == 0
+    project.scrapy("crawl", "second")
 
 
 NAMELESS = """
@@ -271,14 +245,14 @@ process.start()
 
 
 def test_a_spider_may_get_its_name_when_it_is_made(project: Project) -> None:
-    url = project.base + "/0"
+    url = project.site.base + "/0"
     script = project.folder / "script.py"
     script.write_text(NAMELESS.format(jobdir="job", url=url))
-    assert project.run("script.py").returncode == 0
-    assert project.asked == ["/0"]
+    assert project.run("script.py").status == 0
+    assert project.site.requested == ["/0"]
     assert "job/bloomdupe/data.mdb" in project.files()
     script.write_text(NAMELESS.format(jobdir="jobs/%(spider)s", url=url))
-    assert project.run("script.py").returncode == 0
+    assert project.run("script.py").status == 0
     assert "jobs/named late/bloomdupe/data.mdb" in project.files()
     with pytest.raises(SettingError, match="the spider's class has no name"):
         expand_jobdir("jobs/%(spider)s", None)
@@ -293,25 +267,20 @@ def test_the_order_of_add_ons_does_not_matter(
     addons = f'ADDONS = {{"bloomdupe.Addon": {ours}, "scrapy_poet.Addon": {poets}}}'
     with (project.folder / "project.py").open("a") as file:
         file.write(addons)
-    first = project.scrapy("crawl", "first", "-s", "CLOSESPIDER_PAGECOUNT=3")
-    assert first.returncode == 0, first.stderr
-    again = project.scrapy("crawl", "first")
-    assert again.returncode == 0, again.stderr
-    assert "Resuming crawl" in again.stderr
-    assert sorted(project.asked) == sorted(PAGES)
+    project.scrapy("crawl", "first", "-s", "CLOSESPIDER_PAGECOUNT=3")
+    assert "Resuming crawl" in project.scrapy("crawl", "first").output
+    assert sorted(project.site.requested) == sorted(PAGES)
     files = project.files()
     other = "REQUEST_FINGERPRINTER_CLASS=scrapy.utils.request.RequestFingerprinter"
-    refused = project.scrapy("crawl", "first", "-s", other)
-    assert refused.returncode == 1
-    assert "set REQUEST_FINGERPRINTER_CLASS back" in last_line(refused)
+    refused = project.scrapy("crawl", "first", "-s", other, status=1)
+    assert "set REQUEST_FINGERPRINTER_CLASS back" in refused.last_line
     assert project.files() == files
 
 
 def test_each_spider_has_a_job_of_its_own(project: Project) -> None:
-    project.settings("crawls/%(spider)s", [])
+    project.settings("crawls/%(spider)s")
     for spider in ("first", "second", "first"):
-        crawl = project.scrapy("crawl", spider)
-        assert crawl.returncode == 0, crawl.stderr
+        project.scrapy("crawl", spider)
     files = project.files()
     for spider in ("first", "second"):
         assert f"crawls/{spider}/bloomdupe/data.mdb" in files
@@ -319,10 +288,9 @@ def test_each_spider_has_a_job_of_its_own(project: Project) -> None:
         assert f"crawls/{spider}/spider.state" in files
     assert {name.split("/")[1] for name in files if "/" in name} == {"first", "second"}
     run = project.scrapy("bloomdupe", "info", "crawls/first")
-    assert "first" in run.stdout, run.stderr
-    run = project.scrapy("bloomdupe", "info")
-    assert run.returncode == 2
-    assert "the following arguments are required: store" in run.stderr
+    assert "first" in run.output
+    run = project.scrapy("bloomdupe", "info", status=2)
+    assert "the following arguments are required: store" in run.output
 
 
 def test_the_name_of_a_spider_makes_a_name_of_a_folder() -> None:

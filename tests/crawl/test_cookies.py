@@ -306,9 +306,7 @@ def test_expired_cookies_do_not_come_back(crawl: Crawl) -> None:
     crawl.checkpoint()
     # As if it had been stored a thousand seconds ago.
     jar.set_cookie(cookie_named("a", time.time() + 1))
-    packed = crawl.cookies.change()
-    assert len(packed.puts) == 1
-    crawl.store.commit(packed)
+    assert crawl.checkpoint() == (1, 0)
     while time.time() < int(cookie_expires(jar, "a")):
         time.sleep(0.05)
     again(crawl)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 from typing import TYPE_CHECKING, Any
@@ -114,9 +115,13 @@ def test_after_a_kill_it_says_that_the_queue_is_gone(crawl: Crawl) -> None:
 
 def test_sigterm_and_ctrl_c_count_as_clean(crawl: Crawl) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
-        process = crawl.start(Follow, DOWNLOAD_DELAY=0.3)
+        crawl.site.hold_after(1)
+        process = crawl.start(Follow, CONCURRENT_REQUESTS=1)
         process.until_requested(2)
-        assert "was killed" not in process.interrupt(number).log
+        os.kill(process.pid, number)
+        process.until_logged("shutting down gracefully")
+        crawl.site.release()
+        assert "was killed" not in process.wait().log
     assert "was killed" not in crawl.run(Follow).log
     assert paths(crawl) == EACH_ONCE
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 import resource
 import shutil
-import signal
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy.settings import Settings
-from support.page_server import page_server
+from spiders.follow import Follow
 from support.shared_data import REPOSITORY
-from support.small_site import JOB, PAGES, Site
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.progress import headroom as room
@@ -42,28 +40,10 @@ from bloomdupe.settings import JobSettings
 from bloomdupe.store.check import verify
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-SPIDERS = """
-import asyncio, os, signal
-import scrapy
-
-
-class Follow(scrapy.Spider):
-    name = "follow"
-
-    async def parse(self, response):
-        if response.url.endswith("/d") and self.settings["KILL"]:
-            stats = self.crawler.stats
-            due = stats.get_value("bloomdupe/checkpoints") + 2
-            while stats.get_value("bloomdupe/checkpoints") < due:
-                self.state["n"] = self.state.get("n", 0) + 1
-                await asyncio.sleep(0.01)
-            os.kill(os.getpid(), signal.SIGKILL)
-        for href in response.css("a::attr(href)").getall():
-            yield response.follow(href)
-"""
+    from support.crawl import Crawl
+    from support.site import Site
 
 START = 1_700_000_000.0
 
@@ -75,28 +55,24 @@ def point(at: float, run: int = 1, **values: Any) -> Point:
     return Point(**{**nothing, **given, **values})
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    (tmp_path / "spiders.py").write_text(SPIDERS)
-    with page_server(PAGES) as (base, requested):
-        yield Site(tmp_path, base, requested)
-
-
-def stored(site: Site) -> tuple[list[Point], list[Ran]]:
-    with BloomFilter.open(site.folder / "job/bloomdupe", readonly=True) as seen:
+def stored(crawl: Crawl) -> tuple[list[Point], list[Ran]]:
+    with BloomFilter.open(crawl.store, readonly=True) as seen:
         assert seen._store is not None
         with seen._store.snapshot() as snapshot:
             return read_history(snapshot)
 
 
-def test_runs_and_points_survive_a_kill(site: Site) -> None:
-    process = site.start("Follow", JOB, "KILL=1", "BLOOMDUPE_PROGRESS_INTERVAL=0.05")
-    log = process.communicate(timeout=60)[1]
-    assert process.returncode == -signal.SIGKILL
-    assert re.search(r"INFO: \d+ pages, \d+ a minute; \d+ wait in \d slots?", log)
-    stats = site.crawl("Follow", JOB)
-    assert "wait in" not in stats["log"]
-    points, runs = stored(site)
+def test_runs_and_points_survive_a_kill(crawl: Crawl, site: Site) -> None:
+    line = re.compile(r"INFO: \d+ pages, \d+ a minute; \d+ wait in \d slots?")
+    site.hold("/d")
+    process = crawl.start(Follow, BLOOMDUPE_PROGRESS_INTERVAL=0.05)
+    process.until(lambda: line.search(process.log))
+    process.until(lambda: stored(crawl)[0])
+    process.kill()
+    site.release()
+    run = crawl.run(Follow)
+    assert "wait in" not in run.log
+    points, runs = stored(crawl)
     assert [(ran.number, ran.how, ran.ended is None) for ran in runs] == [
         (1, "open", True),
         (2, "finished", False),
@@ -105,24 +81,28 @@ def test_runs_and_points_survive_a_kill(site: Site) -> None:
     counts = [(point.pages, point.duplicates, point.seen) for point in points]
     assert counts == sorted(counts)
     last = points[-1]
-    assert last.pages == stats["bloomdupe/total_pages"] == 13
+    assert last.pages == run.stats["bloomdupe/total_pages"] == 13
     assert last.statuses == [0, 13, 0, 0, 0]
     assert (last.pending, last.leased, last.slots) == (0, 0, 0)
     assert last.disk > 0 < last.free
     assert last.memory > 10**7
-    with BloomFilter.open(site.folder / "job/bloomdupe", readonly=True) as seen:
+    with BloomFilter.open(crawl.store, readonly=True) as seen:
         totals = (seen.record("crawl") or {})["totals"]
     assert totals["statuses"] == {"200": 13}
     assert totals["depths"] == {"0": 1, "1": 6, "2": 6}
-    assert verify(site.folder / "job/bloomdupe")[1] == []
+    assert verify(crawl.store)[1] == []
     # And a run that has nothing to do leaves no trace.
-    site.crawl("Follow", JOB)
-    assert stored(site) == (points, runs)
+    crawl.run(Follow)
+    assert stored(crawl) == (points, runs)
 
 
-def test_a_crawl_in_memory_says_how_it_stands(site: Site) -> None:
-    log = site.crawl("Follow", "BLOOMDUPE_PROGRESS_INTERVAL=0.01")["log"]
-    assert re.search(r"INFO: \d+ pages.* longest checkpoint \d+ ms\n", log)
+def test_a_crawl_in_memory_says_how_it_stands(crawl: Crawl, site: Site) -> None:
+    line = re.compile(r"INFO: \d+ pages.* longest checkpoint \d+ ms\n")
+    site.hold("/d")
+    process = crawl.start(Follow, JOBDIR=None, BLOOMDUPE_PROGRESS_INTERVAL=0.01)
+    process.until(lambda: line.search(process.log))
+    site.release()
+    assert process.wait().finish_reason == "finished"
 
 
 @pytest.mark.parametrize(
@@ -172,9 +152,10 @@ def test_a_long_history_stays_small(
         assert points[0].pages == 0
         assert points[-1].pages == 4 * 24 * 60 - 1
         assert runs == [Ran(1, START, START, "finished")]
-        assert History(store).change().puts == {}
-        sizes = [len(data) for _, _, data in snapshot_of(store)]
-        assert max(sizes) < 150
+        written = snapshot_of(store)
+        assert max(len(data) for _, _, data in written) < 150
+        store.commit(History(store).change())
+        assert snapshot_of(store) == written
 
 
 def snapshot_of(store: Any) -> list[tuple[int, int, bytes]]:
@@ -200,7 +181,7 @@ def test_an_older_store_has_no_history(tmp_path: Path) -> None:
     with BloomFilter.open(store) as seen:
         opened = seen.share_store()
         assert opened is not None
-        assert History(opened).change().puts == {}
+        opened.commit(History(opened).change())
         with opened.snapshot() as snapshot:
             assert read_history(snapshot) == ([], [])
 

@@ -15,10 +15,10 @@ from urllib.request import Request, urlopen
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from scrapy.settings import Settings
-from support.page_server import page_server
+from spiders.follow import Follow
+from support.ports import kept_port
 from support.shared_data import REPOSITORY, needs
 from support.sighted_jobs import point
-from support.small_site import JOB, PAGES, Site
 
 from bloomdupe import settings as module
 from bloomdupe.crawl.progress.metrics import Metrics
@@ -28,28 +28,11 @@ from bloomdupe.settings import JobSettings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from support.crawl import Crawl
+    from support.site import Site
+
 PROMETHEUS = Path("/usr/bin/prometheus")
 BOARD = REPOSITORY / "bloomdupe" / "monitoring" / "grafana.json"
-
-SPIDERS = """
-import scrapy
-
-
-class Follow(scrapy.Spider):
-    # Reads the figures of its own crawl.
-    name = "follow"
-
-    def parse(self, response):
-        port = self.settings["BLOOMDUPE_METRICS_PORT"]
-        for href in response.css("a::attr(href)").getall():
-            yield response.follow(href)
-        if response.url.endswith("/a"):
-            url = f"http://127.0.0.1:{port}/metrics"
-            yield scrapy.Request(url, callback=self.read)
-
-    def read(self, response):
-        open("metrics.txt", "w").write(response.text)
-"""
 
 STOOD = point(0, pages=40, items=30, pending=7, statuses=[0, 36, 0, 4, 0], loss=0.5)
 
@@ -70,25 +53,19 @@ def read(url: str, accept: str = "*/*") -> str:
     return text
 
 
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-    return port
-
-
-def test_a_crawl_answers_while_it_runs(tmp_path: Path) -> None:
-    (tmp_path / "spiders.py").write_text(SPIDERS)
-    port = free_port()
-    with page_server(PAGES) as (base, requested):
-        site = Site(tmp_path, base, requested)
-        log = site.crawl("Follow", JOB, f"BLOOMDUPE_METRICS_PORT={port}")["log"]
-    assert f"Metrics for Prometheus: http://127.0.0.1:{port}/metrics" in log
-    text = (tmp_path / "metrics.txt").read_text()
+def test_a_crawl_answers_while_it_runs(crawl: Crawl, site: Site) -> None:
+    site.hold("/a")
+    process = crawl.start(Follow, BLOOMDUPE_METRICS_PORT=0)
+    process.until_requested("/a")
+    said = r"Metrics for Prometheus: (http://127\.0\.0\.1:\d+/metrics)"
+    (url,) = re.findall(said, process.log)
+    text = read(url)
+    site.release()
+    assert process.wait().finish_reason == "finished"
     assert 'bloomdupe_pages_total{spider="follow"}' in text
     assert 'bloomdupe_expected_urls{spider="follow"} 1e+07' in text
     with pytest.raises(OSError, match="refused"):
-        read(f"http://127.0.0.1:{port}/metrics")
+        read(url)
 
 
 def test_it_is_open_metrics(metrics: str) -> None:
@@ -125,7 +102,7 @@ def test_a_port_that_is_taken_is_named_and_the_crawl_goes_on(
         found = Metrics("spider", 1, lambda: STOOD)
         assert found.begin("127.0.0.1", port) is None
         found.end()
-    assert f"BLOOMDUPE_METRICS_PORT = {port}: nobody can listen" in caplog.text
+        assert f"BLOOMDUPE_METRICS_PORT = {port}: nobody can listen" in caplog.text
     assert "already in use" in caplog.text
 
 
@@ -158,7 +135,7 @@ def test_a_real_prometheus_reads_it(metrics: str, tmp_path: Path) -> None:
         "scrape_configs: [{job_name: crawl, scrape_interval: 1s,"
         f" static_configs: [{{targets: ['{target}']}}]}}]\n"
     )
-    port = free_port()
+    port = kept_port()
     command = [str(program), "--config.file=prometheus.yml", "--storage.tsdb.path=data"]
     command.append(f"--web.listen-address=127.0.0.1:{port}")
     with (tmp_path / "log").open("w") as log:

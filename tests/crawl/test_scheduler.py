@@ -41,7 +41,7 @@ from support.site import PAGES
 
 if TYPE_CHECKING:
     from scrapy import Spider
-    from support.crawl import Crawl
+    from support.crawl import Before, Crawl
     from support.site import Site
 
 WHERE = pytest.mark.parametrize("jobdir", [None, "job"], ids=["memory", "job"])
@@ -88,10 +88,20 @@ def test_requests_come_back_as_they_were(crawl: Crawl, jobdir: str | None) -> No
     assert "scheduler/unserializable" not in run.stats
 
 
+def kill_before(crawl: Crawl, spider: type[Spider], page: int, **settings: Any) -> None:
+    """Kill a crawl of a chain when all before a page is durable, and nothing else."""
+    crawl.site.hold(f"/{page}")
+    process = crawl.start(spider, **settings)
+    process.until_requested(f"/{page}")
+    process.until(lambda: crawl.durable_pages == page)
+    log = process.kill().log
+    crawl.site.release()
+    assert "Traceback" not in log, log
+
+
 def test_requests_come_back_from_the_disk_as_they_were(crawl: Crawl) -> None:
-    for _ in range(5):
-        run = crawl.run(Everything, CLOSESPIDER_PAGECOUNT=1, **ONE)
-        assert "spider_exceptions/count" not in run.stats, run.log
+    for page in range(1, 6):
+        kill_before(crawl, Everything, page)
     run = crawl.run(Everything)
     assert run.stats["intact"] == 1, run.log
     assert run.finish_reason == "finished"
@@ -201,7 +211,7 @@ def test_a_request_whose_callback_is_gone_is_kept_and_named(crawl: Crawl) -> Non
     crawl.run(Renamed)
     before = pending(crawl)
     assert len(before) > 1
-    run = crawl.run(RenamedLater)
+    run = crawl.run(RenamedLater, status=1)
     assert run.stats["bloomdupe/unrestorable"] == len(before)
     assert "no method 'parse_more'" in run.log
     assert f"{crawl.site.base}/b" in run.log
@@ -210,12 +220,13 @@ def test_a_request_whose_callback_is_gone_is_kept_and_named(crawl: Crawl) -> Non
 
 def test_pickles_are_refused_unless_asked_for(crawl: Crawl) -> None:
     pickles: dict[str, Any] = {"BLOOMDUPE_SERIALIZER": "pickle"}
-    run = crawl.run(Pickled, CLOSESPIDER_PAGECOUNT=1, **ONE, **pickles)
-    assert "scheduler/unserializable" not in run.stats
-    run = crawl.run(Pickled)
+    kill_before(crawl, Pickled, 1, **pickles)
+    run = crawl.run(Pickled, status=1)
     assert run.stats["bloomdupe/unrestorable"] == 1
     assert "it is a pickle" in run.log
-    assert crawl.run(Pickled, **pickles).stats["intact"] == 5
+    run = crawl.run(Pickled, RETRY_ENABLED=True, **pickles)
+    assert run.stats["intact"] == 5, run.log
+    assert "scheduler/unserializable" not in run.stats
 
 
 def test_a_crawl_spider_works(crawl: Crawl, site: Site) -> None:
@@ -408,20 +419,21 @@ def test_a_crawl_that_cannot_open_leaves_the_state_alone(crawl: Crawl) -> None:
     assert "EOFError" not in run.log
 
 
-@pytest.mark.parametrize("interval", [0.2, 3600], ids=["checkpoint", "look"])
-def test_a_store_that_is_gone_ends_the_crawl(crawl: Crawl, interval: float) -> None:
-    """Whoever looks first finds it: a checkpoint, or the watch over the crawl."""
-    process = crawl.start(
-        Follow,
-        before=look_often,
-        BLOOMDUPE_CHECKPOINT_INTERVAL=interval,
-        DOWNLOAD_DELAY=0.3,
-        **ONE,
-    )
-    process.until_requested(2)
+@pytest.mark.parametrize(
+    ("look", "answers"), [(None, 1), (look_often, 0)], ids=["checkpoint", "look"]
+)
+def test_a_store_that_is_gone_ends_the_crawl(
+    crawl: Crawl, site: Site, look: Before | None, answers: int
+) -> None:
+    """A checkpoint finds it, or the watch over the crawl while nothing changes."""
+    site.hold_after(2)
+    process = crawl.start(Follow, before=look, **ONE)
+    process.until_requested(3)
     (crawl.store / "data.mdb").unlink()
+    site.hold_after(answers)
+    process.until_logged("The store of the crawl failed, so the crawl stops")
+    site.release()
     log = process.wait().log
-    assert "The store of the crawl failed, so the crawl stops" in log
     assert re.search(r"Closing spider \(frontier_\w+\)", log)
     assert "Traceback" not in log
 

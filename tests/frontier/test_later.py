@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -201,31 +202,35 @@ def test_what_was_moved_is_not_read_again_when_the_clock_is_set_back(
 
 
 def test_memory_is_bounded(
-    stored: BloomFilter, wall: Wall, monkeypatch: pytest.MonkeyPatch
+    stored: BloomFilter,
+    wall: Wall,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     monkeypatch.setattr(later, "MAX_NEAR", 50_900)
     monkeypatch.setattr(later, "BATCH", 20)
     monkeypatch.setattr(frontier, "MAX_FRESH", 100_000)
     monkeypatch.setattr(frontier, "MAX_LOADED", 200_000)
     owed = Frontier(stored, wall=wall)
-    most = 0
-    for number in range(1_000):
-        owed.push(f"host-{number % 7}", 0, b"%d" % number, not_before=NOON + number % 9)
+    payload = b"x" * 1_000
+    bound = 1_500 * len(payload)
+    request.addfinalizer(tracemalloc.stop)
+    tracemalloc.start()
+    for number in range(4_000):
+        due = NOON + number % 9
+        owed.push(f"host-{number % 7}", 0, b"%d" % number + payload, not_before=due)
         if owed.due:
             owed.checkpoint()
-        assert owed._later is not None or number < 9
-        if owed._later is not None:
-            most = max(most, len(owed._later._near) + len(owed._later._beyond))
-    assert most <= 50 + 100
+        assert tracemalloc.get_traced_memory()[0] < bound
     wall.now += 9  # they are due all at once, and come in pieces
     found = 0
     while (entry := owed.lease()) is not None:
         found += 1
         owed.settle(entry)
-        assert owed._loaded <= 300_000 + 2 * frontier.MOST_MOVED
-        if owed.due:
+        if found % 100 == 0:
             owed.checkpoint()
-    assert found == 1_000
+        assert tracemalloc.get_traced_memory()[0] < bound
+    assert found == 4_000
 
 
 def test_large_requests_are_bounded_by_their_bytes(

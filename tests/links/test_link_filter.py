@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import http.server
 import json
-import os
-import subprocess
-import sys
 import tracemalloc
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.settings import Settings
-from support.page_server import Server, running
+from support.forks import forks
+from support.site import Site
 
 from bloomdupe import Addon, LinkFilter
 from bloomdupe.links.known_urls import KnownUrls
+
+if TYPE_CHECKING:
+    from support.site import Visit
 
 HERE = Path(__file__).parent
 BRANCHES, LEVELS = 3, 3
@@ -52,42 +52,27 @@ class Result:
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
     """Every crawl of link_crawls.py, by the name of case and ``-on`` or ``-off``."""
-    requests: dict[str, Counter[str]] = {}
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            _, crawl, rest = self.path.split("/", 2)
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            language = self.headers.get("X-Language", "")
-            what = f"{self.command} {rest} {body.decode()} {language}"
-            requests.setdefault(crawl, Counter())[what] += 1
-            text = page(rest.partition(".")[0]).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(text)
-
-        do_POST = do_HEAD = do_GET  # noqa: N815
-
-        def log_message(self, *args: object) -> None:
-            pass
-
     folder = tmp_path_factory.mktemp("crawls")
-    out = folder / "results.json"
-    with running(Server(("127.0.0.1", 0), Handler)) as base:
-        done = subprocess.run(
-            [sys.executable, HERE / "link_crawls.py", base, out, folder],
-            check=False,
-            timeout=300,
-            env={**os.environ, "PYTHONPATH": str(HERE)},
-            capture_output=True,
-            text=True,
-        )
-    assert done.returncode == 0, done.stderr
+    out, log = folder / "results.json", folder / "log"
+
+    def answer(visit: Visit) -> str:
+        return page(visit.path.split("/")[2].partition(".")[0])
+
+    with Site(answer) as site:
+        command = [HERE / "link_crawls.py", site.base, out, folder]
+        task = {
+            "folder": str(folder),
+            "command": [*map(str, command)],
+            "log": str(log),
+        }
+        status, _ = forks().run(task, lambda _: None)
+    assert status == 0, log.read_text()
+    requests: dict[str, Counter[str]] = {}
+    for visit in site.log:
+        _, crawl, rest = visit.path.split("/", 2)
+        language = visit.headers.get("X-Language", "")
+        what = f"{visit.method} {rest} {visit.body} {language}"
+        requests.setdefault(crawl, Counter())[what] += 1
     return {
         name: Result(requests[name], found["stats"], found["log"])
         for name, found in json.loads(out.read_text()).items()
@@ -119,7 +104,7 @@ ASIDE = {
     "headers": "the REQUEST_FINGERPRINTER_CLASS may look at what a request does not",
     "fragments": "give it the attribute bloomdupe_early = True",
     "poet_on_unknown": "the REQUEST_FINGERPRINTER_CLASS may look at what",
-    "rewrite": "link_crawls.Rewrite handles what spiders yield after",
+    "rewrite": "spiders.links.Rewrite handles what spiders yield after",
     "listener": "listens to the signal request_scheduled",
     "drop_listener": "listens to the signal request_dropped",
     "debug": "DUPEFILTER_DEBUG is on",

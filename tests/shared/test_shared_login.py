@@ -7,15 +7,13 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from crew import DEADLINE, Crew
-from support.login_site import ACCOUNTS, PAGES, login_site
+from crew import Crew
+from support.login_site import ACCOUNTS, PAGES, LoginSite
 from support.redis_server import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    from support.login_site import LoginSite
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +49,7 @@ EXPECTED = Counter(
 
 @pytest.fixture
 def site() -> Iterator[LoginSite]:
-    with login_site() as site:
+    with LoginSite() as site:
         yield site
 
 
@@ -61,7 +59,7 @@ def crew(tmp_path: Path, site: LoginSite) -> Iterator[Crew]:
     feed = 'FEEDS={"items.jsonl": {"format": "jsonlines"}}'
     settings = feed, "BLOOMDUPE_REDIS_LEASE=1", "BLOOMDUPE_REDIS_PARTITION_BY=url"
     with RedisServer(tmp_path / "redis") as redis:
-        crew = Crew(tmp_path, site.url.rstrip("/"), redis, [], *settings)
+        crew = Crew(tmp_path, site.base, redis, [], *settings)
         try:
             yield crew
         finally:
@@ -70,12 +68,13 @@ def crew(tmp_path: Path, site: LoginSite) -> Iterator[Crew]:
 
 def shared(crew: Crew, site: LoginSite, *settings: str) -> None:
     """Let one worker log in and be killed, and two others go on."""
-    site.close_gate_after(2 + 11)
+    answers = 2 + 2 + 11  # the logins come before their pages
+    site.hold_after(answers)
     first = crew.hire("Login", *settings)
-    site.wait_at_gate(DEADLINE)
+    site.until_requested(answers + 1)
     first.kill()
     others = [crew.hire("Login", *settings) for _ in range(2)]
-    site.open_gate()
+    site.release()
     for worker in others:
         worker.end()
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
+from bloomdupe import BloomFilter
 from support.engines import DISK
 from support.forks import Child, forks
 from support.site import PAGES, Site
@@ -239,6 +240,15 @@ class Crawl:
     def killed(self, spider: type[Spider] | str, **options: Any) -> Run:
         """Run a spider until it is killed where ``stop`` or ``at_request`` says so."""
         return self.run(spider, status=-signal.SIGKILL, **options)
+
+    @property
+    def durable_pages(self) -> int:
+        """How many pages are done, as of the last checkpoint on disk."""
+        if not self.store.exists():
+            return 0
+        with BloomFilter.open(self.store, readonly=True) as seen:
+            totals = (seen.record("crawl") or {}).get("totals", {})
+        return int(totals.get("pages", 0))
 
     def items(self) -> list[Any]:
         """Return the items that all runs have put out; they need ``FEEDS``."""

@@ -166,12 +166,15 @@ class Site:
         """Give so many answers more, and let all others wait."""
         with self._changed:
             self._left = answers
+            self._changed.notify_all()
 
     def release(self) -> None:
         """Give all answers that wait, and all that follow."""
         with self._changed:
             self._held, self._left = frozenset(), None
             self._changed.notify_all()
+        # Or the next gate would count them.
+        until(lambda: not self.waiting)
 
     def until_requested(self, what: str | int) -> None:
         """Wait until a path, or so many pages in all, were asked for."""

@@ -190,12 +190,15 @@ async def moment(
     """Stop here, when a checkpoint holds all that has happened so far.
 
     Only in a run that is to be stopped here; any other goes on at once. ``when`` says
-    whether that has happened which is to be in the checkpoint.
+    whether that has happened which is to be in the checkpoint. No request is sent
+    from then on, or a quick crawl would be over before the checkpoint.
     """
     if not wanted(name):
         return
     while not when():
         await pause(0.01)
+    engine: Any = spider.crawler.engine
+    engine.pause()
     await durable(spider)
     stop_at(name)
 

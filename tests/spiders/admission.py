@@ -1,0 +1,31 @@
+"""Two spiders that share a project. ``SITE`` is the URL of the site they crawl."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from scrapy import Spider
+
+SITE = os.environ["SITE"]
+
+
+class First(Spider):
+    name = "first"
+    start_urls = [f"{SITE}/0"]
+    allowed_domains = os.environ["DOMAINS"].split()
+
+    def parse(self, response: Any) -> Any:
+        yield {"page": response.url}
+        yield from response.follow_all(css="a")
+
+    parse.__doc__ = f"""Follow the links.
+
+    @url {SITE}/1
+    @returns items 1 1
+    """
+
+
+class Second(First):
+    name = "second"
+    allowed_domains = []

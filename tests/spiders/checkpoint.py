@@ -1,0 +1,134 @@
+"""Spiders and pipelines with something to keep: state, totals, rows of a database."""
+
+from __future__ import annotations
+
+import datetime
+import sqlite3
+from typing import Any
+
+from scrapy import Request, Spider
+from support.stops import moment, pause, wanted
+
+from bloomdupe.signals import checkpoint
+
+
+class Count(Spider):
+    """Knows the pages it has seen; nothing goes on while it waits for its end."""
+
+    name = "count"
+    ending = False
+
+    async def parse(self, response: Any) -> Any:
+        while self.ending:
+            await pause(0.01)
+        path = response.url.rpartition("/")[2]
+        self.state.setdefault("seen", {"of": set(), "when": datetime.date(2026, 1, 2)})
+        self.state["seen"]["of"].add(path)
+        name = f"{len(self.state['seen']['of'])} seen"
+        self.ending = wanted(name)
+        yield {"path": path}
+        await moment(self, name)
+        for href in response.css("a::attr(href)").getall():
+            yield response.follow(href)
+
+    def closed(self, reason: str) -> None:
+        seen = self.state.get("seen", {"of": (), "when": None})
+        self.crawler.stats.set_value("seen", sorted(seen["of"]))
+        self.crawler.stats.set_value("when", str(seen["when"]))
+
+
+class Told(Count):
+    """Can be killed when it is stored that the server wants to be left alone."""
+
+    name = "told"
+
+    async def start(self) -> Any:
+        async for request in super().start():
+            yield request
+        answers = "downloader/response_status_count/503"
+        stats = self.crawler.stats
+        await moment(self, "told", when=lambda: stats.get_value(answers))
+
+
+class Unstorable(Count):
+    name = "unstorable"
+
+    async def parse(self, response: Any) -> Any:
+        self.state["spider"] = response.url, object
+        async for output in super().parse(response):
+            yield output
+
+
+class NoConnection:
+    """A pipeline, on a bad day."""
+
+    def open_spider(self, *_: Any) -> None:
+        raise OSError("no connection")
+
+
+class Waiting(Count):
+    """Other requests and coroutines within a callback."""
+
+    name = "waiting"
+
+    async def parse(self, response: Any) -> Any:
+        await pause(0.005)
+        request = Request(response.urljoin("/image"), dont_filter=True)
+        download = getattr(self.crawler.engine, "download_async", None)
+        if download is None:  # before Scrapy 2.14
+            from scrapy.utils.defer import maybe_deferred_to_future as future
+
+            other = await future(self.crawler.engine.download(request))
+        else:
+            other = await download(request)
+        assert other.status == 200
+        async for output in super().parse(response):
+            yield output
+            await pause(0.001)
+
+
+class Media(Count):
+    name = "media"
+
+    async def parse(self, response: Any) -> Any:
+        async for output in super().parse(response):
+            if isinstance(output, dict):
+                output["file_urls"] = [response.urljoin("/image")]
+            yield output
+
+
+class Stored:
+    """Buffers, and writes before each checkpoint."""
+
+    def __init__(self, crawler: Any) -> None:
+        self.rows: list[tuple[str]] = []
+        self.crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> Stored:
+        pipeline = cls(crawler)
+        crawler.signals.connect(pipeline.flush, checkpoint)
+        return pipeline
+
+    def process_item(self, item: Any, spider: Any = None) -> Any:
+        self.rows.append((item["path"],))
+        return item
+
+    def flush(self, spider: Any) -> Any:
+        assert spider is self.crawler.spider
+        with sqlite3.connect("items.db") as db:
+            db.execute("CREATE TABLE IF NOT EXISTS items (path)")
+            db.executemany("INSERT INTO items VALUES (?)", self.rows)
+        db.close()
+        self.rows.clear()
+
+
+class Failing(Stored):
+    def flush(self) -> None:  # type: ignore[override]
+        if self.rows and self.crawler.settings["FAIL"]:
+            raise OSError("the database is gone")
+
+
+class Asynchronous(Stored):
+    async def flush(self) -> None:  # type: ignore[override]
+        """Write nothing."""

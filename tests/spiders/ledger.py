@@ -1,0 +1,66 @@
+"""A spider that goes wrong in many ways; each page says in which."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scrapy import Spider
+from scrapy.exceptions import DropItem, IgnoreRequest
+from support.stops import stop_at
+
+
+class Wrong(Spider):
+    name = "wrong"
+    handle_httpstatus_list = [410]
+    custom_settings = {
+        "ITEM_PIPELINES": {"spiders.ledger.Pipeline": 1},
+        "DOWNLOADER_MIDDLEWARES": {"spiders.ledger.Refuses": 1},
+    }
+
+    def parse(self, response: Any) -> Any:
+        for href in response.css("a::attr(href)").getall():
+            callback = "break_" if "break" in href else "parse"
+            errback = "fail" if "fail" in href else None
+            errback = "raise_" if "raise" in href else errback
+            yield response.follow(
+                href,
+                callback=getattr(self, callback),
+                errback=errback and getattr(self, errback),
+            )
+        yield {"url": response.url}
+
+    async def break_(self, response: Any) -> Any:
+        yield {"url": response.url}
+        raise RuntimeError("half way")
+
+    def fail(self, failure: Any) -> Any:
+        yield {"url": failure.request.url}
+
+    def raise_(self, failure: Any) -> None:
+        raise ZeroDivisionError("errback")
+
+
+class Pipeline:
+    def process_item(self, item: Any, spider: Any = None) -> Any:
+        if "item" in item["url"]:
+            raise KeyError("no price")
+        if "drop" in item["url"]:
+            raise DropItem("not wanted")
+        return item
+
+
+class Refuses:
+    def process_request(self, request: Any, spider: Any = None) -> None:
+        if "ignored" in request.url:
+            raise IgnoreRequest("on purpose")
+        if "lost" in request.url:
+            raise TimeoutError("too slow")
+
+
+class StoppedAtOnce(Wrong):
+    """After the first checkpoint, and before the first request."""
+
+    async def start(self) -> Any:
+        stop_at("start")
+        for _ in ():
+            yield

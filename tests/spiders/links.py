@@ -1,0 +1,179 @@
+"""Spiders with many links, and parts of Scrapy that change what becomes of links."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request, Spider, signals
+from scrapy.exceptions import IgnoreRequest
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import CrawlSpider, Rule
+from scrapy.utils.request import fingerprint
+
+from bloomdupe import LinkFilter, new_links
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from scrapy.http import Response
+
+
+def hrefs(response: Response) -> list[str]:
+    return response.css("a::attr(href)").getall()
+
+
+class Follow(Spider):
+    def parse(self, response: Response) -> Iterator[Any]:
+        for href in hrefs(response):
+            yield response.follow(href)
+
+
+class Asynchronous(Spider):
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        for number, href in enumerate(hrefs(response)):
+            if number % 5 == 0:
+                await asyncio.sleep(0)
+            yield response.follow(href)
+
+
+class ByHand(Spider):
+    def parse(self, response: Response) -> Iterator[Any]:
+        urls = [response.urljoin(href) for href in hrefs(response)]
+        for url in new_links(self, urls):
+            yield Request(url)
+
+
+class ByRules(CrawlSpider):
+    rules = (Rule(LinkExtractor(unique=False), process_links="new_links"),)
+
+    def new_links(self, links: Any) -> Any:
+        return new_links(self, links)
+
+
+class Kinds(Spider):
+    """Requests that differ in more than their URL, or only seem to."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for href in hrefs(response):
+            url = response.urljoin(href)
+            number = len(href) % 3
+            yield Request(url)
+            yield Request(url, method="HEAD", callback=self.nothing)
+            yield Request(url, method="POST", body=f"n={number}", callback=self.nothing)
+            yield Request(url, body=f"n={number}", callback=self.nothing)
+            yield Request(url, headers={"X-Kind": "1"}, cb_kwargs={"a": 1})
+            yield Request(f"{url}#part-{number}", meta={"verbatim_url": True})
+        if response.meta["depth"] == 0:
+            yield Request(response.url, dont_filter=True, callback=self.nothing)
+
+    def nothing(self, response: Response) -> None:
+        pass
+
+
+class Headers(Spider):
+    """For a fingerprinter that looks at a header."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for href in hrefs(response):
+            for language in ("de", "en"):
+                yield response.follow(href, headers={"X-Language": language})
+
+
+class Unstorable(Spider):
+    def parse(self, response: Response) -> Iterator[Any]:
+        for href in hrefs(response):
+            yield response.follow(href, callback=partial(self.parse))
+
+
+class LanguageFingerprinter:
+    def fingerprint(self, request: Request) -> bytes:
+        return fingerprint(request, include_headers=["X-Language"])
+
+
+class LowerCaseFingerprinter:
+    """Knows a fingerprint early, and says so."""
+
+    bloomdupe_early = True
+
+    def fingerprint(self, request: Request) -> bytes:
+        path, dot, fragment = request.url.partition("#")
+        return fingerprint(request.replace(url=path.lower() + dot + fragment))
+
+
+class FragmentFingerprinter:
+    def fingerprint(self, request: Request) -> bytes:
+        return fingerprint(request, keep_fragments=True)
+
+
+class Rewrite:
+    """A spider middleware that sends links to the start page somewhere else."""
+
+    def process_spider_output(
+        self, response: Response, result: Any, **_: Any
+    ) -> Iterator[Any]:
+        for output in result:
+            yield self.rewritten(output, response)
+
+    async def process_spider_output_async(
+        self, response: Response, result: Any, **_: Any
+    ) -> AsyncIterator[Any]:
+        async for output in result:
+            yield self.rewritten(output, response)
+
+    def rewritten(self, output: Any, response: Response) -> Any:
+        if isinstance(output, Request) and output.url.endswith("/0.html"):
+            name = response.url.rpartition("/")[2].partition(".")[0]
+            return output.replace(url=f"{output.url}?from={name}")
+        return output
+
+
+class Listener:
+    """An extension that ignores some requests when they are scheduled."""
+
+    def __init__(self, crawler: Any) -> None:
+        self.stats = crawler.stats
+        crawler.signals.connect(self.scheduled, signals.request_scheduled)
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> Listener:
+        return cls(crawler)
+
+    def scheduled(self, request: Request) -> None:
+        self.stats.inc_value("heard")
+        if request.url.endswith("2.html"):
+            raise IgnoreRequest("by the listener")
+
+
+class DropListener(Listener):
+    def __init__(self, crawler: Any) -> None:
+        self.stats = crawler.stats
+        crawler.signals.connect(self.dropped, signals.request_dropped)
+
+    def dropped(self) -> None:
+        self.stats.inc_value("heard")
+
+
+class ByUrlOnly(LinkFilter):
+    """A control: it takes every request with a known URL for a duplicate."""
+
+    def _drops(self, request: Request) -> bool:
+        if not request.dont_filter and request.url in self._known:
+            return True
+        return super()._drops(request)
+
+
+class Reckless(LinkFilter):
+    """A control: it does not look what comes between itself and the scheduler."""
+
+    def _obstacle(self) -> None:
+        return None
+
+
+class ByUrlDespitePoet(LinkFilter):
+    """A control: it takes poet's fingerprints for Scrapy's own."""
+
+    def _look_for_obstacles(self) -> None:
+        super()._look_for_obstacles()
+        self._by_url = True

@@ -1,0 +1,27 @@
+"""A spider that logs in with each account, in a jar of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scrapy import FormRequest, Spider
+
+
+class Login(Spider):
+    """The first account is in the usual jar."""
+
+    name = "login"
+    accounts = {"ann": None, "bob": "bob"}
+
+    async def start(self) -> Any:
+        for account, jar in self.accounts.items():
+            yield FormRequest(
+                self.start_urls[0] + "login",
+                formdata={"user": account},
+                meta={"cookiejar": jar},
+            )
+
+    def parse(self, response: Any) -> Any:
+        yield {"title": response.css("h1::text").get()}
+        for href in response.css("a::attr(href)").getall():
+            yield response.follow(href, meta={"cookiejar": response.meta["cookiejar"]})

@@ -1,0 +1,95 @@
+"""Start requests that differ from run to run."""
+
+from __future__ import annotations
+
+import uuid
+from itertools import count
+from typing import Any
+
+from scrapy import Request, Spider
+from support.stops import moment, pause
+
+from bloomdupe.crawl.progress.rounds import Run
+
+
+def mark_as_before() -> None:
+    """Keep the fingerprints alone exactly, as an earlier version did."""
+    run: Any = Run
+    run.marks_exactly = property(lambda _: False, lambda _, value: None)
+
+
+class Base(Spider):
+    def parse(self, response: Any, n: int = 0, at: str = "") -> Any:
+        yield {"page": response.url[-1], "n": n}
+
+    def request(self, name: str, **kwargs: Any) -> Request:
+        url = self.start_urls[0] + name
+        return Request(url, dont_filter=True, cb_kwargs=kwargs)
+
+
+class Stamped(Base):
+    """Two for one page, and one for another."""
+
+    name = "stamped"
+    yielded_all = False
+
+    async def start(self) -> Any:
+        for name in "aab":
+            yield self.request(name, at=str(uuid.uuid4()))
+        if self.settings["MORE"]:
+            yield self.request("a")
+            yield self.request("c", at=str(uuid.uuid4()))
+        self.yielded_all = True
+
+
+class PlainOrNot(Base):
+    name = "plain"
+
+    async def start(self) -> Any:
+        if self.settings["PLAIN"]:
+            yield self.request("a")
+        else:
+            yield self.request("a", at=str(uuid.uuid4()))
+
+
+class Ended(Stamped):
+    name = "ended"
+
+    async def parse(self, response: Any, n: int = 0, at: str = "") -> Any:
+        await moment(self, "all", when=lambda: self.yielded_all)
+        yield {"page": response.url[-1], "n": 0}
+
+
+class InTurn(Base):
+    """Killed between the two; the second run has another order."""
+
+    name = "in_turn"
+
+    async def start(self) -> Any:
+        if self.settings["TURNED"]:
+            yield self.request("a", n=2)
+        yield self.request("a", n=1)
+        stats = self.crawler.stats
+        await moment(self, "one", when=lambda: stats.get_value("item_scraped_count"))
+
+
+class Again(Base):
+    name = "again"
+    start = Spider.start
+
+    def parse(self, response: Any, n: int = 0, at: str = "") -> Any:
+        yield Request(response.url, self.second)
+        yield Request(response.url, self.second)
+
+    def second(self, response: Any) -> None:
+        """Yield nothing."""
+
+
+class Polls(Base):
+    name = "polls"
+
+    async def start(self) -> Any:
+        for number in count(1):
+            yield self.request("a")
+            self.logger.info("poll %d", number)
+            await pause(0.01)

@@ -1,0 +1,123 @@
+"""Spiders with requests for a point in time."""
+
+from __future__ import annotations
+
+import math
+import time
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from scrapy import Request, Spider, signals
+from scrapy.exceptions import DontCloseSpider
+
+from bloomdupe.frontier.frontier import Frontier
+
+NOT_BEFORE, DELAY = "bloomdupe_not_before", "bloomdupe_delay"
+
+
+def set_clock(seconds: float) -> None:
+    """Let the clock of this process go wrong by so many seconds."""
+    now = time.time
+    time.time = lambda: now() + seconds
+    # It has been imported before.
+    defaults: Any = Frontier.__init__.__kwdefaults__
+    defaults["wall"] = time.time
+
+
+class Later(Spider):
+    """/soon waits, and leads to /moved by a redirect, which does not wait again."""
+
+    name = "later"
+    handle_httpstatus_list = [404]
+
+    def parse(self, response: Any) -> Any:
+        wait = self.settings.getfloat("SECONDS")
+        then = datetime.now(timezone.utc) + timedelta(seconds=wait)
+        yield response.follow("/soon", self.page, meta={DELAY: wait, "x": 1})
+        yield response.follow("/date", self.page, meta={NOT_BEFORE: then, "x": 1})
+        yield response.follow("/past", self.page, meta={NOT_BEFORE: 0, "x": 1})
+        yield response.follow("/ago", self.page, meta={DELAY: -5, "x": 1})
+        yield response.follow("/now", self.page, meta={"x": 1})
+
+    def page(self, response: Any) -> Any:
+        assert response.meta["x"] == 1
+        assert not {DELAY, NOT_BEFORE} & response.meta.keys()
+        yield {"page": response.url}
+
+
+class Crowd(Later):
+    """Very many of them, due one after the other."""
+
+    name = "crowd"
+
+    def parse(self, response: Any) -> Any:
+        wait = self.settings.getfloat("SECONDS")
+        for number in range(150):
+            yield response.follow(
+                f"/crowd{number}", self.page, meta={DELAY: wait + number / 100, "x": 1}
+            )
+
+
+class Lambda(Later):
+    """It cannot be stored, so it waits in memory, and its parent is not done."""
+
+    name = "lambda"
+
+    def parse(self, response: Any) -> Any:
+        wait = self.settings.getfloat("SECONDS")
+        yield response.follow("/a", lambda response: None, meta={DELAY: wait})
+
+
+class Bad(Later):
+    name = "bad"
+    values: list[dict[str, Any]] = [
+        {NOT_BEFORE: "tomorrow"},
+        {NOT_BEFORE: datetime(2030, 1, 1)},  # noqa: DTZ001 - the fault
+        {NOT_BEFORE: math.nan},
+        {NOT_BEFORE: 253402300800},
+        {NOT_BEFORE: True},
+        {DELAY: "5"},
+        {DELAY: math.inf},
+        {DELAY: 1e12},
+        {DELAY: None},
+        {NOT_BEFORE: 1, DELAY: 1},
+    ]
+
+    async def start(self) -> Any:
+        yield Request(self.start_urls[0], dont_filter=True)
+        if self.settings["BAD"]:
+            yield Request(self.start_urls[0] + "start", meta={DELAY: "soon"})
+
+    def parse(self, response: Any) -> Any:
+        yield {"page": response.url}
+        for number, meta in enumerate(self.values):
+            if not self.settings["BAD"]:
+                meta = {DELAY: 0}
+            yield response.follow(f"/{number}", self.page, meta={**meta, "x": 1})
+        yield response.follow("/after", self.page, meta={"x": 1})
+
+
+class Idle(Later):
+    """Says when it is idle; feeds itself then."""
+
+    name = "idle"
+    fed = False
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.on_idle, signals.spider_idle)
+        return spider
+
+    def on_idle(self) -> Any:
+        self.crawler.stats.inc_value("idle")
+        if not self.fed:
+            self.fed = True
+            request = Request(self.start_urls[0] + "fed", self.page, meta={"x": 1})
+            self.crawler.engine.crawl(request)
+            raise DontCloseSpider
+
+    def parse(self, response: Any) -> Any:
+        yield response.follow(
+            "/soon", self.page, meta={"x": 1, DELAY: self.settings.getfloat("SECONDS")}
+        )
