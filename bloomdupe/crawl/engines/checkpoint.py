@@ -126,10 +126,10 @@ class _CrawlChange(NamedTuple):
 class Checkpoint:
     """Makes settled requests durable, with everything that belongs to them.
 
-    ``participants`` add to the record ``crawl``; the objects in ``others`` have
-    databases. Each *prepares* its part without changing itself, *writes* it into the
-    transaction, and updates itself once it is durable (*done*). So if a step raises,
-    the last checkpoint is still valid, and no data was consumed.
+    ``participants`` add to the record ``crawl``; the objects in ``others`` have their
+    own databases. Each *prepares* its part without changing itself, *writes* it into
+    the transaction, and updates itself once it is durable (*done*). So if a step
+    raises, the last checkpoint is still valid, and no data was consumed.
     """
 
     def __init__(

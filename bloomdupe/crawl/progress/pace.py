@@ -24,7 +24,7 @@ __all__ = [
 
 MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0
 LONGEST = 100 * DAY
-"""Seconds; a forecast beyond is none."""
+"""Seconds; no forecast goes beyond."""
 RECENT = 600.0
 """Seconds that a forecast looks back at most."""
 SLACK = 0.9

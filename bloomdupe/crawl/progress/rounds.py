@@ -36,7 +36,7 @@ class Run:
         self._notes = notes
         self.last: str | None = notes.get("run")
         """How the last run ended; None if there was none."""
-        # What is pending all the same could not be restored, or was put there since.
+        # Requests that are still pending could not be restored, or were added since.
         finished = self.last == FINISHED and not pending
         self.round: int = notes.get("generation", 1)
         self.new_round = finished and again
@@ -49,7 +49,7 @@ class Run:
         self.resumed = self.last is not None and not self.new_round
         """Whether an earlier run has worked on this round."""
         self.started: bool = notes.get("started") == self.round
-        """Whether an earlier run has taken in all start requests of this round."""
+        """Whether an earlier run has accepted all start requests of this round."""
         self.idle = finished and not again
         """Whether the round was finished, and has no new work so far."""
         self.finished_at: float | None = notes.get("finished")

@@ -38,8 +38,8 @@ GLANCE = 5.0
 class Watch:
     """Every few seconds a point for the history; now and then a line in the log.
 
-    A point is written by the next checkpoint that has anything else to write. If there
-    is no store to look at any more, ``fail`` stops the crawl.
+    A point is written by the next checkpoint that has any other data to write. If the
+    store is no longer there, ``fail`` stops the crawl.
     """
 
     def __init__(

@@ -61,7 +61,7 @@ class PackedCookies:
         self._jars: dict[bytes, Any] = {}
         self._warned = False
 
-    def key_of(self, jar: Any) -> bytes | None:  # noqa: ANN401 - whatever was in meta
+    def key_of(self, jar: Any) -> bytes | None:  # noqa: ANN401 - any value of meta
         """Pack the key of a jar; None, and a warning, if it cannot be stored."""
         if jar not in self._keys:
             try:

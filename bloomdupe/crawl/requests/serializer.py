@@ -210,8 +210,8 @@ class Serializer:
     def explain(self, request: Request) -> str:
         """Return the part of a request that cannot be stored, and a remedy.
 
-        The request is one that :meth:`dump` refuses. The part is named by its place and
-        its type, because its content may be secret.
+        Called for a request that :meth:`dump` refuses. The part is named by its place
+        and its type, because its content may be secret.
         """
         try:
             self._elements(request)

@@ -103,7 +103,7 @@ def check_payload(payload: bytes) -> None:
         raise UnserializableError(str(error)) from error
 
 
-def _unpacked(payload: bytes) -> Any:  # noqa: ANN401 - whatever it is
+def _unpacked(payload: bytes) -> Any:  # noqa: ANN401 - any value
     if payload and payload[0] in ARRAYS:
         return msgpack.unpackb(
             payload, strict_map_key=False, unicode_errors="surrogatepass"

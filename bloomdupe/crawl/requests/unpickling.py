@@ -41,7 +41,7 @@ The type of lxml is a string; ``meta["link_text"]`` of a ``CrawlSpider`` has it.
 """
 
 
-def unpickle(data: bytes) -> Any:  # noqa: ANN401 - whatever was pickled
+def unpickle(data: bytes) -> Any:  # noqa: ANN401 - any value
     """Return the pickled value, if it consists of plain types.
 
     Raises :class:`pickle.UnpicklingError`, which names a type that is not plain, and
@@ -51,7 +51,7 @@ def unpickle(data: bytes) -> Any:  # noqa: ANN401 - whatever was pickled
     return _Careful(io.BytesIO(data)).load()
 
 
-def look_into(data: bytes) -> Any:  # noqa: ANN401 - whatever was pickled
+def look_into(data: bytes) -> Any:  # noqa: ANN401 - any value
     """Return the pickled value, with opaque objects in the place of other types."""
     return _Opaque(io.BytesIO(data)).load()
 
