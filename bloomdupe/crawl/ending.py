@@ -26,13 +26,13 @@ INCOMPLETE = "incomplete"
 
 
 class Ending:
-    """Decides whether a crawl has finished, and says why if it has not.
+    """Decides whether a crawl has finished, and logs the reason if it has not.
 
     A crawl has *finished* when no request is pending or in progress. It is *incomplete*
-    when Scrapy has nothing to do any more, but requests are left: they cannot be
-    restored, were refused, or their processing broke off. Then the process ends with
-    exit status 1, feeds that wait for the end go on waiting, and the next run tries
-    these requests again.
+    when Scrapy has nothing left to do, but requests are left: they cannot be restored,
+    were refused, or their processing broke off. Then the process ends with exit status
+    1, feeds that are written at the end stay unwritten, and the next run tries these
+    requests again.
     """
 
     def __init__(self, crawler: Crawler, frontier: Frontier, waiting: Waiting) -> None:

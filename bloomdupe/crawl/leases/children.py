@@ -85,13 +85,13 @@ class Children:
         self._numbers = count(max(taken, default=-1) + 1)
 
     def recall(self, lease: Lease) -> None:
-        """See which children of a request an earlier run has taken in."""
+        """Look up the children of a request that an earlier run stored."""
         family = self._families.get(lease.key) if self._families else None
         if family is not None:
             self._expected[lease] = Counter(family.digests)
 
     def recognises(self, lease: Lease, identity: bytes) -> bool:
-        """Whether the child was taken in by an earlier run; once for each time."""
+        """Whether an earlier run stored the child; true once for each time it did."""
         expected = self._expected.get(lease)
         if expected is None:
             return False

@@ -316,7 +316,7 @@ class Leases:
         return lease.key
 
     def release(self, lease: Lease) -> None:
-        """Say that a request does not keep its slot busy any more."""
+        """Free the slot of a request that no longer keeps it busy."""
         self._frontier.release(lease.entry)
 
     def set_aside(self, entry: Entry) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["KILLED", "History", "Point", "Ran", "read_history", "surplus"]
 
 KILLED = "killed"
-"""How a run has ended that did not say so."""
+"""Reason of a run that ended without recording a reason."""
 
 DAY = 86_400
 TIERS = ((600.0, 5), (DAY, 60), (60 * DAY, 3_600), (math.inf, DAY))
@@ -176,7 +176,7 @@ class History:
         self._fresh[0, ran.number] = ran
 
     def add(self, point: Point) -> None:
-        """Add a point, and now and then remove those that are too many."""
+        """Add a point, and now and then remove surplus points."""
         self._moments[point.moment] = None
         self._fresh[point.moment] = point
         if point.time - self._tidied > TIERS[1][1] or point.time < self._tidied:

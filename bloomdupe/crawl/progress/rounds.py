@@ -8,10 +8,10 @@ from typing import Any
 __all__ = ["FINISHED", "IMPORT", "OPEN", "Run"]
 
 OPEN = "open"
-"""How a run has ended that has not ended: it was killed."""
+"""Value of the note ``run`` during a run; it stays if the process is killed."""
 FINISHED = "finished"
 IMPORT = "import"
-"""Name of the note that says how far an import into the job is."""
+"""Name of the note on the progress of an import into the job."""
 
 
 class Run:
@@ -20,7 +20,7 @@ class Run:
     A *round* is a crawl from its start requests until it is finished, in however many
     runs. A finished job stays finished: a further run changes nothing, unless it finds
     work, such as a start request that was not there before. A new round must be asked
-    for (``again``). ``pending`` is the number of requests that wait.
+    for (``again``). ``pending`` is the number of pending requests.
 
     ``notes`` are those of the filter, which are saved with each checkpoint:
 
