@@ -117,7 +117,7 @@ def time_to_fill(first: Point | None, last: Point) -> float | None:
 
 
 def duration(seconds: float) -> str:
-    """Format a number of seconds in its largest unit: ``45 s``, ``12 min``, ``3.5 h``."""
+    """Format seconds in their largest unit: ``45 s``, ``12 min``, ``3.5 h``."""
     if seconds < 2 * MINUTE:
         return f"{seconds:.0f} s"
     if seconds < 2 * HOUR:
