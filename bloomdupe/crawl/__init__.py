@@ -1,6 +1,6 @@
-"""Scrapy's side of one crawl: scheduler, duplicate filter, checkpoint.
+"""Scrapy's side of a crawl: scheduler, duplicate filter, checkpoint.
 
-``scheduler`` and ``dupefilter`` are what Scrapy calls, ``checkpoint`` is the one
-transaction that makes everything durable consistently. What Scrapy does not show is
-asked of ``inside_scrapy``. Uses every room below; ``addon`` and ``cli`` come in.
+Scrapy calls ``scheduler`` and ``dupefilter``. ``engines.checkpoint`` is the transaction
+that makes all changes durable together. Access to Scrapy's internals goes through
+``inside_scrapy``. Uses every room below it, and is used by ``addon`` and ``cli``.
 """

@@ -1,4 +1,4 @@
-"""Acceptance: whether a request is taken in, and in what form it waits."""
+"""Acceptance: whether a request is accepted, and in which form it is stored."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ __all__ = ["ASKING", "Acceptance"]
 logger = logger_of(__name__)
 
 ASKING = frozenset({*TIME_KEYS, REVISIT})
-"""Keys of ``meta`` by which a request asks for something of the scheduler."""
+"""Keys of ``meta`` with options for the scheduler."""
 AGAIN = b"again "
-"""Before a fingerprint: marks that a start page was taken in for a second use."""
+"""Prefix of a fingerprint: marks that a start page was accepted for a second use."""
 RETRY = b" retry"
-"""Behind the identity of a request that is a retry of its parent."""
+"""Suffix of the identity of a request that is a retry of its parent."""
 SAFE_METHODS = frozenset({"GET", "HEAD"})
 
 
 class Acceptance:
-    """Judges requests for an open crawl, and lets those wait that it accepts.
+    """Decides on requests for an open crawl, and makes accepted requests pending.
 
     ``ours`` is the filter that marks them together with the frontier; without it,
-    ``dupefilter`` is somebody else's.
+    ``dupefilter`` is a foreign filter.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Acceptance:
         self._warned = self._warned_of_polling = False
 
     def takes(self, request: Request) -> bool:
-        """Take in a request and mark it; False if it was dropped."""
+        """Accept a request and mark it; False if it was dropped."""
         session, ours = self._session, self._ours
         parent = session.parent()
         start = session.starting.takes(request)
@@ -79,7 +79,7 @@ class Acceptance:
         identity = self._identity(request, parent, key, start=start)
         if self._is_recognised(request, parent, identity):
             return True
-        # Somebody else's filter does not mark in the store.
+        # A foreign filter does not mark in the store.
         keys = [(key, exact)] if ours is not None else []
         if start:
             skip, forced, marks = session.starting.judge(
@@ -97,7 +97,7 @@ class Acceptance:
                 return False
             keys += marks
             if forced and not request.dont_filter:
-                # So that what it redirects to is followed, which was seen, too.
+                # So that its redirect is followed, although that was seen, too.
                 request = copy(request)  # replace() would run its constructor
                 request.dont_filter = True
         if not forced and not self._passes(request, parent, keys):
@@ -118,16 +118,16 @@ class Acceptance:
                 session.frontier.seen.add(key, exact=exact)
 
     def _passes(self, request: Request, parent: Lease | None, keys: list[Key]) -> bool:
-        """Whether a request is no duplicate; add to ``keys`` what else is to be marked.
+        """Whether a request is not a duplicate; add further marks to ``keys``.
 
-        The first of them is its fingerprint, if our filter is asked.
+        If our filter is used, the first key is the request's fingerprint.
         """
         if self._ours is None:
             return self._passes_other(request)
         return self._passes_ours(self._ours, request, parent, keys)
 
     def _passes_other(self, request: Request) -> bool:
-        """Ask somebody else's filter, which marks when it is asked."""
+        """Ask a foreign filter, which marks the request at the same time."""
         if not self._within_limits(request):
             return False
         if self._dupefilter.request_seen(request):
@@ -157,11 +157,11 @@ class Acceptance:
     def _is_second_use(
         self, request: Request, parent: Lease | None, key: bytes, *, exact: bool
     ) -> bool:
-        """Whether a start page is asked for once more, for something else.
+        """Whether a start page is requested a second time, for a different use.
 
-        Scrapy's filter does not remember start requests. So the page to which a login
-        leads may be the start page, and its callback may ask for it with another one.
-        That passes once. A link back is a duplicate.
+        Scrapy's filter does not remember start requests. So a login may lead back to
+        the start page, and its callback may request it with a different callback. That
+        passes once. A link back is a duplicate.
         """
         session = self._session
         if parent is None or not session.starting.has_yielded(key):
@@ -195,29 +195,29 @@ class Acceptance:
         return Drop.NO if second else Drop.THIS
 
     def _is_forced(self, request: Request, parent: Lease | None) -> bool:
-        """Whether a request is taken in, be it seen or not."""
+        """Whether a request is accepted even if it was seen."""
         if request.dont_filter or self._session.processing.answering is None:
             return request.dont_filter
-        # What a page that comes again is redirected to was seen the last time.
+        # The target of its redirect was seen at the last visit.
         visit = None if parent is None else parent.visit
         return visit is not None and visit.visits > 0
 
     def _identity(
         self, request: Request, parent: Lease | None, key: bytes, *, start: bool
     ) -> bytes:
-        """Return what tells a request from others for its page, if there may be any."""
+        """Return a request's identity; ``key`` alone if its duplicates are dropped."""
         if not (start or request.dont_filter or self._ours is None):
             return key
         identity = identity_of(request, key, None if parent is None else parent.request)
-        # A page that is tried once more is none of those that it has yielded.
+        # A retry of the parent differs from its children.
         return identity + RETRY if is_retry(request, parent) else identity
 
     def _is_recognised(
         self, request: Request, parent: Lease | None, identity: bytes
     ) -> bool:
-        """Whether a child was taken in before the crash after which its parent runs.
+        """Whether a child was accepted before a crash made its parent run again.
 
-        A retry or a redirect of the parent is no child of it.
+        A retry or a redirect of the parent is not a child.
         """
         return (
             parent is not None
@@ -227,7 +227,7 @@ class Acceptance:
         )
 
     def _within_limits(self, request: Request) -> bool:
-        """Whether its slot may have another one; what was taken in is followed."""
+        """Whether its slot has room; retries and redirects always pass."""
         session = self._session
         return (
             not session.limits.on
@@ -243,10 +243,10 @@ class Acceptance:
         identity: bytes,
         keys: list[Key],
     ) -> bool:
-        """Let a request wait; whether it will be stored, and should be marked.
+        """Make a request pending; return whether it is stored and should be marked.
 
         ``key`` is its fingerprint, and ``keys`` mark it; ``identity`` tells it from
-        others for its page.
+        other requests for its page.
         """
         session = self._session
         session.has_work()
@@ -255,7 +255,7 @@ class Acceptance:
         if not ASKING.isdisjoint(request.meta):
             not_before = time_of(request, time.time())
             request = without_time(request)
-        # It stands for its parent from now on, which is not visited again itself.
+        # It replaces its parent, which is not visited again itself.
         follows = parent if answering or is_retry(request, parent) else None
         if session.retries is not None:
             request, not_before = session.retries.let_wait(
@@ -263,8 +263,8 @@ class Acceptance:
             )
         slot = session.engine.slot_of(request)
         start = session.starts_apart and bool(request.meta.get("is_start_request"))
-        # What is stored is made anew from its payload when its turn comes, so that
-        # nobody shares its values, whether the process has been killed or not.
+        # A stored request is always made anew from its payload, with or without a
+        # crash, so that it shares no values with other objects.
         payload: bytes | None = b""
         if session.durable:
             payload = self._dump(request)
@@ -308,10 +308,11 @@ class Acceptance:
         parent: Lease,
         follows: Lease | None,
     ) -> bytes:
-        """Return the payload of a request with what it takes over from its parent.
+        """Return the payload of a request with the data inherited from its parent.
 
-        From one that it ``follows``, that is when its page comes again. From one whose
-        page it asks for once more, that is what a run that was killed has left.
+        A retry or redirect of ``follows`` inherits its revisits. It also inherits the
+        unfinished work of a killed run, as does a child that requests the parent's page
+        once more.
         """
         session = self._session
         visit = None if follows is None else session.revisits.follow(follows)
@@ -341,7 +342,7 @@ class Acceptance:
             return None
 
     def _warn_of_polling(self, request: Request) -> None:
-        """Say once that a request is skipped that looks like one of a poller."""
+        """Warn once of a skipped request that looks like a polling request."""
         if self._warned_of_polling:
             return
         self._warned_of_polling = True
@@ -356,7 +357,7 @@ class Acceptance:
         )
 
     def _warn_of_unserializable(self, request: Request) -> None:
-        """Say once what it costs that a request cannot be stored."""
+        """Warn once of the consequences of a request that cannot be stored."""
         if self._warned:
             return
         self._warned = True

@@ -1,9 +1,9 @@
-"""Admission: which job a crawl goes on with, if any, and whether it may.
+"""Admission: which job a crawl continues, if any, and whether it may.
 
-Commands of Scrapy that only try something out, such as ``scrapy check``, ``fetch``,
-``shell`` and ``parse``, and whatever runs Scrapy's ``DefaultSpider``, have nothing to
-do with the job in ``JOBDIR``, even if it is that of the spider that they run. A crawl
-that cannot be is refused in one line, before anything is opened.
+Some commands of Scrapy only try something, such as ``scrapy check``, ``fetch``,
+``shell`` and ``parse``. They, and every run of Scrapy's ``DefaultSpider``, leave the
+job in ``JOBDIR`` alone, even if it belongs to the spider that they run. A crawl that is
+not possible is refused in a line, before anything is opened.
 """
 
 from __future__ import annotations
@@ -40,17 +40,18 @@ __all__ = [
 logger = logger_of(__name__)
 
 EARLIEST = -1000
-"""Where the add-on puts :class:`Admission` in EXTENSIONS: before all that may write
-to the job."""
+"""Place of :class:`Admission` in EXTENSIONS: before all extensions that may write to
+the job.
+"""
 
 CRAWLING = (None, "crawl", "runspider")
-"""Commands of Scrapy that crawl; None is a script, or somebody else's command."""
+"""Commands of Scrapy that crawl; None is a script, or a command of a project."""
 
 
 def find_job(crawler: Crawler, settings: BaseSettings) -> None:
-    """Set JOBDIR to what it is for this crawl: to nothing if it is none.
+    """Set JOBDIR to the job of this crawl, or to None if it has no job.
 
-    Refuses the crawl for a setting that cannot be used.
+    Refuses the crawl for an invalid setting.
     """
     command = running_command()
     if command not in CRAWLING or issubclass(crawler.spidercls, DefaultSpider):
@@ -121,11 +122,11 @@ def expand_url(url: object, spider: str | None) -> object:
 
 
 PLACES = {"JOBDIR": expand_jobdir, "BLOOMDUPE_REDIS_URL": expand_url}
-"""Settings that say where the job is, and what puts the spider's name in them."""
+"""Settings with the place of the job, and the function that expands each of them."""
 
 
 def _leave_alone(settings: BaseSettings, command: str | None) -> None:
-    """Let nothing of the job be read or written, neither the store nor its feeds."""
+    """Keep the job untouched: neither its store nor its feeds are read or written."""
     logger.info(
         "%(who)s leaves the job in %(place)s alone: everything stays in memory",
         {
@@ -145,11 +146,11 @@ def _leave_alone(settings: BaseSettings, command: str | None) -> None:
 
 
 class Admission:
-    """An extension that compares the job with the crawl, and then is gone.
+    """An extension that compares the job with the crawl, and then goes away.
 
-    Scrapy makes its extensions when all add-ons have changed the settings, so these
-    are the final ones, and when nothing is open yet, so what refuses the crawl leaves
-    everything as it was. Later, Scrapy would overwrite ``spider.state`` while it stops.
+    When Scrapy makes its extensions, all add-ons have changed the settings, so these
+    are final. Nothing is open yet, so a refusal leaves everything as it was. Later,
+    Scrapy would overwrite ``spider.state`` while it stops.
     """
 
     @classmethod
@@ -164,10 +165,10 @@ class Admission:
 
 
 def refuse(crawler: Crawler, settings: BaseSettings, error: BloomDupeError) -> None:
-    """Let a crawl not begin, and the process end with status 1.
+    """Prevent the start of a crawl, and let the process end with status 1.
 
-    Under a command of Scrapy, which would show a traceback, the log says in one line
-    why. Otherwise the error is raised, and whoever runs the crawl has it.
+    Under a command of Scrapy, which would show a traceback, the log gives the reason in
+    a line. Otherwise the error is raised to the caller that runs the crawl.
     """
     if running_command() is None:
         # Without this, a crawler that has its spider counts as one that started,

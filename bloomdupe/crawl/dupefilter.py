@@ -46,15 +46,15 @@ FAILED_MESSAGE = (
 
 
 class BloomDupeFilter(BaseDupeFilter):
-    """Drops requests whose fingerprint was seen before.
+    """Drops requests with a fingerprint that was seen before.
 
-    With ``JOBDIR`` the fingerprints are kept in ``JOBDIR/bloomdupe`` and survive
-    the process; without it they stay in memory, as with Scrapy's own filter.
+    With ``JOBDIR`` the fingerprints are kept in ``JOBDIR/bloomdupe`` and survive the
+    process; without it they stay in memory, as with Scrapy's own filter.
 
-    Unlike Scrapy's own, it also marks requests with ``dont_filter``, such as start
-    requests (it does not drop them), so that a link back to the start page is a
-    duplicate. Which start requests are scheduled again by a later run is not its
-    decision but the scheduler's, see ``BLOOMDUPE_START_REQUESTS``.
+    Unlike Scrapy's own filter, it also marks requests with ``dont_filter``, such as
+    start requests (it does not drop them), so that a link back to the start page is a
+    duplicate. The scheduler decides which start requests a later run schedules again,
+    see ``BLOOMDUPE_START_REQUESTS``.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class BloomDupeFilter(BaseDupeFilter):
         return filter_
 
     def open(self) -> None:
-        """Open or create the store; raises what :meth:`BloomFilter.open` raises."""
+        """Open or create the store; raises the errors of :meth:`BloomFilter.open`."""
         self._filter = self._job.open_filter()
         if self._job.settings.directory is not None:
             self._check_frontier(self._filter)
@@ -105,8 +105,8 @@ class BloomDupeFilter(BaseDupeFilter):
     def open_shared(self, filter_: BloomFilter | None = None) -> BloomFilter:
         """Open the filter for a scheduler that makes the checkpoints itself.
 
-        Such a scheduler also marks what needs no asking, and knows which start
-        requests to skip. It may bring a ``filter_`` of its own.
+        Such a scheduler also marks requests that are not checked, and knows which start
+        requests to skip. It may pass a ``filter_`` of its own.
         """
         self._shared = True
         if self._crawler is not None:
@@ -135,7 +135,7 @@ class BloomDupeFilter(BaseDupeFilter):
         return self._fingerprint(request), exact
 
     def _check_frontier(self, filter_: BloomFilter) -> None:
-        """Refuse a store in which requests wait that Scrapy's scheduler cannot see."""
+        """Refuse a store with pending requests that Scrapy's scheduler cannot see."""
         record = filter_.record("frontier")
         waiting = 0
         if record is not None:
@@ -152,7 +152,7 @@ class BloomDupeFilter(BaseDupeFilter):
             )
 
     def _take_up(self, filter_: BloomFilter) -> None:
-        """See how the last run of the job ended, and note that another one is on."""
+        """Check how the last run of the job ended, and record the new run."""
         last = filter_.notes.get("run")
         if last == "open":
             logger.error(
@@ -176,7 +176,7 @@ class BloomDupeFilter(BaseDupeFilter):
         self.release()
 
     def release(self) -> None:
-        """Release the store, and ask it for nothing: it may have failed."""
+        """Release the store without reading it: it may have failed."""
         filter_, self._filter = self._filter, None
         if filter_ is not None:
             filter_.close()
@@ -232,7 +232,7 @@ class BloomDupeFilter(BaseDupeFilter):
             stop_crawl(self._crawler, FULL)
 
     def _stop_failed(self, error: StoreError) -> None:
-        """Stop the crawl, once; the last checkpoint stands."""
+        """Stop the crawl, once; the last checkpoint stays valid."""
         if self._failed:
             return
         self._failed = True
@@ -247,7 +247,7 @@ class BloomDupeFilter(BaseDupeFilter):
         return self._filter
 
     def mark_scheduled(self, request: Request) -> None:
-        """Mark what Scrapy's scheduler passes by: requests with ``dont_filter``."""
+        """Mark requests with ``dont_filter``, which Scrapy's scheduler lets pass."""
         if not request.dont_filter or self._filter is None:
             return
         new = self._mark(request)

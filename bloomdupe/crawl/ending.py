@@ -1,4 +1,4 @@
-"""Ending: with which reason a run ends that has nothing left to do."""
+"""Ending: the finish reason of a run that has nothing left to do."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ __all__ = ["INCOMPLETE", "Ending"]
 logger = logger_of(__name__)
 
 INCOMPLETE = "incomplete"
-"""The reason of a run that could not do all requests, though it had the time."""
+"""Finish reason of a run that left requests undone, though it had the time."""
 
 
 class Ending:
-    """Decides whether a crawl has finished, and says why if it has not.
+    """Decides whether a crawl has finished, and logs the reason if it has not.
 
     A crawl has *finished* when no request is pending or in progress. It is *incomplete*
-    when Scrapy has nothing to do any more, but requests are left: they cannot be
-    restored, were refused, or their processing broke off. Then the process ends with
-    exit status 1, feeds that wait for the end go on waiting, and the next run tries
-    these requests again.
+    when Scrapy has nothing left to do, but requests are left: they cannot be restored,
+    were refused, or their processing broke off. Then the process ends with exit status
+    1, feeds that are written at the end stay unwritten, and the next run tries these
+    requests again.
     """
 
     def __init__(self, crawler: Crawler, frontier: Frontier, waiting: Waiting) -> None:
@@ -43,19 +43,19 @@ class Ending:
         self._example: tuple[str, object] | None = None
 
     def leaves(self, url: str, why: object, *, apart: bool = False) -> None:
-        """Note a request that this run cannot do; one ``apart`` is not stored."""
+        """Note a request that this run cannot do; ``apart``: it is not stored."""
         self._apart += apart
         if self._example is None:
             self._example = url, why
 
     @property
     def left(self) -> int:
-        """Count the requests that this run has not done."""
+        """Return the number of requests that this run has not done."""
         frontier = self._frontier
         return frontier.pending + frontier.waiting + frontier.leased + self._apart
 
     def reason_of(self, reason: str) -> str:
-        """Return the reason of a run that Scrapy, or the project, ends with another."""
+        """Return the true finish reason of a run that ends with ``reason``."""
         if reason != FINISHED or not self.left:
             return reason
         return WAITING if self.left == self._frontier.waiting else INCOMPLETE
@@ -69,7 +69,7 @@ class Ending:
             raise CloseSpider(reason)
 
     def say(self) -> None:
-        """Say what is left of an incomplete crawl; the process ends with status 1."""
+        """Log the requests that are left; the process ends with status 1."""
         mark_failed(self._crawler)
         url, why = self._example or ("", "the crawl was closed before their turn")
         remedy = (

@@ -1,8 +1,8 @@
-"""WholeCache: an answer in Scrapy's HTTP cache is whole, or is not there.
+"""WholeCache: an answer in Scrapy's HTTP cache is complete, or it is missing.
 
-Scrapy writes an answer as seven files in a folder, in their places. If the process is
-killed meanwhile, some of them are cut off, and the next run takes them for the answer:
-the page fails, or is half as long as it was.
+Scrapy writes an answer as seven files in a folder, without temporary names. If the
+process is killed meanwhile, some of them are cut off, and the next run uses them as the
+answer: the page fails, or is incomplete.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["WholeCache"]
 
 UNFINISHED = "unfinished"
-"""Stands beside the files of an answer while they are written."""
+"""Name of a file beside the files of an answer while they are written."""
 
 
 class WholeCache(FilesystemCacheStorage):
@@ -38,7 +38,7 @@ class WholeCache(FilesystemCacheStorage):
         self._fingerprint = fingerprinter.fingerprint
 
     def retrieve_response(self, spider: Spider, request: Request) -> Response | None:
-        """Return what is stored for a request, if all of it is."""
+        """Return the stored answer to a request, if it is complete."""
         if self._mark(spider, request).exists():
             return None
         return super().retrieve_response(spider, request)

@@ -1,8 +1,8 @@
-"""Memory: finds out that the process has run out of it.
+"""Memory: detects that the process has run out of memory.
 
-A kill by the kernel needs no finding out. Under a limit (``ulimit -v``) Python raises
-``MemoryError`` instead, wherever it happens to be. Scrapy logs what a callback, a
-pipeline or a signal handler raises, and goes on: their requests would count as done.
+A kill by the kernel needs no detection. Under a limit (``ulimit -v``) Python raises
+``MemoryError`` at any place instead. If a callback, a pipeline or a signal handler
+raises it, Scrapy logs it and goes on: the request would count as done.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["MemoryWatch"]
 
 
 class MemoryWatch(logging.Handler):
-    """Calls ``tell`` when anything is logged that a ``MemoryError`` has caused."""
+    """Calls ``tell`` when a log record was caused by a ``MemoryError``."""
 
     def __init__(self, tell: Callable[[], None]) -> None:
         super().__init__(logging.INFO)

@@ -1,8 +1,8 @@
-"""OtherMemories: says so when something else remembers what is done, and loses items.
+"""OtherMemories: warns of components that remember done pages, and so lose items.
 
-A component that notes at once what it has seen, in a database of its own, does not know
-of checkpoints. If the process is killed between its note and our commit, the page runs
-again, and what it yields then is dropped as known: it is in no output at all.
+Such a component writes at once to a database of its own, and does not know of
+checkpoints. If the process is killed between that and our commit, the page runs again,
+and its items are dropped as known: they are missing in the output.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["OtherMemories"]
 logger = logger_of(__name__)
 
 KNOWN = {"scrapy_deltafetch.middleware.DeltaFetch"}
-"""Spider middlewares of others that note at once what was done."""
+"""Spider middlewares of other packages that write at once what was done."""
 
 REMEDY = (
     "A component that notes what it knows when bloomdupe.signals.checkpoint is sent,"
@@ -40,8 +40,9 @@ REMEDY = (
 class OtherMemories:
     """An extension that warns of components with a memory of their own.
 
-    At the start of those known by name. Of others when one drops an item of a page
-    that runs again after a crash: once, and ``bloomdupe/dropped_again`` counts them.
+    It names known components at the start. Unknown components are noticed when they
+    drop an item of a page that runs again after a crash: it warns once, and
+    ``bloomdupe/dropped_again`` counts the items.
     """
 
     def __init__(self, crawler: Crawler, stats: StatsCollector) -> None:
@@ -61,7 +62,7 @@ class OtherMemories:
         return extension
 
     def spider_opened(self, spider: Spider) -> None:
-        """Look for those that are known by name; called by Scrapy."""
+        """Look for known components; called by Scrapy."""
         for name in _components(self._crawler):
             logger.warning(
                 "%(name)s notes at once what it has seen, in a database of its own: if"
@@ -71,7 +72,7 @@ class OtherMemories:
             )
 
     def item_dropped(self, exception: BaseException, spider: Spider) -> None:
-        """Take note of an item that was dropped; called by Scrapy."""
+        """Count a dropped item of a page that runs again; called by Scrapy."""
         work = current_work()
         if not (isinstance(work, Lease) and work.root.repeated):
             return
@@ -91,7 +92,7 @@ class OtherMemories:
 
 
 def _components(crawler: Crawler) -> list[str]:
-    """Return the names of those in use that are known to remember by themselves."""
+    """Return the names of the known components that are in use."""
     names = {
         global_object_name(class_)
         for middleware in spider_middlewares(crawler)

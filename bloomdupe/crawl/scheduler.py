@@ -56,22 +56,21 @@ logger = logger_of(__name__)
 SHORTEST_ALARM = 0.001
 """Seconds; a slot that is ready sooner can wait that long."""
 LONGEST_ALARM = 3_600.0
-"""Seconds after which to look again, whatever is due when: a clock may be set."""
+"""Greatest number of seconds until the next look: the clock may be set."""
 
 
 class FrontierScheduler(BaseScheduler):
-    """Keeps what a crawl owes so that nothing is lost, however the process ends.
+    """Keeps the pending requests of a crawl, so that no crash loses any.
 
-    With ``JOBDIR`` pending requests, requests under way and what has been seen are
-    kept in one store, ``JOBDIR/bloomdupe``, and written together every
-    ``BLOOMDUPE_CHECKPOINT_INTERVAL`` seconds and at the end. Without it they are
-    kept in memory.
+    With ``JOBDIR``, pending requests, requests in progress and the seen URLs are kept
+    in a store, ``JOBDIR/bloomdupe``, and written together every
+    ``BLOOMDUPE_CHECKPOINT_INTERVAL`` seconds and at the end. Without it they are kept
+    in memory.
 
-    Within a slot (host) the order is Scrapy's: priority, then newest first (or
-    oldest first, if the class named by ``SCHEDULER_DISK_QUEUE``, or
-    ``SCHEDULER_MEMORY_QUEUE`` without JOBDIR, is one of Scrapy's Fifo queues), start
-    requests after others. Among slots, the one with the fewest requests under way
-    is next.
+    Within a slot (host) the order is Scrapy's: priority, then newest first, start
+    requests last. It is oldest first if the class named by ``SCHEDULER_DISK_QUEUE``
+    (without JOBDIR, ``SCHEDULER_MEMORY_QUEUE``) is a Fifo queue of Scrapy. Among slots,
+    the slot with the fewest requests in progress is next.
     """
 
     def __init__(self, crawler: Crawler, dupefilter: BaseDupeFilter, job: Job) -> None:
@@ -102,9 +101,9 @@ class FrontierScheduler(BaseScheduler):
     # Opening and closing
 
     def open(self, spider: Spider) -> Deferred[None] | None:
-        """Open or create the store, and take up what the last run left.
+        """Open or create the store, and continue from the last run.
 
-        Raises what :meth:`bloomdupe.BloomFilter.open` raises,
+        Raises the errors of :meth:`bloomdupe.BloomFilter.open`,
         :class:`~bloomdupe.errors.EngineError`, and
         :class:`~bloomdupe.errors.InterruptedOpeningError`.
         """
@@ -167,7 +166,7 @@ class FrontierScheduler(BaseScheduler):
         )
 
     def _check_import(self, seen: BloomFilter) -> None:
-        """Refuse a job into which only a part of another one was taken so far."""
+        """Refuse a job with an incomplete import of another job."""
         note = seen.notes.get(IMPORT, {"done": True})
         if not note["done"]:
             raise StoreMismatchError(
@@ -184,7 +183,7 @@ class FrontierScheduler(BaseScheduler):
             )
 
     def _check_queue_of_scrapy(self, seen: BloomFilter) -> None:
-        """Refuse a job in which requests wait that only Scrapy's scheduler can see."""
+        """Refuse a job with pending requests that only Scrapy's scheduler can see."""
         jobdir = job_dir(self._crawler.settings)
         if jobdir is None or seen.record("frontier") is not None:
             return
@@ -256,9 +255,9 @@ class FrontierScheduler(BaseScheduler):
     # The life of a request
 
     def has_pending_requests(self) -> bool:
-        """Whether any request waits, and the crawl for it.
+        """Whether the crawl goes on because of requests that are left.
 
-        It does not if all wait for a point in time that is too far away.
+        It does not if all of them are scheduled for a time that is too far away.
         """
         session = self._session
         if session is None:
@@ -266,28 +265,28 @@ class FrontierScheduler(BaseScheduler):
         return session.frontier.pending > 0 or session.waiting.is_worth_it
 
     def __len__(self) -> int:
-        """Count the requests that wait."""
+        """Return the number of requests that are pending or scheduled for later."""
         return 0 if self._session is None else self._session.pending
 
     @property
     def dqs(self) -> Sized:
-        """What waits on disk; ``est()`` of Scrapy's telnet console counts it."""
+        """Pending requests on disk; ``est()`` of Scrapy's telnet console uses it."""
         return range(len(self) if self._job.settings.directory else 0)
 
     @property
     def mqs(self) -> Sized:
-        """What waits in memory, likewise."""
+        """Pending requests in memory, likewise."""
         return range(len(self) - len(self.dqs))
 
     def enqueue_request(self, request: Request) -> bool:
-        """Take in a request; False if it was dropped as a duplicate."""
+        """Accept a request; False if it was dropped as a duplicate."""
         session = self._opened
         if self._blocked.rules and self._blocked.drops(
             request, session.engine.slot_of(request)
         ):
             return False
         try:
-            if not ASKING.isdisjoint(request.meta):  # before anybody marks it
+            if not ASKING.isdisjoint(request.meta):  # before it is marked
                 time_of(request, time.time())
                 checked_rule(request)
             accepted = self._acceptance.takes(request)
@@ -309,7 +308,7 @@ class FrontierScheduler(BaseScheduler):
     def _refuse(
         self, session: Session, request: Request, error: RequestTimeError
     ) -> None:
-        """Drop a request that cannot be; whoever has yielded it is done again."""
+        """Drop an invalid request, and let its parent run again in the next run."""
         parent = session.parent()
         if parent is not None:
             parent.owed = True
@@ -344,7 +343,7 @@ class FrontierScheduler(BaseScheduler):
                 request = self._next(session)
             except (StoreError, MemoryError) as error:
                 session.stopping.fail(error)
-        # What the engine does from here on, it does for this request.
+        # From here on the engine works for this request.
         session.processing.works_on(session.leases.of(request))
         return request
 
@@ -371,7 +370,7 @@ class FrontierScheduler(BaseScheduler):
         return request
 
     def _restore(self, session: Session, entry: Entry) -> Request | None:
-        """Return the request of an entry; one that cannot be restored is kept."""
+        """Return the request of an entry, or None if it cannot be restored."""
         request: Any = entry.attachment
         if request is not None:
             # The same object may have been scheduled several times.
@@ -401,6 +400,6 @@ class FrontierScheduler(BaseScheduler):
         self._opened.engine.wake()
 
     def _stop_full(self, error: FilterFullError) -> None:
-        """Stop the crawl; what was not marked may come once more, but is not lost."""
+        """Stop the crawl; an unmarked request may come once more, but is not lost."""
         if self._ours is not None:
             self._ours.stop_full(error)

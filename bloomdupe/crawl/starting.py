@@ -1,4 +1,4 @@
-"""Starting: what ``Spider.start()`` yields, and what of it is done again."""
+"""Starting: the output of ``Spider.start()``, and which of it is done again."""
 
 from __future__ import annotations
 
@@ -21,23 +21,24 @@ if TYPE_CHECKING:
 __all__ = ["Starting", "Verdict"]
 
 MOST_YIELDED = 100_000
-"""Start requests, the first ones, among which one that comes again is noticed, and
-known by its place."""
+"""Number of start requests, counted from the first, among which repetitions are noticed
+and known by their place.
+"""
 
 
 class Verdict(NamedTuple):
-    """What becomes of a start request."""
+    """The decision on a start request."""
 
     skip: bool
     """It was scheduled before."""
     forced: bool
-    """It is scheduled, whether it was seen or not."""
+    """It is scheduled even if it was seen."""
     marks: tuple[Key, ...] = ()
-    """What else to mark: that it was scheduled in this round."""
+    """Further marks: that it was scheduled in this round."""
 
 
 class Starting:
-    """Judges start requests, and skips items of ``start()`` that are through."""
+    """Decides on start requests, and skips items of ``start()`` that are done."""
 
     def __init__(self, run: Run, policy: str, processing: Processing) -> None:
         self._run = run
@@ -45,13 +46,13 @@ class Starting:
         self._processing = processing
         self.items = StartItems()
         self._request: Request | None = None
-        # What this run has yielded.
+        # Output of this run.
         self._requests = _Occurrences()
         self._pages = _Occurrences()
         self._keys: set[bytes] = set()
 
     async def watch(self, outputs: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """Stand between ``Spider.start()`` and the engine."""
+        """Pass the outputs of ``Spider.start()`` to the engine, and watch them."""
         async for output in outputs:
             self._request = None
             if isinstance(output, Request):
@@ -68,7 +69,7 @@ class Starting:
         self._run.start_ended()
 
     def takes(self, request: Request) -> bool:
-        """Whether this object is what ``start()`` has yielded last; asked once."""
+        """Whether this object is the last output of ``start()``; asked once."""
         if request is not self._request:
             return False
         self._request = None
@@ -89,14 +90,15 @@ class Starting:
         ``exact`` says that the fingerprint is kept exactly, see
         :meth:`bloomdupe.filter.bloom.BloomFilter.add`.
 
-        That it was scheduled in this round takes a mark of its own, with ``identity``
-        (see :mod:`bloomdupe.crawl.requests.identity`): ``key`` may have been seen as a
-        link. In the first round, one that is not ``forced`` needs none, for it is
-        dropped if it was seen; unless fingerprints are not ``marked`` as seen.
+        A request that was scheduled in this round gets a mark of its own, made with
+        ``identity`` (see :mod:`bloomdupe.crawl.requests.identity`), because ``key`` may
+        have been seen as a link. In the first round, a request that is not ``forced``
+        needs no such mark, because it is dropped if it was seen; unless fingerprints
+        are not ``marked`` as seen.
 
-        One that is another one in each run, such as with the time of day in its
-        arguments, is known by its place among those for its page: but only once
-        ``start()`` has yielded all, for until then they may come in any order.
+        Some requests differ in each run, such as with the time of day in an argument.
+        They are known by their place among the requests for their page. This works only
+        once ``start()`` has ended, because until then they may come in any order.
         """
         run = self._run
         if forced and len(self._keys) < MOST_YIELDED:
@@ -120,7 +122,7 @@ class Starting:
         scheduled = seen.contains(mark, exact=exactly) or (shared and run.round == 1)
         marks = [mark]
         if place is not None:
-            # Of one that is nothing but its page, the place is known by its mark.
+            # A plain request for the page is known by its mark, without a place.
             plain = b"start %b %b" % (self._number(place), key)
             placed = b"place %b %b" % (self._number(place), key)
             if mark != plain:
@@ -135,7 +137,7 @@ class Starting:
         return Verdict(run.resumed and scheduled, forced, keys)
 
     def _number(self, before: int) -> bytes:
-        """Name the round, and how many there were before."""
+        """Return the round, and the number of earlier occurrences if there are any."""
         number = self._run.round
         return b"%d.%d" % (number, before) if before else b"%d" % number
 
@@ -149,18 +151,18 @@ class Starting:
 
 
 class _Occurrences:
-    """How often something has come before, of the things that came first."""
+    """Counts how often a key has come before, for the first ``MOST_YIELDED`` keys."""
 
     def __init__(self) -> None:
         self._once: set[bytes] = set()
         self._again: Counter[bytes] = Counter()
 
     def times(self, key: bytes) -> int:
-        """Return how often something came, as far as it was counted."""
+        """Return how often a key came, as far as it was counted."""
         return (key in self._once) + self._again.get(key, 0)
 
     def before(self, key: bytes) -> int | None:
-        """Count one, and return how often it came before; None if that is unknown."""
+        """Count a key, and return how often it came before; None if unknown."""
         if key in self._once:
             self._again[key] += 1
         elif len(self._once) < MOST_YIELDED:

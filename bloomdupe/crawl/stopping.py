@@ -21,8 +21,8 @@ logger = logger_of(__name__)
 class Stopping:
     """Closes the crawl after the first failure; the process ends with status 1.
 
-    From the failure on nothing is committed: the last checkpoint stands, and the next
-    run goes on from it.
+    After the failure nothing is committed: the last checkpoint stays valid, and the
+    next run continues from it.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -33,7 +33,7 @@ class Stopping:
         self._closing = Timer(self._close)
 
     def fail(self, error: BaseException) -> None:
-        """Take note of a failure, and close the crawl soon."""
+        """Record a failure, and close the crawl soon."""
         if self.failure is not None:
             return
         self.failure = error
@@ -63,7 +63,7 @@ class Stopping:
         fail_crawl(self._crawler, reason_of(self.failure))
 
     def end(self) -> None:
-        """Take note that the crawl closes anyway; a failure still counts."""
+        """Record that the crawl closes anyway; a failure still counts."""
         self._ending = True
         if self.failure is not None:
             self._closing.cancel()

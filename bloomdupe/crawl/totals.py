@@ -1,4 +1,4 @@
-"""Totals: what all runs of a crawl have done together."""
+"""Totals: counts over all runs of a crawl."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ DEEPEST = 100
 
 @dataclass(frozen=True)
 class Totals:
-    """Counts of what is settled: a page that is fetched again after a crash is one."""
+    """Counts of settled requests; a page fetched again after a crash counts once."""
 
     runs: int = 0
-    """Runs that have done something."""
+    """Runs that had work to do."""
     pages: int = 0
     """Responses received, to requests of the scheduler."""
     bytes: int = 0
@@ -34,18 +34,20 @@ class Totals:
     statuses: dict[str, int] = field(default_factory=dict)
     """Pages by HTTP status."""
     depths: dict[str, int] = field(default_factory=dict)
-    """Pages by their number of links from a start page; beyond ``DEEPEST`` as that."""
+    """Pages by their number of links from a start page; deeper pages count as
+    ``DEEPEST``.
+    """
     seconds: float = 0.0
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> Totals:
-        """Read what the store has kept, perhaps by an older version."""
+        """Read the stored totals, perhaps of an older version."""
         return cls(**{name: record[name] for name in asdict(cls()) if name in record})
 
     def plus(
         self, outcomes: Iterable[Outcome], seconds: float, duplicates: int
     ) -> Totals:
-        """Return the totals with what settled requests have done."""
+        """Return the totals with the counts of settled requests added."""
         pages, size, items = self.pages, self.bytes, self.items
         statuses, depths = dict(self.statuses), dict(self.depths)
         for outcome in outcomes:
@@ -61,7 +63,7 @@ class Totals:
 
     @property
     def record(self) -> dict[str, Any]:
-        """Return what the store has to keep."""
+        """Return the totals to store."""
         return asdict(self)
 
     def show(self, stats: StatsCollector) -> None:

@@ -31,7 +31,7 @@ __all__ = ["FEED", "Checkpoint", "Crawl"]
 
 RECORD = "crawl"
 FEED = "feed"
-"""Beginning of the names of values in the database ``blobs`` that are feeds'."""
+"""Prefix of the names of the feeds' values in the database ``blobs``."""
 
 
 class Crawl:
@@ -79,7 +79,7 @@ class Crawl:
         return list(self._sums)
 
     def change(self, parts: Sequence[Part], *, keep: bool = False) -> _CrawlChange:
-        """Return what ``parts`` change; ``keep`` what is not in them."""
+        """Return the change that ``parts`` make; ``keep`` the rest of the record."""
         record = dict(self.record) if keep else {}
         puts: dict[str, bytes] = {}
         sums = dict(self._sums)
@@ -116,7 +116,7 @@ class _CrawlChange(NamedTuple):
         batch.put_record(RECORD, {**self.record, "blobs": self.sums})
 
     def done(self) -> None:
-        """Take note that it is durable."""
+        """Update the objects in memory after the commit."""
         self.crawl.record = self.record
         self.crawl._sums = self.sums
         for part in self.parts:
@@ -124,12 +124,12 @@ class _CrawlChange(NamedTuple):
 
 
 class Checkpoint:
-    """Makes what is settled durable, with everything that belongs to it.
+    """Makes settled requests durable, with everything that belongs to them.
 
-    ``participants`` add to the record ``crawl``, ``others`` write to databases of their
-    own; each of them *prepares* its part without changing itself, *writes* it into the
-    transaction, and *takes note* once it is durable. So whatever is raised on the way,
-    the last checkpoint stands, and nothing was consumed.
+    ``participants`` add to the record ``crawl``; the objects in ``others`` have their
+    own databases. Each *prepares* its part without changing itself, *writes* it into
+    the transaction, and updates itself once it is durable (*done*). So if a step
+    raises, the last checkpoint is still valid, and no data was consumed.
     """
 
     def __init__(
@@ -177,9 +177,10 @@ class Checkpoint:
     def commit(self, *, first: bool = False) -> None:
         """Make everything durable, or a part of it if it is too much at once.
 
-        The parts before the last count for nothing if there is a crash. Whatever is
-        raised, the last checkpoint stands, and the crawl must not go on. The ``first``
-        one of a run is too early for those who listen to the signal.
+        If the process dies before the last part is written, the earlier parts do not
+        count. If this raises, the last checkpoint is still valid, and the crawl must
+        not go on. The ``first`` checkpoint of a run does not send the signal: its
+        listeners are not ready yet.
         """
         if not (self._unfinished or first):
             self._send_signal()
@@ -214,7 +215,7 @@ class Checkpoint:
         if change.whole:
             self._commit_all([part])
         else:
-            # Without the rest of what their requests did.
+            # The rest of these requests' results is written later.
             assert self._frontier.store is not None  # noqa: S101 - or no feed is ours
             self._frontier.store.commit(self._crawl.change([part], keep=True))
             self._outcomes.committed_part(change.taken)
@@ -239,7 +240,7 @@ class Checkpoint:
         return Part({"totals": totals.record}, done=done)
 
     def _send_signal(self) -> None:
-        """Let everybody write what belongs to this checkpoint."""
+        """Send the signal, so that listeners write their data with this checkpoint."""
         answers = self._crawler.signals.send_catch_log(
             checkpoint, spider=self._crawler.spider
         )

@@ -33,9 +33,9 @@ SETTING_OF = {
     "fingerprinter": "REQUEST_FINGERPRINTER_CLASS",
     "spider": "JOBDIR",
 }
-"""What the user calls the parameters of a store."""
+"""Name of the setting for each parameter of a store."""
 MOST_RECENT = 10_000_000
-"""URLs that a worker of a shared crawl remembers; 38 MB unless p is another one."""
+"""URLs that a worker of a shared crawl remembers; 38 MB unless p is changed."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Job:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What the store says of the job besides the filter's parameters."""
+        """Identity of the job in the store, besides the filter's parameters."""
         return {
             "spider": self.spider,
             "fingerprinter": self.fingerprinter,
@@ -85,18 +85,19 @@ class Job:
         )
 
     def recent(self) -> RecentFilter:
-        """Return a filter for what one of several workers has offered last.
+        """Return a worker's filter for its most recent requests.
 
-        Redis knows the rest, and is asked once more.
+        Redis knows all of them, so a request that the filter forgot costs one more
+        lookup.
         """
         settings = self.settings
         return RecentFilter(min(settings.capacity, MOST_RECENT), settings.fpp)
 
     def check_store(self, crawler: Crawler | None = None) -> None:
-        """Refuse the store of another job, or one in use, before anything is written.
+        """Refuse the store of another job, or a store in use, before any write.
 
-        Quick however much the store holds. No store at all is fine, if there is room
-        for one.
+        This takes the same time for a store of any size. A missing store is fine if
+        there is room for it.
         """
         directory = self.settings.directory
         if directory is None or not Store.exists(directory):
@@ -147,7 +148,7 @@ class Job:
 
 
 def _check_feeds(crawler: Crawler, store: Store, directory: Path) -> None:
-    """Refuse to go on with other feeds, or with files that others have changed."""
+    """Refuse changed feeds, and files that were changed outside of the crawl."""
     with store.snapshot() as snapshot:
         crawl = snapshot.record("crawl") or {}
         filter_ = snapshot.record("filter") or {}

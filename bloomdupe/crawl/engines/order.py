@@ -20,7 +20,7 @@ class Order(NamedTuple):
     start_fifo: bool
     """The same among start requests."""
     starts_apart: bool
-    """Whether start requests come after all others of their priority."""
+    """Whether start requests come after all other requests of their priority."""
 
     @classmethod
     def of(cls, settings: BaseSettings, *, durable: bool) -> Order:
@@ -33,5 +33,5 @@ class Order(NamedTuple):
 
 
 def _is_fifo(name: str) -> bool:
-    """Whether one of Scrapy's queue classes takes the oldest request first."""
+    """Whether a queue class of Scrapy takes the oldest request first."""
     return "fifo" in load_object(name).__name__.lower() or "fifo" in str(name).lower()

@@ -1,4 +1,4 @@
-"""Part: what one participant of a checkpoint has to write."""
+"""Part: the data that a participant writes in a checkpoint."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _nothing() -> None:
 
 @dataclass
 class Part:
-    """What belongs in the record ``crawl`` and in the database ``blobs``."""
+    """Changes to the record ``crawl`` and to the database ``blobs``."""
 
     record: dict[str, Any] = field(default_factory=dict)
     """Entries of the record."""
@@ -26,16 +26,16 @@ class Part:
     gone: tuple[str, ...] = ()
     """Names of values to remove."""
     done: Callable[[], None] = _nothing
-    """Called once, when all that is durable."""
+    """Called once, when all of this is durable."""
 
 
 class Participant(Protocol):
-    """Whatever is part of the checkpoint, in two phases.
+    """A participant of the checkpoint, in two phases.
 
-    ``prepare`` works out what has to be written and changes nothing of its own, so it
-    may be called again if the commit fails, or raise. ``Part.done`` takes note of
-    exactly what was prepared: more may have come meanwhile.
+    ``prepare`` computes the data to write and does not change the participant, so it
+    may raise, and may be called again if the commit fails. ``Part.done`` records
+    exactly the prepared data as written: more may have come meanwhile.
     """
 
     def prepare(self) -> Part:
-        """Work out what the next checkpoint writes."""
+        """Compute the participant's part of the next checkpoint."""

@@ -1,4 +1,4 @@
-"""Session: what exists between the opening and the closing of a crawl."""
+"""Session: the parts of an open crawl, between its opening and its closing."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ REST = 0.01
 class Session:
     """Frontier, leases and checkpoint of an open crawl, and when they are written.
 
-    ``seen`` is the frontier's from now on. Raises
-    :class:`~bloomdupe.errors.EngineError` if Scrapy is not as we know it, and what
-    opening the store, the frontier or a feed raises.
+    The frontier owns ``seen`` from now on. Raises
+    :class:`~bloomdupe.errors.EngineError` if this version of Scrapy is not supported,
+    and the errors of opening the store, the frontier or a feed.
     """
 
     def __init__(
@@ -116,8 +116,9 @@ class Session:
         self.starting = Starting(self.run, settings.start_requests, self.processing)
         self.limits = SlotLimits(settings, self.frontier, self._stats)
         self.unmarked: set[bytes] = set()
-        """Fingerprints of requests in memory only: what is lost in a crash must not
-        have been marked."""
+        """Fingerprints of requests in memory only: a request that a crash loses must
+        not have been marked.
+        """
         self._take_up()
         self._closed = self.hurries = False
         self._tick = Timer(self._on_tick)
@@ -152,7 +153,7 @@ class Session:
         return Failures(store, self.serializer, fingerprinter.fingerprint, limit)
 
     def _take_up(self) -> None:
-        """Go on where the last checkpoint has left off."""
+        """Restore the state of the last checkpoint."""
         crawler, settings, run = self._crawler, self.settings, self.run
         crawl = Crawl(self.frontier)
         feeds = self._take_up_feeds(crawl)
@@ -299,11 +300,11 @@ class Session:
         self.watch.begin()
         self._tick.set(self.settings.checkpoint_interval)
 
-    # What belongs to what
+    # Work and the requests it belongs to
 
     @property
     def pending(self) -> int:
-        """Requests that wait, be it for their turn or for a point in time."""
+        """Requests that are pending or scheduled for later."""
         return self.frontier.pending + self.frontier.waiting
 
     def parent(self) -> Lease | None:
@@ -314,7 +315,7 @@ class Session:
         return None
 
     def has_work(self) -> None:
-        """Take note that there is something to do, perhaps in a finished job."""
+        """Begin the run, if the job was finished and there is new work."""
         if self.run.idle:
             self.run.begin()
             self.checkpoint.begin_run()
@@ -343,7 +344,7 @@ class Session:
             return
         if item is not None:
             self._through(item)
-        elif parent is None:  # of nobody: there is nothing to wait for
+        elif parent is None:  # it belongs to no request: settle it now
             self.outcomes.settle(outcome)
 
     def _scraped(self, response: Any) -> None:  # noqa: ANN401 - a response, a failure
@@ -391,7 +392,7 @@ class Session:
             self.leases.release(lease)
 
     def _reached_downloader(self, request: Request) -> None:
-        """Look whether a middleware has put a request into another slot."""
+        """Check whether a middleware has put a request into another slot."""
         lease = self.leases.of(request)
         if lease is None or not lease.entry.active:
             return
@@ -407,9 +408,9 @@ class Session:
     # Checkpoints
 
     def hurry(self) -> None:
-        """Write a checkpoint as soon as the running code lets go.
+        """Write a checkpoint as soon as the running code returns control.
 
-        Until then callbacks wait with what else they yield, for it is in memory.
+        Until then callbacks pause, because their further output is kept in memory.
         """
         if self._tick.due is not None:
             self._tick.set(0)
@@ -424,11 +425,11 @@ class Session:
             self._tick.set(REST if soon else self.settings.checkpoint_interval)
 
     def commit(self, *, last: bool = False, finished: bool = False) -> None:
-        """Make everything durable that has changed.
+        """Make all changes durable.
 
-        The ``last`` checkpoint of a run leaves nothing; ``finished`` says that nothing
-        is pending. Whatever is raised, the crawl stops, and the checkpoint before
-        stands.
+        The ``last`` checkpoint of a run writes everything that is left; ``finished``
+        says that no request is pending. If it fails, the crawl stops, and the previous
+        checkpoint is still valid.
         """
         if self.stopping.failure is not None or self.run.idle:
             return
@@ -439,7 +440,7 @@ class Session:
             return
         try:
             self._write(commit)
-        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - anybody's
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - of any listener
             self.stopping.fail(error)
 
     def _write(self, commit: Callable[[], None]) -> None:
@@ -463,7 +464,7 @@ class Session:
         )
 
     def close(self, reason: str) -> None:
-        """Write the last checkpoint, and why the run has ended; stop watching."""
+        """Write the last checkpoint and the reason of the run's end; stop watching."""
         self._closed, self.hurries = True, False
         self._memory_watch.end()
         self._tick.cancel()

@@ -1,4 +1,4 @@
-"""Backoff: a server that says Retry-After is left alone until then."""
+"""Backoff: a server that sends Retry-After gets no request until then."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 __all__ = ["Backoff", "seconds_of"]
 
 STATUSES = (429, 503)
-"""Those for which Retry-After says when the server will answer again: RFC 9110,
-section 10.2.3, and RFC 6585, section 4."""
+"""Statuses with which Retry-After says when the server will answer again: RFC 9110,
+section 10.2.3, and RFC 6585, section 4.
+"""
 
 
 class Backoff:
     """Holds a slot back as long as its server asks for, ``limit`` seconds at most.
 
-    ``wait`` says how long a slot must wait that is not held back.
+    ``wait`` returns the wait of a slot that is not held back.
     """
 
     def __init__(
@@ -66,19 +67,19 @@ class Backoff:
     # Checkpoints
 
     def take_up(self, holds: dict[str, float], clock: Clock) -> None:
-        """Go on with what the last checkpoint holds: Unix time by slot."""
+        """Restore the holds of the last checkpoint: Unix time by slot."""
         for slot, stored in holds.items():
             self._holds[slot] = clock.until(stored, self._limit)
 
     def prepare(self) -> Part:
-        """Work out what the next checkpoint writes."""
+        """Return the holds for the next checkpoint."""
         now = time.monotonic()
         self._holds = {slot: t for slot, t in self._holds.items() if t > now}
         return Part({"holds": {slot: Clock.at(t) for slot, t in self._holds.items()}})
 
 
 def seconds_of(value: bytes) -> float | None:
-    """Read a Retry-After header: seconds from now, or None if it is not one."""
+    """Read a Retry-After header: seconds from now, or None if it is invalid."""
     text = value.decode("latin-1").strip()
     if text.isascii() and text.isdigit():
         return float(text)

@@ -1,10 +1,10 @@
-"""ChangeRate: how often a page changes, and how often to visit it therefore.
+"""ChangeRate: how often a page changes, and so how often to visit it.
 
-A page is taken for a Poisson process: it changes at a rate that does not depend on when
-it has changed last. J. Cho and H. Garcia-Molina, "Estimating frequency of change", ACM
-Transactions on Internet Technology 3(3), 2003, estimate the rate; the same, "Effective
-page refresh policies for Web crawlers", ACM Transactions on Database Systems 28(4),
-2003, say what the best frequency of visits is for it.
+A page is modelled as a Poisson process: it changes at a rate that does not depend on
+the time of its last change. J. Cho and H. Garcia-Molina, "Estimating frequency of
+change", ACM Transactions on Internet Technology 3(3), 2003, estimate the rate. The same
+authors, "Effective page refresh policies for Web crawlers", ACM Transactions on
+Database Systems 28(4), 2003, derive the best frequency of visits from it.
 """
 
 from __future__ import annotations
@@ -15,28 +15,32 @@ from dataclasses import dataclass
 __all__ = ["ChangeRate", "best_interval"]
 
 MEMORY = 0.95
-"""What of the past counts after each visit: about the last twenty visits do."""
+"""Weight of the past after each visit: about the last twenty visits count."""
 
 STEEPEST = 1.7932821329
 """r with e^r = 1 + r + r^2: there r / (1 - (1 + r) e^-r) is least."""
 DEAREST = 1 - (1 + STEEPEST) * math.exp(-STEEPEST)
-"""That at this r, which is rate * price."""
+"""The value of 1 - (1 + r) e^-r at this r; it is rate * price."""
 
 
 @dataclass(frozen=True)
 class ChangeRate:
-    """What is known about the rate at which a page changes."""
+    """An estimate of the rate at which a page changes."""
 
     changes: float
-    """Visits that found a change, older ones counting less."""
+    """Visits that found a change; older visits count less."""
     changed: float
-    """Seconds between each of these and the visit before, added up likewise."""
+    """Seconds between each of these and the visit before, summed with the same weights.
+    """
     unchanged: float
-    """The same for visits that found none."""
+    """The same for visits that found no change."""
 
     @classmethod
     def unknown(cls, interval: float) -> ChangeRate:
-        """Begin with half a change in one interval, in seconds, of two halves."""
+        """Begin with half a change.
+
+        It is in one ``interval``, in seconds: half of it changed, half unchanged.
+        """
         return cls(0.5, 0.5 * interval, 0.5 * interval)
 
     def after(self, seconds: float, *, changed: bool) -> ChangeRate:
@@ -50,11 +54,11 @@ class ChangeRate:
 
     @property
     def per_second(self) -> float:
-        """Changes a second, as estimated.
+        """Estimated changes per second.
 
-        For visits at equal intervals I, of n visits X with a change, this is Cho and
-        Garcia-Molina's -log((n - X + 0.5) / (n + 0.5)) / I, whose bias is small. For
-        others, the intervals with a change count as their mean.
+        For visits at equal intervals I, if X of n visits found a change, this is Cho
+        and Garcia-Molina's -log((n - X + 0.5) / (n + 0.5)) / I, which has little bias.
+        For unequal intervals, the intervals with a change count as their mean.
         """
         mean = self.changed / self.changes
         return math.log(1 + self.changed / (self.unchanged + mean / 2)) / mean
@@ -63,14 +67,14 @@ class ChangeRate:
 def best_interval(rate: float, least: float) -> float:
     """Return the seconds between two visits that keep pages freshest.
 
-    ``rate`` is in changes a second. A page is fresh while our copy is as it is. With f
-    visits a second that is the share (f / rate) (1 - e^(-rate / f)) of the time. With a
-    given number of visits in all, most is fresh if one visit more would bring every
-    page the same: 1 - (1 + r) e^-r = rate * price, where r = rate / f, and the price is
-    what one visit must be worth. Here it is such that no interval is shorter than
-    ``least`` seconds. Pages that change faster than it pays to follow would get no
-    visits then; here they have the shortest interval, so that a page that changes more
-    often is never visited less often.
+    ``rate`` is in changes per second. A page is fresh while our copy equals it. With f
+    visits per second that is the share (f / rate) (1 - e^(-rate / f)) of the time. For
+    a given total number of visits, freshness is greatest if one more visit would gain
+    the same for every page: 1 - (1 + r) e^-r = rate * price, where r = rate / f, and
+    the price is the least gain that justifies a visit. Here the price is such that no
+    interval is shorter than ``least`` seconds. The theory gives no visits to pages that
+    change too fast to follow. Here they get the shortest interval, so that a page that
+    changes more often is never visited less often.
     """
     price = least * DEAREST / STEEPEST
     worth = rate * price

@@ -1,12 +1,12 @@
-"""Circuits: a slot that fails again and again rests, and is tried by one request.
+"""Circuits: a slot that fails again and again rests, then one request tries it.
 
-The pattern is the circuit breaker of Michael Nygard, "Release It!", 2007, chapter 5.
-A slot (host) whose requests fail several times in a row, with no success between, is
+The pattern is the circuit breaker of Michael Nygard, "Release It!", 2007, chapter 5. A
+slot (host) whose requests fail several times in a row, without a success between, is
 *open*: it rests. Then one request *probes* it. If that fails, the slot rests longer; if
-it succeeds, the slot is *closed*, as before, at once.
+it succeeds, the slot is *closed* again at once.
 
-The waits of :mod:`bloomdupe.crawl.later.backoff` are different: there the server says
-how long it wants to be left alone, and nothing is guessed.
+The waits of :mod:`bloomdupe.crawl.later.backoff` are different: there the server names
+the time, and nothing is guessed.
 """
 
 from __future__ import annotations
@@ -39,25 +39,31 @@ __all__ = ["Circuits", "tries_of"]
 logger = logger_of(__name__)
 
 MOST_FAILURES = 5
-"""Failures in a row that open a slot; fewer if ``RETRY_TIMES`` is less, so that it is
-open before a request could be given up."""
+"""Failures in a row that open a slot. It is fewer if ``RETRY_TIMES`` is less, so that
+the slot opens before a request can be given up.
+"""
 
 PATIENCE = 3
-"""Probes that may fail after rests of the greatest length. Then the slot is taken for
-dead: it does not rest any more, and each request of it has the tries that Scrapy gives
-it. Or a crawl that knows a dead host would never end."""
+"""Probes that may fail after rests of the greatest length. Then the slot counts as
+dead: it does not rest any more, and each of its requests gets the tries that Scrapy
+allows. Otherwise a crawl with a dead host would never end.
+"""
 
 SERVER_AWAY = frozenset({429, 502, 503, 504, 522, 524})
-"""Answers that say that the server cannot answer now, whatever it is asked: RFC 9110,
-sections 15.6.3 to 15.6.5, RFC 6585, section 4, and Cloudflare's 522 and 524. Others,
-such as 500, may be the page's own fault."""
+"""Statuses that say that the server cannot answer any request now: RFC 9110, sections
+15.6.3 to 15.6.5, RFC 6585, section 4, and Cloudflare's 522 and 524. Other statuses,
+such as 500, may be a fault of the page alone.
+"""
 
 PROBING = 1.0
-"""Seconds after which to ask again while a probe is under way; mostly it says so."""
+"""Seconds after which to ask again while a probe is in progress. Usually the end of the
+probe comes first.
+"""
 
 MOST_KEPT = 1_000
-"""Open slots in a checkpoint, those that have rested most often. The others are found
-anew after a crash."""
+"""Open slots in a checkpoint, those with the most rests. After a crash, the crawl has
+to find the rest of them again.
+"""
 MOST_KNOWN = 10_000
 """Slots with failures in memory."""
 MOST_LOGGED = 100
@@ -65,21 +71,21 @@ MOST_LOGGED = 100
 
 
 class Circuit:
-    """One slot that has failed."""
+    """A slot that has failed."""
 
     __slots__ = ("dead", "failures", "probe", "rests", "until")
 
     def __init__(self) -> None:
         self.failures = 0
-        """In a row."""
+        """Failures in a row."""
         self.rests = 0
-        """In a row; 0: it is closed."""
+        """Rests in a row; 0 if the slot is closed."""
         self.until = 0.0
         """When the rest ends, in seconds of ``time.monotonic()``."""
         self.probe: Lease | None = None
-        """The request that is under way to see whether the slot answers."""
+        """The request in progress that tests whether the slot answers."""
         self.dead = False
-        """Whether it has used up our patience."""
+        """Whether the slot counts as dead, see ``PATIENCE``."""
 
     @property
     def is_open(self) -> bool:
@@ -93,10 +99,10 @@ def tries_of(request: Request) -> int:
 
 
 class Circuits(Watcher):
-    """Lets slots rest; ``wait`` says how long a slot that is closed must wait.
+    """Lets slots rest; a closed slot has the engine's own wait.
 
-    A failure is what Scrapy's retry middleware takes for one: an error of
-    ``RETRY_EXCEPTIONS``, or an answer with one of ``RETRY_HTTP_CODES``.
+    A failure is the same as for Scrapy's retry middleware: an error of
+    ``RETRY_EXCEPTIONS``, or an answer with a status of ``RETRY_HTTP_CODES``.
     """
 
     def __init__(
@@ -131,10 +137,10 @@ class Circuits(Watcher):
                 return PROBING
         return self._engine.wait(name, under_way)
 
-    # What becomes of requests
+    # Results of requests
 
     def handed_out(self, lease: Lease) -> None:
-        """Take note of a request that goes to the engine: a probe, perhaps."""
+        """Remember a request for an open slot as the probe."""
         circuit = self._circuits.get(lease.entry.queue.name)
         if circuit is not None and circuit.is_open:
             circuit.probe = lease
@@ -142,12 +148,12 @@ class Circuits(Watcher):
     def response_downloaded(
         self, response: Response, request: Request, lease_of: Callable[[Request], Any]
     ) -> None:
-        """Take note of the status of an answer, whatever middlewares make of it."""
+        """Keep the status of an answer, before middlewares can replace the answer."""
         if lease_of(request) is not None:
             self._statuses[id(request)] = response.status
 
     def answered(self, lease: Lease, result: object) -> None:
-        """Learn from what the downloader has answered."""
+        """Update the circuit of the slot by the downloader's answer."""
         status = self._statuses.pop(id(lease.request), None)
         failed = self._is_failure(lease.request, result)
         slot = lease.entry.queue.name
@@ -159,7 +165,7 @@ class Circuits(Watcher):
             self.ended(lease)
 
     def ended(self, lease: Lease) -> None:
-        """Take note of the end of a request, whether there was an answer or not."""
+        """End a probe, with or without an answer."""
         circuit = self._circuits.get(lease.entry.queue.name)
         if circuit is not None and circuit.probe is lease:
             circuit.probe = None
@@ -214,7 +220,7 @@ class Circuits(Watcher):
         self._engine.wake()
 
     def _make_room(self) -> None:
-        """Forget slots in which nothing waits, if there are very many."""
+        """Forget slots without pending requests, if there are very many slots."""
         if len(self._circuits) >= MOST_KNOWN:
             pending = self.frontier.pending_in
             kept = {n: c for n, c in self._circuits.items() if c.probe or pending(n)}
@@ -236,17 +242,17 @@ class Circuits(Watcher):
     # Checkpoints
 
     def take_up(self, stored: dict[str, list[Any]], clock: Clock) -> None:
-        """Go on with what the last checkpoint holds."""
+        """Restore the circuits of the last checkpoint."""
         for slot, (failures, rests, until, dead) in stored.items():
             circuit = self._circuits[slot] = Circuit()
             circuit.failures, circuit.rests, circuit.dead = failures, rests, dead
             circuit.until = clock.until(until, self._growing.limit)
 
     def prepare(self) -> Part:
-        """Work out what the next checkpoint writes: open slots.
+        """Return the open slots for the next checkpoint.
 
-        The record is ``circuits``: by slot failures and rests in a row, Unix time when
-        the rest ends, and whether it is taken for dead.
+        The record ``circuits`` has for each slot: failures in a row, rests in a row,
+        the Unix time when the rest ends, and whether the slot counts as dead.
         """
         rested = [(slot, c) for slot, c in self._circuits.items() if c.rests]
         if len(rested) > MOST_KEPT:

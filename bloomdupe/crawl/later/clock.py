@@ -1,7 +1,8 @@
-"""Clock: how long a slot still rests, also in the next run of a job.
+"""Clock: keeps the remaining rest of a slot, also for the next run of a job.
 
-Within a run, seconds are counted by ``time.monotonic()``, so they last as long as they
-should. A checkpoint keeps Unix time, for another process counts from somewhere else.
+Within a run, seconds are counted by ``time.monotonic()``, so they do not depend on the
+system clock. A checkpoint stores Unix time, because another process counts from a
+different zero.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ __all__ = ["Clock"]
 
 
 class Clock:
-    """Turns points in time of this process into stored ones, and back.
+    """Converts times of this process into stored times, and back.
 
     ``stored`` is the Unix time of the last checkpoint; None if it is not known. A clock
-    that was set back since then does not prolong anything: what was left at that
-    checkpoint is the most that can be left now.
+    that was set back since then does not prolong a rest: no more can be left now than
+    was left at that checkpoint.
     """
 
     def __init__(self, stored: float | None) -> None:
@@ -34,9 +35,9 @@ class Clock:
 
     @staticmethod
     def at(until: float) -> float:
-        """Return the Unix time for what :meth:`until` has returned."""
+        """Return the Unix time of a result of :meth:`until`."""
         return round(until + time.time() - time.monotonic(), 3)
 
     def prepare(self) -> Part:
-        """Work out what the next checkpoint writes."""
+        """Return the time for the next checkpoint."""
         return Part({"clock": round(time.time(), 3)})

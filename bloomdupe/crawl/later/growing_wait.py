@@ -15,12 +15,12 @@ __all__ = ["GrowingWait"]
 
 @dataclass(frozen=True)
 class GrowingWait:
-    """Waits that grow by a factor up to a limit, half of each of them by chance.
+    """Waits that grow by a factor up to a limit; half of each wait is random.
 
     This is *equal jitter* as in Marc Brooker, "Exponential Backoff And Jitter", AWS
-    Architecture Blog, 2015: chance keeps many that have failed together from coming
-    back together. His *full jitter* may wait for no time at all, and a server that has
-    just failed would get all tries at once.
+    Architecture Blog, 2015: randomness keeps requests that have failed together from
+    coming back together. His *full jitter* may wait for no time at all, and a server
+    that has just failed would get all tries at once.
     """
 
     base: float

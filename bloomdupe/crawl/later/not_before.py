@@ -27,8 +27,8 @@ YEAR_10000 = 253_402_300_800.0
 def time_of(request: Request, now: float) -> float | None:
     """Return the Unix time before which a request is not to be handed out, if any.
 
-    Raises :class:`~bloomdupe.errors.RequestTimeError` for what is no time, which names
-    key and value.
+    Raises :class:`~bloomdupe.errors.RequestTimeError`, which names key and value, if
+    the time is invalid.
     """
     meta = request.meta
     if NOT_BEFORE in meta and DELAY in meta:
@@ -52,7 +52,7 @@ def time_of(request: Request, now: float) -> float | None:
 
 
 def without_time(request: Request) -> Request:
-    """Return a copy that asks for no time: its retries and redirects do not wait."""
+    """Return a copy without a time, so that its retries and redirects do not wait."""
     copy = request.copy()
     copy.meta.pop(NOT_BEFORE, None)
     copy.meta.pop(DELAY, None)

@@ -23,21 +23,17 @@ __all__ = ["Retries", "is_retry"]
 
 
 def is_retry(request: Request, lease: Lease | None) -> bool:
-    """Whether a request is a retry of the one that has brought it about.
+    """Whether a request is a retry of the request of ``lease``.
 
-    One with as many retries as that is none: it was made with a copy of its ``meta``,
-    or is a redirect.
+    A retry has a higher retry count. A request with the same count was made with a copy
+    of ``meta``, or is a redirect.
     """
     before = 0 if lease is None else tries_of(lease.request)
     return request.dont_filter and tries_of(request) > before
 
 
 class Retries:
-    """Recognises retries by ``meta["retry_times"]``, and lets them wait.
-
-    They come from Scrapy's retry middleware, or from ``get_retry_request`` in a
-    callback.
-    """
+    """Recognises retries by ``meta["retry_times"]``, and delays them."""
 
     def __init__(
         self, crawler: Crawler, engine: EngineAccess, growing: GrowingWait
@@ -50,7 +46,7 @@ class Retries:
         self._leases: Leases
 
     def attach(self, frontier: Frontier, leases: Leases) -> None:
-        """Begin to watch what becomes of requests."""
+        """Begin to watch the results of requests."""
         self.circuits.frontier = frontier
         self._leases = leases
         leases.watchers.append(self.circuits)
@@ -71,8 +67,8 @@ class Retries:
     ) -> tuple[Request, float | None]:
         """Return a request and the Unix time before which it waits, if it is a retry.
 
-        ``lease`` is that of the request that has brought it about, ``answer`` whether
-        it is the downloader's answer to that.
+        ``lease`` belongs to the request that led to it. ``answer`` says whether the
+        request is the downloader's answer to that.
         """
         if not is_retry(request, lease):
             return request, not_before

@@ -36,16 +36,17 @@ logger = logger_of(__name__)
 REVISIT = "bloomdupe_revisit"
 """In ``meta``: seconds, ``adaptive``, or None for never."""
 DIGEST = "bloomdupe_digest"
-"""In the ``meta`` of a response: what a callback says the page is, instead of its
-body."""
+"""In the ``meta`` of a response: a callback's own content of the page, compared instead
+of its body.
+"""
 
 DIGEST_BYTES = 16
 
 
 def checked_rule(request: Request) -> Rule | None:
-    """Return what a request's ``meta`` says about when its page comes again.
+    """Return the rule in a request's ``meta``: when its page comes again.
 
-    Raises :class:`~bloomdupe.errors.RequestTimeError` for what is no rule.
+    Raises :class:`~bloomdupe.errors.RequestTimeError` if it is not a valid rule.
     """
     rule = request.meta.get(REVISIT)
     if rule is None or rule is False or rule == ADAPTIVE:
@@ -64,12 +65,12 @@ class Revisits(Watcher):
     """Lets pages come again when they are done.
 
     When a request with a rule is settled, the same request is pushed for its next time,
-    and both are in the same checkpoint. It does not meet the filter. What is known of
-    the page travels with it (:class:`~bloomdupe.crawl.requests.visits.Visit`), in its
-    payload and not in its ``meta``. A request that redirects, or is retried, hands that
-    on. A mark in the filter says which pages come again already, so that a page that is
-    scheduled twice does not come twice from then on: ``mark`` makes it, and says
-    whether it is new. ``fail`` stops the crawl.
+    in the same checkpoint. It does not pass the filter. The known facts about the page
+    travel with it (:class:`~bloomdupe.crawl.requests.visits.Visit`), in its payload and
+    not in its ``meta``. A redirect or retry inherits them. A mark in the filter says
+    which pages come again already, so that a page that is scheduled twice comes again
+    only once: ``mark`` sets it, and returns whether it is new. ``fail`` stops the
+    crawl.
     """
 
     def __init__(
@@ -111,7 +112,10 @@ class Revisits(Watcher):
         return None
 
     def concerns(self, request: Request, follows: Lease | None) -> bool:
-        """Whether a page comes again; ``follows`` is what the request is a retry of."""
+        """Whether a page comes again.
+
+        ``follows`` is the lease that this request is a retry or redirect of.
+        """
         if follows is not None:
             return follows.visit is not None or self._rule(follows) is not None
         return self.rule_of(request) is not None
@@ -119,7 +123,7 @@ class Revisits(Watcher):
     # On the way out
 
     def take_up(self, lease: Lease) -> None:
-        """Ask for a page that is known only if it has changed."""
+        """Make the request of a known page conditional on a change."""
         visit = lease.visit
         if visit is None:
             return
@@ -133,9 +137,9 @@ class Revisits(Watcher):
                 headers["If-Modified-Since"] = visit.modified
 
     def _ask_no_more(self, lease: Lease) -> None:
-        """Take back what :meth:`take_up` has added.
+        """Remove the headers that :meth:`take_up` has added.
 
-        Or it would be in what a callback makes of ``response.request``.
+        Otherwise a callback that copies ``response.request`` would copy them.
         """
         visit, headers = lease.visit, lease.request.headers
         if visit is None:
@@ -147,7 +151,7 @@ class Revisits(Watcher):
             del headers["If-Modified-Since"]
 
     def follow(self, lease: Lease) -> Visit | None:
-        """Return what goes on with a request's retry, or what it is redirected to."""
+        """Return the visit that a retry or redirect of a request inherits."""
         visit = lease.visit or Visit()
         rule = visit.rule or self._rule(lease)
         lease.look = None
@@ -182,7 +186,7 @@ class Revisits(Watcher):
             lease.look = Look(time.time(), 0)
         elif isinstance(result, Response):
             if result.request is not None:
-                # So that only what the callback of this page says counts.
+                # So that only the callback of this page can set it.
                 result.meta.pop(DIGEST, None)
                 lease.names = result.meta
             lease.look = Look(
@@ -227,7 +231,7 @@ class Revisits(Watcher):
         return replace(look, digest=_digest(value))
 
     def settled(self, lease: Lease) -> None:
-        """Let the page of a request that is done come again."""
+        """Schedule the page of a settled request for its next visit."""
         look = lease.look
         if look is None:
             return
@@ -240,7 +244,7 @@ class Revisits(Watcher):
             self._warn(lease.request)
             return
         rule = self._rule(lease)
-        if rule is None:  # a callback has taken it away
+        if rule is None:  # a callback has removed it
             return
         look = self._named(lease, look)
         if lease.spoiled:  # the next visit must not find that nothing has changed

@@ -1,4 +1,4 @@
-"""Waiting: what a crawl does while all that is left waits for a point in time."""
+"""Waiting: the crawl sleeps while all remaining requests are scheduled for later."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ __all__ = ["WAITING", "Waiting"]
 logger = logger_of(__name__)
 
 WAITING = "waiting"
-"""The reason of a crawl that has ended before what waits was due."""
+"""Finish reason of a run that ended before its remaining requests were due."""
 
 BETWEEN_WORDS = 60.0
-"""Seconds between two lines in the log that say how many wait."""
+"""Seconds between two log lines about the number of waiting requests."""
 
 JUMP = 60.0
-"""Seconds by which the clock must have been set back to be worth a warning; clocks
-that are kept right by NTP are moved by less."""
+"""Seconds by which the clock must have been set back for a warning; NTP corrects it by
+less.
+"""
 
 
 class Waiting:
     """Sleeps until the next request is due, if that is soon enough; else ends the run.
 
-    ``most`` is the number of seconds that are soon enough; None: any. A request waits
-    until the clock on the wall shows its time. If that is set back, it waits longer;
+    ``most`` is the longest sleep in seconds; None: no limit. A request waits until the
+    system clock shows its time. If the clock is set back, the request waits longer;
     nothing is lost, and a warning says so once.
     """
 
@@ -46,7 +47,9 @@ class Waiting:
         self._next_word = self._next_end = 0.0
         self._warned = False
         self._latest: float | None = None
-        """Unix time of the last look, and what ``monotonic()`` said then."""
+        """Unix time of the last look; ``_looked`` is ``monotonic()`` of the same
+        moment.
+        """
         self._looked = 0.0
 
     def take_up(self, stored: float | None) -> None:
@@ -56,14 +59,14 @@ class Waiting:
 
     @property
     def is_worth_it(self) -> bool:
-        """Whether the crawl goes on because of requests that wait for their time."""
+        """Whether the crawl goes on because of requests scheduled for later."""
         if not self._frontier.waiting:
             return False
         most = self._most
         return most is None or self._frontier.next_due - time.time() <= most
 
     def look(self) -> None:
-        """Look at the clock, and say that the crawl sleeps, now and then."""
+        """Check the clock, and log now and then that the crawl sleeps."""
         if not self._frontier.waiting:
             return
         self._look_at_the_clock()
@@ -73,11 +76,11 @@ class Waiting:
             self._say("the crawl sleeps until then")
 
     def say_end(self) -> None:
-        """Say that the run ends because all that is left waits."""
+        """Log that the run ends because only requests scheduled for later are left."""
         if self._most is None:
             return
         now = time.monotonic()
-        if now >= self._next_end:  # unless others have kept the spider open since
+        if now >= self._next_end:  # unless an extension has kept the spider open since
             self._next_end = now + BETWEEN_WORDS
             then = "the same command goes on"
             if self._frontier.store is None:

@@ -27,23 +27,25 @@ PREFIX = "c"
 """Of the names of values in the database ``blobs`` that are children's."""
 DIGEST_BYTES = 16
 CHUNK = 4096
-"""Children in one value: a checkpoint writes at most so many of a parent again."""
+"""Greatest number of children in a value, which is also the number that a checkpoint
+rewrites for each parent.
+"""
 
 _HEAD = Struct("<HI")
 """Length of the parent's key, number of the chunk; key and digests follow."""
 
 
 class _Family:
-    """The children of one request, and of those that go on with its work."""
+    """The children of a request, and of the requests that continue its work."""
 
     def __init__(self, key: bytes) -> None:
         self.key = key
         self.digests: list[bytes] = []
         self.names: list[str] = []
-        """Of the values that hold them, ``CHUNK`` in each."""
+        """Names of the values that hold them, ``CHUNK`` in each."""
         self.stored = 0
         self.gone = False
-        """Whether nobody will yield them again."""
+        """Whether no request will yield them again."""
 
 
 class Children:
@@ -58,7 +60,7 @@ class Children:
         self._families: dict[bytes, _Family] = {}
         """By the key of the request."""
         self._expected: dict[Lease, Counter[bytes]] = {}
-        """What an earlier run has taken in, and this one has not yielded again."""
+        """Children stored by an earlier run that this run has not yielded again."""
         self._fresh: dict[_Family, None] = {}
         self._gone: list[str] = []
         self._numbers = count()
@@ -83,13 +85,13 @@ class Children:
         self._numbers = count(max(taken, default=-1) + 1)
 
     def recall(self, lease: Lease) -> None:
-        """See which children of a request an earlier run has taken in."""
+        """Look up the children of a request that an earlier run stored."""
         family = self._families.get(lease.key) if self._families else None
         if family is not None:
             self._expected[lease] = Counter(family.digests)
 
     def recognises(self, lease: Lease, identity: bytes) -> bool:
-        """Whether the child was taken in by an earlier run; once for each time."""
+        """Whether an earlier run stored the child; true once for each time it did."""
         expected = self._expected.get(lease)
         if expected is None:
             return False
@@ -100,12 +102,12 @@ class Children:
         return True
 
     def owes(self, lease: Lease) -> bool:
-        """Whether a request has not yielded all that an earlier run has taken in."""
+        """Whether this run has yet to yield children that an earlier run stored."""
         expected = self._expected.get(lease)
         return expected is not None and any(expected.values())
 
     def add(self, lease: Lease, identity: bytes) -> None:
-        """Remember a child that was taken in."""
+        """Remember an accepted child."""
         key = lease.key
         family = self._families.get(key)
         if family is None:

@@ -1,10 +1,10 @@
-"""CutShort: requests whose callback ``CloseSpider`` has ended, and their items so far.
+"""CutShort: requests with a callback that ``CloseSpider`` has ended, and their items.
 
 Such a callback has not yielded everything, so its request stays pending for the next
-run. The items that it has yielded count all the same: they are in the output. When the
-same answer comes again, the callback yields them again, and that many of its first
-items are left out. A different answer (a page instead of an error, or of a captcha)
-yields different items.
+run. The items that it has yielded still count: they are in the output. When the same
+answer comes again, the callback yields them again, and that many of its first items are
+left out. A different answer (a page instead of an error, or of a captcha) yields
+different items.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Answers: TypeAlias = dict[str, int]
 ANY = ""
 """Stands for all answers: an earlier version did not tell them apart."""
 MOST = 16
-"""Answers that are remembered of a request: the newest ones."""
+"""Number of answers that are remembered for a request: the newest."""
 
 
 class CutShort:

@@ -29,13 +29,13 @@ class Failure(NamedTuple):
     status: int | None
     detail: str
     times: int
-    """How often it has given up, over all runs; Scrapy's retries are not counted."""
+    """Number of times it has given up, over all runs, without Scrapy's retries."""
     time: float
-    """Unix time of the last time."""
+    """Unix time of the last failure."""
     parent: str | None
     """URL of the page that has led to it, as its header Referer says."""
     waiting: bool
-    """Whether it was taken up again, and waits or is under way."""
+    """Whether it was retried, and is pending or in progress."""
     slot: str
     priority: int
     payload: bytes | None

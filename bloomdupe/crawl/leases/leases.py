@@ -1,4 +1,4 @@
-"""Leases: requests handed to the engine, and what is known of them until their end."""
+"""Leases: requests handed to the engine, and their state until they end."""
 
 from __future__ import annotations
 
@@ -80,47 +80,51 @@ class Lease:
         self.root = self if root is None else root
         self.own_outcome = Outcome()
         self.keys: list[Key] = []
-        """What is marked as seen when the request is settled."""
+        """Marks to set when the request is settled."""
         self.open_parts = 1
-        """The request itself, and those that cannot be stored whose root it is."""
+        """Number of open requests: this request, and the unstored requests it is the
+        root of.
+        """
         self.has_parts = False
-        """Whether there ever were any of those."""
+        """Whether it ever was the root of an unstored request."""
         self.items = 0
         """Items yielded so far."""
         self.handed: object = None
-        """What callback or errback work on: a response or a failure."""
+        """Argument of the callback or errback: a response or a failure."""
         self.answers_before: Answers = {}
         """Items that are in the output already, by the answer that brought them."""
         self.answer = ""
-        """Which answer this one is, where that counts."""
+        """Digest of this answer, if its items are counted by answer."""
         self.whole_before = 0
-        """How many of the first items of this answer are in the output already."""
+        """Number of the first items of this answer that are in the output already."""
         self.cut = False
         """Whether the callback was ended by ``CloseSpider``."""
         self.owed = False
-        """Whether something that it has yielded was refused: the next run does it
-        again."""
+        """Whether a request that it has yielded was refused: the next run runs it
+        again.
+        """
         self.bequeaths = False
-        """Whether another request goes on with what it has left unfinished."""
+        """Whether a retry or redirect continues its unfinished work."""
         self.try_counts = True
         """Whether a retry of it counts as one of its tries."""
         # Of bloomdupe.crawl.later.revisits:
         self.visit = visit
-        """What came with the request: of the page, if it comes again."""
+        """The visit that came with the request, if its page comes again."""
         self.look: Look | None = None
-        """What this visit has found, if it is to come again."""
+        """The result of this visit, if the page comes again."""
         self.names: dict[str, Any] | None = None
-        """The ``meta`` in which a callback may say what the page is."""
+        """The ``meta`` in which a callback may name the content of the page."""
         self.silent = False
-        """Whether nobody is to see the answer: nothing has changed."""
+        """Whether the callback is skipped, because the page has not changed."""
         self.repeated = False
         """Whether a run that was killed may have been working on it."""
         self.failed: Why | None = None
-        """What has gone wrong first, if anything has."""
+        """The first failure, if there is any."""
         self.spoiled = False
-        """Whether callback or pipelines have failed, of this one or of its parts."""
+        """Whether a callback or pipeline has failed, of this request or of its parts.
+        """
         self.retried = False
-        """Whether the answer was the same request once more."""
+        """Whether the answer was a retry of the same request."""
 
     @property
     def key(self) -> bytes:
@@ -198,7 +202,7 @@ class Lease:
             self.failed = Why.of_code("pipeline", error, response)
 
     def broke_off(self, error: BaseException) -> None:
-        """Take note of what has ended the processing before its end."""
+        """Record the error that has broken off the processing."""
         self.leases.leaves(self.request.url, f"its processing broke off: {error!r}")
 
     def ended(self, *, whole: bool) -> None:
@@ -253,9 +257,9 @@ class Leases:
         self.leaves: Callable[[str, object], None] = lambda _url, _why: None
         """Told of each request that this run cannot do, and why."""
         self.after_a_kill = False
-        """Whether the last run was killed: what it was working on runs again."""
+        """Whether the last run was killed: its requests in progress run again."""
         self._leases: dict[int, Lease] = {}
-        # Roots of entries that wait and cannot be stored, and what to mark for them.
+        # Roots of pending entries that cannot be stored, and the marks for these.
         self._roots: dict[Entry, tuple[Lease | None, list[Key]]] = {}
 
     def __contains__(self, request: Request) -> bool:
@@ -284,7 +288,7 @@ class Leases:
         return lease
 
     def add_part(self, entry: Entry, parent: Lease | None, keys: list[Key]) -> None:
-        """Note that an entry cannot be stored; ``parent`` is under way.
+        """Record an entry that cannot be stored; ``parent`` is in progress.
 
         The ``keys`` are marked when it is settled.
         """
@@ -317,7 +321,7 @@ class Leases:
         return lease.key
 
     def release(self, lease: Lease) -> None:
-        """Say that a request does not keep its slot busy any more."""
+        """Free the slot of a request that no longer keeps it busy."""
         self._frontier.release(lease.entry)
 
     def set_aside(self, entry: Entry) -> None:

@@ -23,7 +23,7 @@ MOST_BYTES = 8 << 20
 _HEAD = Struct("<II")
 
 Line = tuple[int, bytes]
-"""An item as it will stand in a feed, with the feed's number."""
+"""A line of a feed for an item, with the feed's number."""
 
 
 class Outcome:
@@ -43,17 +43,18 @@ class Outcome:
         self.size = 0
         """Bytes in ``lines``."""
         self.aside: list[tuple[int, int, int]] = []
-        """Where in the file of :class:`Outcomes` the lines before those stand: from
-        which byte on, how many bytes, how many lines."""
+        """Places of the earlier lines in the file of :class:`Outcomes`: first byte,
+        number of bytes, number of lines.
+        """
 
 
 class Outcomes:
-    """Of requests under way, and of those settled since the last checkpoint.
+    """Outcomes of requests in progress, and of those settled since the last checkpoint.
 
-    Memory is bounded: by the requests under way and one interval between
-    checkpoints, and by ``MOST_BYTES`` for all lines together. Beyond that the
-    lines of a request go to one temporary file in ``directory``, which has no name
-    and vanishes with the process.
+    Memory is bounded: by the requests in progress and an interval between checkpoints,
+    and by ``MOST_BYTES`` for all lines together. Beyond that the lines of a request go
+    to a temporary file in ``directory``, which has no name and vanishes with the
+    process.
     """
 
     def __init__(self, directory: Path | None) -> None:
@@ -108,7 +109,7 @@ class Outcomes:
         """Whether anything is settled that no checkpoint holds."""
         return bool(self._settled)
 
-    # Two phases: what is settled is looked at, and forgotten when it is durable
+    # Two phases: settled outcomes are read, and forgotten when they are durable
 
     @property
     def settled(self) -> list[Outcome]:
@@ -168,7 +169,7 @@ class Outcomes:
         self._shrink()
 
     def close(self) -> None:
-        """Release the file; what is in it is gone."""
+        """Release the file and its content."""
         if self._file is not None:
             self._file.close()
             self._file = None

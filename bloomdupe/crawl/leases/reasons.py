@@ -49,7 +49,7 @@ REASONS: tuple[tuple[str, tuple[type[BaseException], ...]], ...] = (
         ),
     ),
 )
-"""Exceptions of downloads by reason; all others are ``download``."""
+"""Exceptions of downloads by reason; the reason of any other is ``download``."""
 
 
 class Why(NamedTuple):

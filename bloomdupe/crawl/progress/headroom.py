@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 __all__ = ["Room"]
 
 FILTER_SHARE = 0.8
-"""Of the expected URLs."""
+"""Share of the expected URLs."""
 MEMORY_SHARE = 0.85
-"""Of what the process may use."""
+"""Share of the memory limit of the process."""
 DISK_SECONDS = 7_200.0
-"""For how long the disk must last at least."""
+"""Least number of seconds that the disk must last."""
 DISK_BYTES = 256 * 10**6
-"""What must be free at least."""
+"""Least number of free bytes."""
 GROUP = Path("/sys/fs/cgroup/memory.max")
 RATE_SECONDS = 60.0
 """Seconds after which a forecast means something."""
@@ -36,13 +36,13 @@ class Limit(NamedTuple):
     """A limit of memory, in bytes."""
 
     name: str
-    """Of the setting, or what else sets it."""
+    """Name of the setting, or of a different source of the limit."""
     used: int
     most: int
 
 
 class Room:
-    """Says each thing once in a run."""
+    """Gives each warning once in a run."""
 
     def __init__(
         self, scrapy: BaseSettings, settings: JobSettings, seen: BloomFilter
@@ -55,7 +55,7 @@ class Room:
             self._most = scrapy.getint("MEMUSAGE_LIMIT_MB") << 20
 
     def warnings(self, first: Point | None, now: Point) -> Iterator[str]:
-        """Yield what is to be said, given a point some minutes ago and the last one."""
+        """Yield new warnings, given a point some minutes ago and the last point."""
         for name, text in (
             ("filter", self._filter(first, now)),
             ("disk", self._disk(first, now)),

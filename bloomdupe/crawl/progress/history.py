@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["KILLED", "History", "Point", "Ran", "read_history", "surplus"]
 
 KILLED = "killed"
-"""How a run has ended that did not say so."""
+"""Reason of a run that ended without recording a reason."""
 
 DAY = 86_400
 TIERS = ((600.0, 5), (DAY, 60), (60 * DAY, 3_600), (math.inf, DAY))
@@ -34,21 +34,21 @@ TIERS = ((600.0, 5), (DAY, 60), (60 * DAY, 3_600), (math.inf, DAY))
 makes 3,400 points, each 130 bytes and as much again in half-empty pages of LMDB."""
 
 MOST_RUNS = 500
-"""Runs that are remembered, the last ones."""
+"""Number of runs that are remembered, the newest."""
 
 Moment = tuple[int, int]
 """Milliseconds of Unix time, and the number of the run; of a run itself, 0 and that."""
 
 
 class Point(NamedTuple):
-    """How a crawl stood at one moment; counts are over all runs."""
+    """State of a crawl at a moment; counts are over all runs."""
 
     time: float
     """Unix time."""
     run: int
     """Number of the run, from 1."""
     seconds: float
-    """That the crawl was running."""
+    """Seconds that the crawl was running."""
     pages: int
     bytes: int
     """Of the pages, decompressed."""
@@ -58,13 +58,13 @@ class Point(NamedTuple):
     seen: int
     """URLs in the filter."""
     pending: int
-    """Requests that wait."""
+    """Pending requests."""
     leased: int
-    """Requests under way."""
+    """Requests in progress."""
     slots: int
-    """Slots (hosts) with requests that wait or are under way."""
+    """Slots (hosts) with requests that are pending or in progress."""
     failed: int
-    """Requests in the ledger of failures."""
+    """Failed requests."""
     statuses: list[int]
     """Pages with status 1xx, 2xx, 3xx, 4xx, 5xx or above."""
     fpp: float
@@ -80,7 +80,7 @@ class Point(NamedTuple):
     memory: int
     """Bytes of memory that the process uses."""
     later: int = 0
-    """Requests that wait for a point in time; not among those that wait."""
+    """Requests scheduled for later; not among the pending requests."""
 
     @property
     def moment(self) -> Moment:
@@ -136,7 +136,7 @@ def surplus(moments: Sequence[Moment], now: float) -> list[Moment]:
 
 
 def _with_next(moments: Sequence[Moment]) -> Iterable[tuple[Moment, int | None]]:
-    """Yield each with the run of the one after it."""
+    """Yield each moment with the run of the next moment."""
     return zip(moments, [*(run for _, run in moments[1:]), None], strict=True)
 
 
@@ -176,7 +176,7 @@ class History:
         self._fresh[0, ran.number] = ran
 
     def add(self, point: Point) -> None:
-        """Add a point, and now and then remove those that are too many."""
+        """Add a point, and now and then remove surplus points."""
         self._moments[point.moment] = None
         self._fresh[point.moment] = point
         if point.time - self._tidied > TIERS[1][1] or point.time < self._tidied:

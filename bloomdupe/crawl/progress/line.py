@@ -1,4 +1,4 @@
-"""Progress: the line in the log that says how a crawl stands."""
+"""Progress: the log line on the state of a crawl."""
 
 from __future__ import annotations
 
@@ -56,5 +56,5 @@ def progress(
 
 
 def pages_lost(expected: float) -> str:
-    """Say how many pages the filter has lost, by expectation."""
+    """Return the expected number of pages that the filter has lost, in words."""
     return "no page lost" if expected < LITTLE else f"{expected:.3g} pages lost"

@@ -59,7 +59,7 @@ class Metrics(Collector):
         self._server: Any = None
 
     def begin(self, host: str, port: int) -> int | None:
-        """Listen; return the port. If that is impossible, the log says so."""
+        """Listen; return the port. Logs an error if that is impossible."""
         registry = CollectorRegistry(auto_describe=False)
         registry.register(self)
         try:

@@ -24,7 +24,7 @@ __all__ = [
 
 MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0
 LONGEST = 100 * DAY
-"""Seconds; a forecast beyond is none."""
+"""Seconds; no forecast goes beyond."""
 RECENT = 600.0
 """Seconds that a forecast looks back at most."""
 SLACK = 0.9
@@ -117,7 +117,7 @@ def time_to_fill(first: Point | None, last: Point) -> float | None:
 
 
 def duration(seconds: float) -> str:
-    """Say a number of seconds in its largest unit: ``45 s``, ``12 min``, ``3.5 h``."""
+    """Format seconds in their largest unit: ``45 s``, ``12 min``, ``3.5 h``."""
     if seconds < 2 * MINUTE:
         return f"{seconds:.0f} s"
     if seconds < 2 * HOUR:
@@ -128,7 +128,7 @@ def duration(seconds: float) -> str:
 
 
 def size(number: float) -> str:
-    """Say a number of bytes: ``512 B``, ``12.3 MB``."""
+    """Format a number of bytes: ``512 B``, ``12.3 MB``."""
     units = ("B", "kB", "MB", "GB", "TB")
     power = 0
     while number >= 1000 and power < len(units) - 1:

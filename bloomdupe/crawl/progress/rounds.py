@@ -8,10 +8,10 @@ from typing import Any
 __all__ = ["FINISHED", "IMPORT", "OPEN", "Run"]
 
 OPEN = "open"
-"""How a run has ended that has not ended: it was killed."""
+"""Value of the note ``run`` during a run; it stays if the process is killed."""
 FINISHED = "finished"
 IMPORT = "import"
-"""Name of the note that says how far an import into the job is."""
+"""Name of the note on the progress of an import into the job."""
 
 
 class Run:
@@ -20,7 +20,7 @@ class Run:
     A *round* is a crawl from its start requests until it is finished, in however many
     runs. A finished job stays finished: a further run changes nothing, unless it finds
     work, such as a start request that was not there before. A new round must be asked
-    for (``again``). ``pending`` is the number of requests that wait.
+    for (``again``). ``pending`` is the number of pending requests.
 
     ``notes`` are those of the filter, which are saved with each checkpoint:
 
@@ -36,7 +36,7 @@ class Run:
         self._notes = notes
         self.last: str | None = notes.get("run")
         """How the last run ended; None if there was none."""
-        # What is pending all the same could not be restored, or was put there since.
+        # Requests that are still pending could not be restored, or were added since.
         finished = self.last == FINISHED and not pending
         self.round: int = notes.get("generation", 1)
         self.new_round = finished and again
@@ -49,7 +49,7 @@ class Run:
         self.resumed = self.last is not None and not self.new_round
         """Whether an earlier run has worked on this round."""
         self.started: bool = notes.get("started") == self.round
-        """Whether an earlier run has taken in all start requests of this round."""
+        """Whether an earlier run has accepted all start requests of this round."""
         self.idle = finished and not again
         """Whether the round was finished, and has no new work so far."""
         self.finished_at: float | None = notes.get("finished")

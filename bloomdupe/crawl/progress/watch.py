@@ -1,4 +1,4 @@
-"""Watch: looks at a running crawl every few seconds, and says how it stands."""
+"""Watch: looks at a running crawl every few seconds, and logs its state."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ GLANCE = 5.0
 
 
 class Watch:
-    """Every few seconds a point for the history; now and then a line in the log.
+    """Adds a point to the history every few seconds; now and then logs a line.
 
-    A point is written by the next checkpoint that has anything else to write. If there
-    is no store to look at any more, ``fail`` stops the crawl.
+    A point is written by the next checkpoint that has any other data to write. If the
+    store is no longer there, ``fail`` stops the crawl.
     """
 
     def __init__(

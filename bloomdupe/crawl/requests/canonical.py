@@ -1,9 +1,8 @@
 """Canonical texts: the same for the same value, in every process.
 
-A value is looked at level by level: itself, its parts, the parts of those. What is
-shared, or contains itself, stands in as many places as there are ways to it, but is
-opened once. So the text says nothing of sharing, and the work is linear in the number
-of objects.
+A value is read level by level: the value, its parts, the parts of those. A shared part,
+or a part that contains itself, appears once for each path to it, but is opened once. So
+the text does not show sharing, and the work is linear in the number of objects.
 """
 
 from __future__ import annotations
@@ -34,12 +33,13 @@ AS_TEXT = (
     uuid.UUID,
 )
 DEEPEST = 20
-"""Levels that are looked at; containers below them are all the same."""
+"""Number of levels that are read; all containers below them look the same."""
 HEAVIEST = 100_000
-"""Weight of the levels that are looked at. A plain value weighs one, and one more for
-each thousand characters of its text. Each counts as often as there are ways to it."""
+"""Greatest weight of the levels that are read. A plain value weighs 1, and 1 more for
+each thousand characters of its text. Each value counts once for each path to it.
+"""
 CONTAINER = 20
-"""Weight of a container without its parts; it takes as much longer to open one."""
+"""Weight of a container without its parts; opening it takes so much longer."""
 MOST_BITS = 14_000
 """Python refuses to write longer integers in decimal digits."""
 UNKNOWN = "None"
@@ -49,7 +49,7 @@ def canonical_text(value: object) -> str:
     """Return a text that is the same for the same value.
 
     It is the ``repr()`` of plain values, nested as the value is. Sets and dictionaries
-    are sorted. Of values of unknown types there is the name of the type alone.
+    are sorted. A value of an unknown type is represented by the name of the type alone.
     """
     text = _text_of(value)
     if text is not None:
@@ -79,7 +79,7 @@ def canonical_text(value: object) -> str:
 def _below(
     level: dict[int, int], containers: dict[int, _Container]
 ) -> tuple[dict[int, int], list[object]]:
-    """Return how often each container stands in the next level, and all of them."""
+    """Return the containers of the next level, and how often each appears there."""
     below: dict[int, int] = {}
     objects = []
     for number, times in level.items():

@@ -26,19 +26,20 @@ logger = logger_of(__name__)
 
 
 class Unpacked(NamedTuple):
-    """A cookie, and where it is kept; None is one that is gone."""
+    """A cookie and its place; the cookie is None if it is gone."""
 
     place: Place
     cookie: Cookie | None
 
 
 class PackedCookies:
-    """Packs cookies for one crawl, and unpacks them.
+    """Packs cookies for a crawl, and unpacks them.
 
-    A packed one is a msgpack array (see :mod:`bloomdupe.crawl.requests.serializer`) of
+    A packed cookie is a msgpack array (see :mod:`bloomdupe.crawl.requests.serializer`)
+    of
 
     ======= ==========================================================================
-    element what
+    element content
     ======= ==========================================================================
     0       key of the jar, packed by itself (``meta["cookiejar"]``; nil: the usual jar)
     1 to 17 version, name, value, port, port_specified, domain, domain_specified,
@@ -47,7 +48,7 @@ class PackedCookies:
             :class:`http.cookiejar.Cookie`
     ======= ==========================================================================
 
-    One that is gone is an array of the key of the jar, domain, path and name.
+    A cookie that is gone is an array of the key of the jar, domain, path and name.
 
     The values are secrets, and no message contains them.
     """
@@ -55,13 +56,13 @@ class PackedCookies:
     def __init__(self, serializer: Serializer, spider: Spider) -> None:
         self._serializer = serializer
         self._extra = {"spider": spider}
-        # A pickle of an equal key may be another one, so each is packed once.
+        # Pickles of equal keys may differ, so each key is packed once.
         self._keys: dict[Any, bytes | None] = {}
         self._jars: dict[bytes, Any] = {}
         self._warned = False
 
-    def key_of(self, jar: Any) -> bytes | None:  # noqa: ANN401 - whatever was in meta
-        """Pack the key of a jar; None, and a warning, if that cannot be."""
+    def key_of(self, jar: Any) -> bytes | None:  # noqa: ANN401 - any value of meta
+        """Pack the key of a jar; None, and a warning, if it cannot be stored."""
         if jar not in self._keys:
             try:
                 self._keys[jar] = self._serializer.dump_value(jar)
@@ -71,7 +72,7 @@ class PackedCookies:
         return self._keys[jar]
 
     def pack(self, key: bytes, cookie: Cookie) -> bytes | None:
-        """Pack a cookie; None, and a warning, if that cannot be."""
+        """Pack a cookie; None, and a warning, if it cannot be stored."""
         try:
             return self._serializer.dump_value([key, *fields_of(cookie)])
         except UnserializableError:
@@ -79,7 +80,7 @@ class PackedCookies:
             return None
 
     def pack_gone(self, key: bytes, place: Place) -> bytes:
-        """Pack where a cookie is that is gone."""
+        """Pack the place of a cookie that is gone."""
         return self._serializer.dump_value([key, *place[1:]])
 
     def unpack(self, packed: bytes) -> Unpacked:
@@ -112,9 +113,9 @@ class PackedCookies:
 
 
 def digest_of(key: bytes, place: Place) -> bytes:
-    """Return what tells a cookie's place from others: 16 bytes of BLAKE2b.
+    """Return the digest of a cookie's place: 16 bytes of BLAKE2b.
 
-    Of jar, domain, path and name.
+    It covers jar, domain, path and name.
     """
     texts = (place.domain, place.path, place.name)
     hashed = hashlib.blake2b(digest_size=DIGEST_BYTES)
@@ -127,8 +128,8 @@ def without_cookie_header(request: Request) -> Request:
     """Return a request as it is stored.
 
     A request that is sent again has the header ``Cookie`` of the first time. The
-    middleware makes it anew from its jar, so that secret need not lie in the frontier,
-    nor in a backup. With ``dont_merge_cookies`` it is the spider's own.
+    middleware makes it anew from its jar, so this secret need not be in the frontier or
+    in a backup. With ``dont_merge_cookies`` the header is the spider's own.
     """
     if "Cookie" not in request.headers or request.meta.get("dont_merge_cookies"):
         return request

@@ -1,8 +1,8 @@
-"""Identity: what tells requests with ``dont_filter`` from each other.
+"""Identity: tells requests with ``dont_filter`` from each other.
 
-Such requests often have the fingerprint in common: many for one URL, each with its own
+Such requests often share a fingerprint: many requests for a URL, each with its own
 cookies, arguments, headers or callback. After a crash they are yielded again, perhaps
-in another order, and each must be known for what it is.
+in a different order, and each must be recognised.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["START", "child_name", "does_same", "identity_of", "name_of"]
 
 START = b"start"
-"""Stands in the place of a parent's name for what ``start()`` yields."""
+"""Name used for ``start()`` in the place of a parent's name."""
 
 BY_SCRAPY = frozenset(
     {
@@ -29,12 +29,13 @@ BY_SCRAPY = frozenset(
         "redirect_times", "redirect_ttl", "redirect_urls", "retry_times",
     }
 )  # fmt: skip
-"""Keys of ``meta`` that Scrapy sets on the way; they may be others in the next run."""
+"""Keys of ``meta`` that Scrapy sets on the way; they may differ in the next run."""
 BY_BLOOMDUPE = "bloomdupe_"
-"""The beginning of keys that say when, and not what."""
+"""Prefix of keys that control the time of a request, not its content."""
 OFTEN_COPIED = frozenset({"download_slot", "download_timeout", "proxy"})
-"""Keys of ``meta`` that are there when a request has been downloaded, so a copy of its
-``meta`` has them, too. Those that begin with an underscore are like them."""
+"""Keys of ``meta`` that exist once a request has been downloaded, so a copy of its
+``meta`` has them, too. Keys that begin with an underscore are treated likewise.
+"""
 OFTEN_SENT = frozenset(
     {
         b"Accept", b"Accept-Encoding", b"Accept-Language", b"Cookie",
@@ -47,12 +48,12 @@ OFTEN_SENT = frozenset(
 def identity_of(
     request: Request, fingerprint: bytes, parent: Request | None = None
 ) -> bytes:
-    """Return what tells a request from others that are yielded beside it.
+    """Return an identity that tells a request from its parent's other requests.
 
     It is the same when the same code yields the same request in another process. If
-    nothing but URL, method and body makes the request, it is the ``fingerprint``. Of
-    values of unknown types counts the type alone. What may have been copied from the
-    ``parent``, on its way through the downloader, does not count.
+    only URL, method and body make the request, it is the ``fingerprint``. For values of
+    unknown types, only the type counts. Ignores meta and headers that the downloader
+    set on the ``parent`` and the spider may have copied.
     """
     callback, errback = _name_of(request.callback), _name_of(request.errback)
     values: list[Any] = [
@@ -66,7 +67,7 @@ def identity_of(
         {
             name: value
             for name, value in request.headers.items()
-            if name != b"Referer"  # of the page, whatever led to it
+            if name != b"Referer"  # it depends on the page that led here
             and not (
                 name in OFTEN_SENT
                 and parent is not None
@@ -92,17 +93,16 @@ def does_same(request: Request, other: Request) -> bool:
 
 
 def name_of(*parts: bytes) -> bytes:
-    """Return the name of what these parts tell from others, 16 bytes."""
+    """Return a name that is unique to these parts, 16 bytes."""
     return bytes(
         mmh3_x64_128_digest(b"".join(b"%d:%b" % (len(part), part) for part in parts))
     )
 
 
 def child_name(parent: bytes, identity: bytes, number: int) -> bytes:
-    """Return what a request with ``dont_filter`` is called where workers share a crawl.
+    """Return the name of a request with ``dont_filter`` in a shared crawl.
 
-    Of those that the ``parent`` has yielded with this identity, it is the one with this
-    number, from 0.
+    ``number`` counts from 0 the requests of the ``parent`` with this identity.
     """
     return name_of(b"child", parent, identity, b"%d" % number)
 

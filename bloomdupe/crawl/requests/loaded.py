@@ -1,9 +1,9 @@
 """Classes by name, among those that this process has loaded already.
 
-A store says of a request which class it is of. Whoever can write to the store can
-write any name there, and importing a module runs it. So nothing is imported here: a
-class is found only where the project has put it by its own imports, and no code of
-its module or of the class runs while it is looked for.
+A store names the class of a request. Anyone who can write to the store can write any
+name there, and importing a module runs it. So nothing is imported here: a class is
+found only if the project's own imports have loaded it, and the search runs no code of
+its module or of the class.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def loaded_class(name: str) -> type:
         found: Any = sys.modules.get(".".join(parts[:end]))
         if found is None:
             continue
-        # By way of vars(): a module's own __getattr__ may import others.
+        # Not getattr(): a module's own __getattr__ may import other modules.
         for part in parts[end:]:
             found = getattr(found, "__dict__", {}).get(part)
         if isinstance(found, type):
@@ -44,7 +44,7 @@ def name_of_class(class_: type) -> str:
     """Return the name by which :func:`loaded_class` finds a class.
 
     Raises :class:`UnserializableError` if it does not: the class is defined within a
-    function, or was replaced by another one.
+    function, or was replaced by another class.
     """
     name = global_object_name(class_)
     if loaded_class(name) is not class_:

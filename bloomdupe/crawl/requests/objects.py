@@ -1,24 +1,24 @@
 """Objects of the project's own types, taken apart into fields and put together.
 
-What users put into ``meta`` and ``cb_kwargs`` beside plain values:
+Users put these into ``meta`` and ``cb_kwargs``, besides plain values:
 
 ========== ===========================================================================
-kind       what is stored of it
+kind       stored content
 ========== ===========================================================================
 enum       the name of the member; of a combined flag, the names of its members
 tuple      the values of a named tuple
 item       the fields of a ``scrapy.Item`` that are set
-model      what pydantic itself gives to pickle: fields, and which of them were set
+model      the state that pydantic itself gives to pickle: fields, and which were set
 object     the attributes of an instance of a dataclass, of a class made by attrs, or
-           of one of ``REGISTERED``
+           of a class in ``REGISTERED``
 ========== ===========================================================================
 
-To put one together, no code of the project runs: no ``__init__``, ``__post_init__``,
-``__new__``, ``__setattr__``, validator or converter. So a field has the value that it
-had, whatever the constructor would make of it; frozen classes, ``__slots__`` and fields
-with ``init=False`` make no difference. What does run are ``__hash__`` and ``__eq__`` of
-an object that stands in a set or is a key. The class must be loaded already
-(:mod:`bloomdupe.crawl.requests.loaded`) and be of the same kind as it was.
+Putting an object together runs no code of the project: no ``__init__``,
+``__post_init__``, ``__new__``, ``__setattr__``, validator or converter. So a field gets
+its stored value, even if the constructor would change it; frozen classes, ``__slots__``
+and fields with ``init=False`` make no difference. Only ``__hash__`` and ``__eq__`` run,
+for an object that is in a set or is a key. The class must be loaded already
+(:mod:`bloomdupe.crawl.requests.loaded`) and be of the same kind as before.
 """
 
 from __future__ import annotations
@@ -45,18 +45,20 @@ __all__ = ["REGISTERED", "put_together", "take_apart"]
 REGISTERED: dict[str, dict[str, Any]] = {
     "scrapy_playwright.page.PageMethod": {"result": None},
 }
-"""Plain classes whose instances are nothing but their attributes; and those that the
-download of a request sets, as they are before it."""
+"""Plain classes without state besides their attributes, each with the attributes that a
+download sets, and their values before it.
+"""
 
 _CACHED_HASH = "_attrs_cached_hash"
-"""Where classes made by ``attrs`` with ``cache_hash`` keep what differs between
-processes."""
+"""Attribute in which classes made by ``attrs`` with ``cache_hash`` keep a value that
+differs between processes.
+"""
 
 
 def take_apart(value: object) -> list[Any] | None:
-    """Return kind, class name and content of an object; None if it is of no such kind.
+    """Return kind, class name and content of an object; None if its kind is unknown.
 
-    Raises :class:`UnserializableError` if it is, but could not be put together again.
+    Raises :class:`UnserializableError` if it could not be put together again.
     """
     class_ = type(value)
     kind = _kind_of(class_)
@@ -68,7 +70,7 @@ def take_apart(value: object) -> list[Any] | None:
 def put_together(kind: str, name: str, content: Any) -> object:  # noqa: ANN401
     """Return the object that :func:`take_apart` has taken apart.
 
-    Raises :class:`UnserializableError` if its class is not there, or has changed.
+    Raises :class:`UnserializableError` if its class is not loaded, or has changed.
     """
     class_ = loaded_class(name)
     if kind not in _PUT or _kind_of(class_) != kind:
@@ -96,7 +98,7 @@ def _kind_of(class_: type) -> str | None:
 
 
 def _pydantic() -> Any:  # noqa: ANN401 - it may not be installed
-    """Return pydantic's base class, if anybody has imported it."""
+    """Return pydantic's base class, if pydantic has been imported."""
     return vars(sys.modules.get("pydantic.main", sys)).get("BaseModel")
 
 
@@ -159,7 +161,7 @@ def _model(class_: type, state: dict[str, Any]) -> object:
 
 
 def _names_of_fields(class_: type) -> list[str] | None:
-    """Return the fields of a class; None if it is not one of those with fields."""
+    """Return the fields of a class; None if it is not a class with fields."""
     if dataclasses.is_dataclass(class_):
         return [field.name for field in dataclasses.fields(class_)]
     attributes = getattr(class_, "__attrs_attrs__", None)
@@ -187,8 +189,8 @@ def _attributes(value: object) -> dict[str, Any]:
 def _instance(class_: type, attributes: dict[str, Any]) -> object:
     """Return an instance with these attributes.
 
-    Raises :class:`TypeError` if the class derives from a builtin one, whose content
-    is not in attributes, and :class:`ValueError` if a field is missing.
+    Raises :class:`TypeError` if the class derives from a builtin class, because the
+    content of that is not in attributes, and :class:`ValueError` if a field is missing.
     """
     missing = set(_names_of_fields(class_) or ()) - attributes.keys()
     if missing:

@@ -1,10 +1,10 @@
-"""Pickle bounds: what a pickle would take, found out without loading it.
+"""Pickle bounds: the memory that a pickle would take, without loading it.
 
 A pickle is a program. A few bytes of it can make the unpickler reserve gigabytes (the
 number of a place in its memory, the length of a bytearray, ``bytes(1 << 40)``), or put
-one list into another twice, again and again. So the program is followed here without
-making anything: of each object only the objects are known that it holds, and so its
-size when it is written out.
+a list into another list twice, again and again. So the program is followed here without
+creating its objects. Only their containment is recorded, which gives the size of each
+object when it is written out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bloomdupe.foreign import DEEPEST, LARGEST, MOST_VALUES
 __all__ = ["check_pickle"]
 
 VALUE = LARGEST // MOST_VALUES
-"""Bytes that any value counts for, beside those of a text."""
+"""Bytes counted for each value, besides those of a text."""
 MOST_STEPS = 4 * MOST_VALUES
 
 NEVER_CALLED = frozenset({"bool", "dict", "float", "int", "list", "str", "tuple"})
@@ -31,14 +31,14 @@ class _Global(NamedTuple):
 
 
 _NUMBER = object()
-"""Stands for any number."""
+"""Represents any number."""
 _MARK = object()
 
 
 def check_pickle(data: bytes) -> None:
-    """Refuse a pickle that would take much more memory than there are bytes.
+    """Refuse a pickle that would take much more memory than its bytes.
 
-    Raises :class:`ValueError`, also for what is no pickle.
+    Raises :class:`ValueError`, also if it is not a pickle.
     """
     if len(data) > LARGEST:
         raise ValueError(f"it is longer than {LARGEST:,} bytes")
@@ -54,16 +54,16 @@ def check_pickle(data: bytes) -> None:
 
 
 class _Program:
-    """A pickle's stack and memory. A list stands for any object that holds others."""
+    """A pickle's stack and memory. A list represents any object that holds objects."""
 
     def __init__(self) -> None:
         self.nodes: list[list[Any]] = []
-        """All lists there are."""
+        """All lists."""
         self._stack: list[Any] = []
         self._memory: dict[int, Any] = {}
 
     def follow(self, name: str, argument: Any) -> None:  # noqa: ANN401
-        """Take a step."""
+        """Execute a step."""
         if name in _PUSHED:
             self._stack.append(_PUSHED[name])
         elif name in _TEXTS:
@@ -77,7 +77,7 @@ class _Program:
             self._other(name, argument)
 
     def _popped(self, many: int | None) -> list[Any]:
-        """Take so many objects from the stack; None: all behind the mark."""
+        """Pop ``many`` objects from the stack; None: all behind the mark."""
         if many is None:
             place = len(self._stack) - 1
             while self._stack[place] is not _MARK:
@@ -173,12 +173,14 @@ _MADE: dict[str, int | None] = {
     "TUPLE2": 2, "TUPLE3": 3, "TUPLE": None, "LIST": None, "DICT": None,
     "FROZENSET": None,
 }  # fmt: skip
-"""How many objects become one; None: all behind the mark."""
+"""Number of objects that become one object; None: all behind the mark."""
 _PUT_INTO: dict[str, int | None] = {
     "APPEND": 1, "APPENDS": None, "SETITEM": 2, "SETITEMS": None, "ADDITEMS": None,
     "BUILD": 1,
 }  # fmt: skip
-"""How many objects are put into the one before them; None: all behind the mark."""
+"""Number of objects that are put into the object before them; None: all behind the
+mark.
+"""
 _NOTHING = frozenset({"FRAME", "PROTO", "STOP"})
 
 

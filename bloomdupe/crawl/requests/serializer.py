@@ -1,24 +1,25 @@
-"""Serializer: a request as bytes, with only what differs from a plain one.
+"""Serializer: a request as bytes; a plain request is the default of each part.
 
-A payload is a msgpack array, whose last elements are left out while they are nil:
+A payload is a msgpack array. Its last elements are left out while they are nil:
 
 ======= ==========================================================================
-element what
+element content
 ======= ==========================================================================
-0       URL; a first character 1 to 4 stands for ``https://www.``, ``https://``,
-        ``http://www.``, ``http://``, 0 for nothing
+0       URL; a first character 1 to 4 means ``https://www.``, ``https://``,
+        ``http://www.``, ``http://``, 0 means no prefix
 1       ``meta["depth"]``
-2       Referer, if it is the last of the headers: how much of the URL it begins with
-3       and the rest of it, if there is any
-4       map from the numbers below to other attributes
-5       what is known of the page, if it comes again, and with whose unfinished work
-        the request goes on: see :class:`bloomdupe.crawl.requests.visits.Visit`
+2       Referer, if it is the last of the headers: length of its common prefix with
+        the URL
+3       the rest of the Referer, if there is any
+4       map from the numbers below to the remaining attributes
+5       visits of a page that comes again, and the key of unfinished work that the
+        request continues: see :class:`bloomdupe.crawl.requests.visits.Visit`
 ======= ==========================================================================
 
 ====== ================ ==========================================================
 number attribute        absent means
 ====== ================ ==========================================================
-1      callback         ``Spider.parse``; 0 stands for ``NO_CALLBACK``
+1      callback         ``Spider.parse``; 0 means ``NO_CALLBACK``
 2      errback          none
 3      method           GET
 4      headers          none
@@ -31,20 +32,20 @@ number attribute        absent means
 11     flags            empty
 12     cb_kwargs        empty
 13     class            ``scrapy.Request``
-14     others           no further attributes (of a subclass)
-15     extras           it keeps nothing beside its ``attributes``
+14     others           none (attributes that a subclass has added)
+15     extras           no state besides its ``attributes``
 ====== ================ ==========================================================
 
-:mod:`bloomdupe.crawl.requests.values` says how values are written. Reading a payload
-imports nothing, and runs nothing but the constructor of a subclass of ``Request`` that
-is loaded already; a callback is one of the methods by which the spider's own classes
-differ from ``Spider``. That constructor is given all attributes, also those that are
-absent here, for a subclass may have other defaults. If the request that it makes is
-another one all the same, the request is refused when it is to be written.
+The format of values is that of :mod:`bloomdupe.crawl.requests.values`. Reading a
+payload imports nothing, and runs only the constructor of a subclass of ``Request`` that
+is loaded already. A callback must be a method that the spider's own classes add to
+``Spider`` or override. The constructor gets all attributes, also those that are absent
+here, because a subclass may have different defaults. If it still makes a different
+request, the request is refused when it is to be written.
 
 A payload that begins with ``P``, as no such array does, goes on with a pickle of the
-list. It is written and read only where the user has asked for it: whoever can write
-to the store could have any code run by it.
+list. It is written and read only if the user has asked for it, because anyone who can
+write to the store could make it run any code.
 """
 
 from __future__ import annotations
@@ -107,8 +108,8 @@ _CALLBACKS_OF_SCRAPY = frozenset({"parse", "_parse"})
 class Serializer:
     """Writes and reads the requests of a spider.
 
-    ``pickles`` also carries values that msgpack cannot, and reads them. Without
-    ``callbacks`` requests are read without theirs, so it may be another spider.
+    ``pickles`` also writes and reads values that msgpack cannot store. Without
+    ``callbacks`` requests are read without theirs, so a different spider can read them.
     """
 
     def __init__(
@@ -145,11 +146,11 @@ class Serializer:
         except Exception as error:  # of the classes and callbacks named in it
             raise UnserializableError(str(error) or type(error).__name__) from error
 
-    # What is known of a page that comes again: the last element, and no part of the
-    # request, so that what is made with a copy of its meta does not inherit it.
+    # The visit of a page that comes again is the last element and not a part of the
+    # request, so that a request made with a copy of its meta does not inherit it.
 
     def visit_in(self, payload: bytes) -> list[Any] | None:
-        """Return what a payload says of the page, or None."""
+        """Return the visit in a payload, or None."""
         if payload[:1] == PICKLE:
             elements = self._load(payload)
             return elements[_VISIT] if len(elements) > _VISIT else None
@@ -159,7 +160,7 @@ class Serializer:
         return visit
 
     def with_visit(self, payload: bytes, visit: list[Any]) -> bytes:
-        """Return the payload with this in the place of what it says of the page.
+        """Return the payload with its visit replaced.
 
         ``visit`` holds plain values only. Neither request nor values are made.
         """
@@ -181,7 +182,7 @@ class Serializer:
                 return unpack(payload)  # type: ignore[no-any-return]
             if kind == PICKLE and self._pickles:
                 return pickle.loads(payload[1:])  # type: ignore[no-any-return] # noqa: S301 - asked for
-        except Exception as error:  # of whatever is in it
+        except Exception as error:  # of the objects in it
             raise UnserializableError(str(error) or type(error).__name__) from error
         if kind == PICKLE:
             raise UnserializableError(
@@ -195,22 +196,22 @@ class Serializer:
         return self._dump([value])
 
     def dump_item(self, item: object) -> bytes:
-        """Return an item for :meth:`load_value`; all texts in it become plain ones.
+        """Return an item for :meth:`load_value`; all texts in it become plain strings.
 
         Raises :class:`UnserializableError`.
         """
         return self._dump([item], pack_item)
 
-    def load_value(self, data: bytes) -> Any:  # noqa: ANN401 - whatever it was
-        """Return what :meth:`dump_value` was given; errors as in :meth:`load`."""
+    def load_value(self, data: bytes) -> Any:  # noqa: ANN401 - any value
+        """Return the value passed to :meth:`dump_value`; errors as in :meth:`load`."""
         (value,) = self._load(data)
         return value
 
     def explain(self, request: Request) -> str:
-        """Say which part of a request cannot be stored, and what helps.
+        """Return the part of a request that cannot be stored, and a remedy.
 
-        For a request that :meth:`dump` refuses; the part is named by its place and
-        its type, as its content may be secret.
+        Called for a request that :meth:`dump` refuses. The part is named by its place
+        and its type, because its content may be secret.
         """
         try:
             self._elements(request)
@@ -251,7 +252,7 @@ class Serializer:
             raise UnserializableError(f"{reason}{self._remedy}") from reason
         try:
             return PICKLE + pickle.dumps(elements, protocol=4)
-        except Exception as error:  # whatever the objects' own code raises
+        except Exception as error:  # anything that the objects' own code raises
             raise UnserializableError(f"cannot pickle it: {error}") from error
 
     def _elements(self, request: Request) -> list[Any]:
@@ -309,7 +310,7 @@ class Serializer:
         return others
 
     def _try(self, request: Request, elements: list[Any]) -> None:
-        """Refuse a request of which its own constructor makes another one."""
+        """Refuse a request if its own constructor would make a different request."""
         name = global_object_name(type(request))
         try:
             again = self._request(*_copied(elements))
@@ -384,8 +385,8 @@ class Serializer:
 def _callback_of(spider: Spider, name: str) -> MethodType | None:
     """Return the method of this name, if it could have been a callback.
 
-    It is bound to the spider and is no part of what every spider has, such as
-    ``__init__``, ``close`` or ``from_crawler``. Properties are not run to see.
+    It is bound to the spider, and is not a method of every spider, such as
+    ``__init__``, ``close`` or ``from_crawler``. Properties are not evaluated.
     """
     if name not in _CALLBACKS_OF_SCRAPY and hasattr(Spider, name):
         return None
@@ -399,7 +400,7 @@ def _callback_of(spider: Spider, name: str) -> MethodType | None:
 
 
 def _copied(value: Any, levels: int = 4) -> Any:  # noqa: ANN401 - of any type
-    """Return elements that a constructor may change, while the others stay."""
+    """Return a copy that a constructor may change without changing ``value``."""
     if not levels:
         return value
     if type(value) is list:
@@ -410,7 +411,7 @@ def _copied(value: Any, levels: int = 4) -> Any:  # noqa: ANN401 - of any type
 
 
 def _end_of_request(payload: bytes) -> int:
-    """Return where in a payload of six elements the last one begins."""
+    """Return the position of the last element in a payload of six elements."""
     unpacker = msgpack.Unpacker(unicode_errors="surrogatepass", strict_map_key=False)
     unpacker.feed(payload)
     unpacker.read_array_header()
@@ -420,7 +421,7 @@ def _end_of_request(payload: bytes) -> int:
 
 
 def _cut(referer: bytes, url: str) -> tuple[int, bytes]:
-    """Return how many characters both begin with, up to a slash, and the rest."""
+    """Return the length of the common prefix, up to a slash, and the rest."""
     text = referer.decode("latin-1")
     common = len(text)
     while common and not url.startswith(text[:common]):

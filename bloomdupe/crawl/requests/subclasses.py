@@ -1,8 +1,8 @@
-"""Subclasses of ``Request``: what one keeps, and how a request of it is made again.
+"""Subclasses of ``Request``: their attributes, and how to make a request again.
 
-Its constructor makes it, from all attributes, as ``Request.replace()`` does it: also
-from those that a plain request would have by itself, for a subclass may have other
-defaults.
+The constructor of the subclass makes it from all attributes, as ``Request.replace()``
+does. It gets the defaults of a plain request, too, because a subclass may have
+different defaults.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _OF_ALL = frozenset(
         *(name for one in Request.__mro__ for name in getattr(one, "__slots__", ())),
     }
 )
-"""What every request keeps; in slots, in later versions of Scrapy."""
+"""Attributes of every request; later versions of Scrapy keep them in slots."""
 
 
 def is_scrapys(class_: type[Request]) -> bool:
-    """Whether it comes with Scrapy; these leave a request as it is."""
+    """Whether the class is part of Scrapy; such classes do not change a request."""
     return class_.__module__.startswith("scrapy.")
 
 
@@ -40,9 +40,9 @@ def own_attributes_of(class_: type[Request]) -> list[str]:
 
 
 def extras_of(request: Request) -> dict[str, Any]:
-    """Return what a subclass keeps beside what its ``attributes`` name.
+    """Return the state of a subclass that its ``attributes`` do not name.
 
-    Scrapy's own copies do without it, as ``replace()`` and ``to_dict()``.
+    Scrapy's own copies, by ``replace()`` and ``to_dict()``, leave it out.
     """
     named = {*type(request).attributes}
     return {
@@ -57,9 +57,9 @@ def made_again(
 ) -> Request:
     """Return a request of the class of this name.
 
-    ``values`` is what differs from a plain request, ``own`` its own attributes.
-    Raises :class:`TypeError` if it cannot be such a request, and whatever its
-    constructor raises.
+    ``values`` are the differences from a plain request, ``own`` its own attributes.
+    Raises :class:`TypeError` if it cannot be such a request, and the errors of its
+    constructor.
     """
     class_ = loaded_class(name)
     if not issubclass(class_, Request):
@@ -69,7 +69,7 @@ def made_again(
     if extras and (class_ is Request or not _may_be_extras(extras)):
         raise TypeError("it would change what is no attribute of a subclass")
     request = _constructed(class_, values | own)
-    # Its constructor may add some that were taken away since.
+    # Its constructor may add headers that were removed since.
     request.headers = Headers(values.get("headers"), encoding=request.encoding)
     for extra, value in extras.items():
         setattr(request, extra, value)
@@ -117,7 +117,7 @@ def differences(one: Request, other: Request) -> list[str]:
 
 
 def _same(one: object, other: object) -> bool:
-    """Whether two are equal, or look the same where they are stored."""
+    """Whether two values are equal, or look the same where they are stored."""
     try:
         return bool(one is other or one == other or pack(one) == pack(other))
     except Exception:  # noqa: BLE001 - of the code of any object

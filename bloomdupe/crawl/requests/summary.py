@@ -1,4 +1,4 @@
-"""Summary: what a stored request is, for people. Needs no Scrapy, and runs nothing."""
+"""Summary: a stored request for people. Needs no Scrapy, and runs no code of it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Summary", "check_payload", "elements_of", "summary_of"]
 
 
 LONGEST_PRIORITY = 1_000
-"""Digits of it, at most: nothing can be shown of more."""
+"""Greatest number of digits that are read; more could not be shown."""
 
 
 class Summary(NamedTuple):
@@ -36,13 +36,13 @@ class Summary(NamedTuple):
     method: str
     priority: int
     callback: str | None
-    """Name of a method of the spider; None: the request is for nobody's callback."""
+    """Name of a method of the spider; None if the request has no callback."""
     dont_filter: bool
     body: bytes
 
 
 def summary_of(payload: bytes) -> Summary:
-    """Say what a request is; raises :class:`UnserializableError` if it is none."""
+    """Describe a request; raises :class:`UnserializableError` if it is invalid."""
     elements = elements_of(payload)
     others = elements[4] if len(elements) > 4 else None
     url = long_url(elements[0])
@@ -68,15 +68,15 @@ def _integer(value: Any) -> int:  # noqa: ANN401 - of a store
 
 
 def elements_of(payload: bytes) -> list[Any]:
-    """Return the elements of a stored request, see ``crawl/serializer.py``.
+    """Return the elements of a stored request, see ``crawl/requests/serializer.py``.
 
     Values of types that msgpack lacks stay packed. Raises :class:`UnserializableError`
-    if it is no request.
+    if it is not a request.
     """
     check_payload(payload)
     try:
         elements = _unpacked(payload)
-    except Exception as error:  # whatever is wrong with it
+    except Exception as error:  # any fault of the data
         raise UnserializableError(str(error) or type(error).__name__) from error
     if not (
         isinstance(elements, list)
@@ -103,7 +103,7 @@ def check_payload(payload: bytes) -> None:
         raise UnserializableError(str(error)) from error
 
 
-def _unpacked(payload: bytes) -> Any:  # noqa: ANN401 - whatever it is
+def _unpacked(payload: bytes) -> Any:  # noqa: ANN401 - any value
     if payload and payload[0] in ARRAYS:
         return msgpack.unpackb(
             payload, strict_map_key=False, unicode_errors="surrogatepass"

@@ -1,7 +1,7 @@
-"""Unpickling: a pickle of others is read without running anything of theirs.
+"""Unpickling: reads a foreign pickle without running foreign code.
 
-A pickle names classes and functions, and loading it calls them, so whoever has written
-it can have any code run. Here only the plain types of :data:`SAFE` are ever called.
+A pickle names classes and functions, and loading it calls them, so its author can run
+any code. Here only the plain types of :data:`SAFE` are ever called.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ SAFE = frozenset(
         ("uuid", "UUID"),
     }
 )  # fmt: skip
-"""Types that a pickle may name: making one of them has no effect beside it.
+"""Types that a pickle may name: creating them has no side effects.
 
-That of lxml is a text; ``meta["link_text"]`` of a ``CrawlSpider`` is one.
+The type of lxml is a string; ``meta["link_text"]`` of a ``CrawlSpider`` has it.
 """
 
 
-def unpickle(data: bytes) -> Any:  # noqa: ANN401 - whatever was pickled
-    """Return what was pickled, if it consists of plain types.
+def unpickle(data: bytes) -> Any:  # noqa: ANN401 - any value
+    """Return the pickled value, if it consists of plain types.
 
-    Raises :class:`pickle.UnpicklingError`, which names what else there is, and any
-    exception for what is no pickle, or would take much more memory than its bytes.
+    Raises :class:`pickle.UnpicklingError`, which names a type that is not plain, and
+    any exception if it is not a pickle, or would take much more memory than its bytes.
     """
     check_pickle(data)
     return _Careful(io.BytesIO(data)).load()
 
 
-def look_into(data: bytes) -> Any:  # noqa: ANN401 - whatever was pickled
-    """Return what was pickled, with something opaque for all but plain types."""
+def look_into(data: bytes) -> Any:  # noqa: ANN401 - any value
+    """Return the pickled value, with opaque objects in the place of other types."""
     return _Opaque(io.BytesIO(data)).load()
 
 
@@ -71,7 +71,7 @@ class _Opaque(pickle.Unpickler):
 
 
 class _Something:
-    """Stands for an object of a type that nobody asks for."""
+    """Replaces an object of a type that the caller does not need."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         pass
@@ -83,7 +83,7 @@ class _Something:
         pass
 
     def append(self, value: object) -> None:
-        """Take no note of it."""
+        """Ignore the value."""
 
     def extend(self, values: object) -> None:
-        """Take no note of them."""
+        """Ignore the values."""

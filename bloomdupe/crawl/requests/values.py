@@ -1,12 +1,13 @@
-"""Values as msgpack, those that it does not know included.
+"""Values as msgpack, including types that msgpack does not know.
 
-What msgpack has no type for is an extension type, so that it comes back as what it
-was: tuples, sets, times and the like, and objects of the project's own types
+A value of an unknown type becomes an extension type, so that it comes back unchanged:
+tuples, sets, times and the like, and objects of the project's own types
 (:mod:`bloomdupe.crawl.requests.objects`). The content of an extension is msgpack, or a
 text.
 
-What derives from a builtin type is refused, as it would come back as a plain value.
-lxml's texts, which know their place in a tree, are plain ones here: that tree is gone.
+A value of a class that derives from a builtin type is refused, because it would come
+back as a plain value. Strings of lxml, which know their place in a tree, become plain
+strings: that tree is gone.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ if TYPE_CHECKING:
 __all__ = ["CANNOT", "culprit", "pack", "pack_item", "unpack"]
 
 CANNOT = (TypeError, ValueError, OverflowError, RecursionError)
-"""What :func:`pack` raises for values that it cannot carry."""
+"""Exceptions of :func:`pack` for values that it cannot store."""
 
 DEEPEST = 20
-"""Levels in which :func:`culprit` looks: what contains itself has no end."""
+"""Levels in which :func:`culprit` looks: a value that contains itself has no end."""
 
 MOST_LEVELS = 100
-"""Levels of objects, tuples and the like in each other."""
+"""Greatest depth of objects, tuples and the like in each other."""
 
 _TUPLE, _SET, _FROZENSET = range(1, 4)
 _DATE, _DATETIME, _TIMEDELTA = range(5, 8)
@@ -49,7 +50,7 @@ _TIME, _IN_ZONE = 14, 15
 _FACTORIES: dict[str | None, Any] = {
     kind.__name__: kind for kind in (int, float, str, list, set, dict, tuple)
 } | {None: None}
-"""What a ``defaultdict`` may make its values with, and how that is stored."""
+"""Factories that a ``defaultdict`` may have, by the names that are stored."""
 
 _TEXT_OF_LXML = "lxml.etree._ElementUnicodeResult"
 
@@ -60,16 +61,16 @@ _ZONE_KEY = re.compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*")
 
 
 def pack(value: object) -> bytes:
-    """Return a value as bytes; raises one of ``CANNOT`` if it cannot be."""
+    """Return a value as bytes; raises an exception of ``CANNOT`` if it cannot."""
     return msgpack.packb(  # type: ignore[no-any-return]
         value, default=_extend, strict_types=True, unicode_errors="surrogatepass"
     )
 
 
 def pack_item(value: object) -> bytes:
-    """Return an item as bytes: every text as a plain one, as exporters write it.
+    """Return an item as bytes: every text as a plain string, as exporters write it.
 
-    Raises as :func:`pack` does.
+    Raises the errors of :func:`pack`.
     """
     return msgpack.packb(  # type: ignore[no-any-return]
         value,
@@ -85,8 +86,8 @@ def _extend_of_item(value: Any) -> object:  # noqa: ANN401 - anything
     return _extend(value, pack_item)
 
 
-def unpack(data: bytes) -> Any:  # noqa: ANN401 - whatever was packed
-    """Return what :func:`pack` was given; raises any exception for anything else."""
+def unpack(data: bytes) -> Any:  # noqa: ANN401 - any value
+    """Return the value passed to :func:`pack`; raises any exception for other data."""
     return msgpack.unpackb(
         data,
         ext_hook=_restore,
@@ -98,10 +99,10 @@ def unpack(data: bytes) -> Any:  # noqa: ANN401 - whatever was packed
 def culprit(
     value: object, place: str, fits: Callable[[object], bool]
 ) -> tuple[str, object]:
-    """Return what of a value cannot be stored, and where it is.
+    """Return the place of the part that cannot be stored, and the part.
 
-    ``place`` is how one writes the value itself, and ``fits`` says of a part whether
-    it can be stored.
+    ``place`` is the notation of the value itself; ``fits`` tells whether a part can be
+    stored.
     """
     for _ in range(DEEPEST):
         found = next(((n, part) for n, part in _parts(value) if not fits(part)), None)
@@ -142,8 +143,8 @@ def _factory_name(factory: object) -> str | None:
 class _Deeper:
     """Counts levels of extensions in each other; there are 100 at most.
 
-    Each of them takes 40 kB of the stack of C when it is read, and where that ends,
-    the process does, too.
+    Each level takes 40 kB of the C stack when it is read, and an overflow of that stack
+    kills the process.
     """
 
     def __init__(self) -> None:
@@ -162,7 +163,7 @@ _deeper = _Deeper()
 
 
 def _extend(value: Any, pack: Callable[[object], bytes] = pack) -> object:  # noqa: ANN401
-    """Return what stands for a value; ``pack`` is for what is in it."""
+    """Return the extension for a value; ``pack`` packs its content."""
     kind = type(value)
     if isinstance(value, str) and global_object_name(kind) == _TEXT_OF_LXML:
         return str(value)
@@ -180,9 +181,9 @@ def _extend(value: Any, pack: Callable[[object], bytes] = pack) -> object:  # no
 
 
 def _apart_from_zone(value: datetime.datetime | datetime.time) -> list[Any]:
-    """Return a time with all that ISO 8601 does not say: its zone, and which of two.
+    """Return a time with its zone and its fold, which ISO 8601 does not carry.
 
-    The time is that of the clocks there, so it is the same when the rules change.
+    The time is that of the clocks there, so it stays the same when the rules change.
     """
     zone = value.tzinfo
     if type(zone) in _ZONES:

@@ -1,4 +1,4 @@
-"""Visits: what is known of a page that comes again, and when it does so."""
+"""Visits: the known facts about a page that comes again, and its next time."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ ADAPTIVE = "adaptive"
 Rule = float | str
 """Seconds between two visits, or ``ADAPTIVE``."""
 Bounds = tuple[float, float]
-"""Seconds between two visits to a page, at least and at most, if they are adaptive."""
+"""Least and greatest number of seconds between two adaptive visits to a page."""
 
 NOT_MODIFIED = 304
 GONE = frozenset({404, 410})
 GONE_FOR_GOOD = 3
-"""Visits in a row that found nothing, after which a page comes ever more rarely."""
+"""Visits in a row that found no page, after which it comes ever more rarely."""
 YEAR = 365 * 86_400.0
-"""Seconds; as often as that everything comes again, as in Apache Nutch's schedule."""
+"""Seconds; growing intervals stop here, as in Apache Nutch's schedule."""
 
 
 @dataclass
 class Look:
-    """What a visit has found."""
+    """The result of a visit."""
 
     when: float
     """Unix time."""
     status: int
-    """0: there was no answer."""
+    """0 if there was no answer."""
     digest: bytes = b""
     etag: bytes | None = None
     modified: bytes | None = None
@@ -46,10 +46,10 @@ class Look:
 
 @dataclass(frozen=True)
 class Visit:
-    """A page after its last visit; it travels in the payload of the next one.
+    """A page after its last visit; the payload of its next request carries it.
 
-    So does what a retry or redirect takes over from the request before it. There it is
-    a list of the attributes, in this order.
+    It also carries the data that a retry or redirect inherits from the request before
+    it. In the payload it is a list of the attributes, in this order.
     """
 
     visits: int = 0
@@ -62,40 +62,42 @@ class Visit:
     unchanged: float = 0.0
     """See :class:`bloomdupe.crawl.later.change_rate.ChangeRate`."""
     digest: bytes = b""
-    """Of the page, or of what the spider has named."""
+    """Of the page's body, or of the content that the spider has named instead."""
     etag: bytes | None = None
     modified: bytes | None = None
     gone: int = 0
-    """Visits in a row that have found nothing."""
+    """Visits in a row that found no page."""
     rule: Rule | None = None
-    """As it was for the first request, if this is what that was redirected to."""
+    """The rule of the first request, if this is the target of its redirect."""
     origin: bytes | None = None
-    """That first request, as a payload."""
+    """This first request, as a payload."""
     stands_for: bytes | None = None
-    """Key of the request whose unfinished work this one goes on with: see
-    :meth:`bloomdupe.crawl.leases.leases.Leases.bequeath`."""
+    """Key of the request with the unfinished work that this request continues: see
+    :meth:`bloomdupe.crawl.leases.leases.Leases.bequeath`.
+    """
     renewed: bool = False
-    """Whether it begins to come again, even if it did so before: it was asked for by
-    hand, and no other visit waits."""
+    """Whether it starts to come again even if it did so before: the user asked for it,
+    and no other visit is pending.
+    """
 
     @classmethod
     def of(cls, values: list[Any]) -> Visit:
-        """Read what a payload holds; a later version may have written more."""
+        """Read the list of a payload; a later version may have written more."""
         return cls(*values[: len(_FIELDS)])
 
     @property
     def values(self) -> list[Any]:
-        """Return what a payload holds."""
+        """Return the list for a payload."""
         return [getattr(self, name) for name in _FIELDS]
 
     def is_unchanged(self, look: Look) -> bool:
-        """Whether a visit has found what the last one has found."""
+        """Whether a visit has found the same page as the last visit."""
         if look.status == NOT_MODIFIED:
             return True
         return self.visits > 0 and look.is_good and look.digest == self.digest
 
     def after(self, look: Look, rule: Rule, bounds: Bounds) -> Visit:
-        """Return what is known after another visit, and when the next one is."""
+        """Return the facts after another visit, and the time of the next visit."""
         if look.status in GONE:
             gone = self.gone + 1
             grow = 2 if gone >= GONE_FOR_GOOD else 1

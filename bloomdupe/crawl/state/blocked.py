@@ -1,4 +1,4 @@
-"""Blocked: requests that are not taken in, by rules that a user has given by hand."""
+"""Blocked: requests that are refused by rules of the user."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ BLOCKED = "blocked"
 
 
 class Blocked:
-    """Drops what a rule of ``bloomdupe block`` names, whatever kind of request it is.
+    """Drops each request, of any kind, that matches a rule of ``bloomdupe block``.
 
-    What is dropped is not marked as seen: when the rule is taken back, a page that
-    links to it later offers it again.
+    A dropped request is not marked as seen: once the rule is removed, a page that links
+    to it offers it again.
 
-    ``rules`` is the note of the filter, a list of JSON objects: ``slot`` and
-    ``pattern``, one of them or both, for requests of this slot whose URLs match this
-    regular expression; or ``url``, as it was given, and ``key``, its fingerprint in
+    ``rules`` is the note of the filter, a list of JSON objects. A rule has a ``slot``,
+    a ``pattern``, or both, for requests of this slot whose URLs match this regular
+    expression; or it has a ``url`` as the user gave it, and ``key``, its fingerprint in
     hexadecimal. ``count`` is called for each request that is dropped.
     """
 
@@ -46,7 +46,7 @@ class Blocked:
         ]
 
     def drops(self, request: Request, slot: str) -> bool:
-        """Whether a rule names the request, which is of this slot; counts it then."""
+        """Whether a rule matches the request, which is of this slot; counts a match."""
         if not self.rules:
             return False
         found = (
@@ -63,7 +63,7 @@ class Blocked:
 
 
 def described(rule: dict[str, Any]) -> str:
-    """Say a rule in words."""
+    """Return a rule in words."""
     if "url" in rule:
         return str(rule["url"])
     return ", ".join(

@@ -1,8 +1,8 @@
 """Cookies: part of the checkpoint, so that a logged-in crawl goes on logged in.
 
-In the database ``cookies`` of the store stands one record for each cookie, as
-:class:`~bloomdupe.crawl.requests.cookies_packed.PackedCookies` packs it, under the
-digest of its place.
+The database ``cookies`` of the store holds a record for each cookie, packed by
+:class:`~bloomdupe.crawl.requests.cookies_packed.PackedCookies`, under the digest of its
+place.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ logger = logger_of(__name__)
 class Cookies:
     """The cookies of all jars; a checkpoint writes those that have changed.
 
-    Session cookies are kept as the others are: a crash does not end the session, the
-    crawl that goes on is the same visitor. Those that have expired are removed.
+    Session cookies are kept, too: a crash does not end the session, because the resumed
+    crawl is the same visitor. Expired cookies are removed.
 
-    Nothing is kept in memory but the changes since the last checkpoint and the packed
-    keys of the jars; the jars themselves are Scrapy's.
+    Memory holds only the changes since the last checkpoint and the packed keys of the
+    jars; the jars themselves are Scrapy's.
 
     The values are secrets, and no message contains them.
     """
@@ -51,7 +51,7 @@ class Cookies:
         self._extra = {"spider": spider}
 
     def restore(self) -> None:
-        """Fill the jars with what the last checkpoint holds."""
+        """Fill the jars with the cookies of the last checkpoint."""
         now = int(time.time())
         restored = unreadable = 0
         with self._store.snapshot() as snapshot:
@@ -99,9 +99,9 @@ class Cookies:
         return bool(self._jars.changed)
 
     def change(self) -> _Change:
-        """Work out what the next checkpoint writes, and change nothing of the jars.
+        """Compute the changes for the next checkpoint, without changing the jars.
 
-        The database is made if there is none and it is needed.
+        Creates the database if it is missing and needed.
         """
         noted = dict(self._jars.changed)
         puts: dict[bytes, bytes] = {}
@@ -146,7 +146,7 @@ class _Change(NamedTuple):
             batch.note_cookies_left_out(0)
 
     def done(self) -> None:
-        """Take note that it is durable."""
+        """Update the jars after the commit."""
         self.cookies._written(self.noted)
 
 
@@ -158,11 +158,11 @@ class _Forget:
         batch.clear_cookies()
 
     def done(self) -> None:
-        """Nothing is to be noted."""
+        """Do nothing: the jars are not concerned."""
 
 
 def forget_cookies(store: Store) -> None:
-    """Remove the cookies that are stored, if there are any."""
+    """Remove the stored cookies, if there are any."""
     with store.snapshot() as snapshot:
         left_out = snapshot.cookies_left_out
     if left_out or store.totals.get(COOKIES, [0])[0]:

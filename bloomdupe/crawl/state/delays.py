@@ -1,4 +1,4 @@
-"""Delays: those that AutoThrottle has found, kept for the next run."""
+"""Delays: the download delays of AutoThrottle, kept for the next run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["Delays"]
 
 MOST = 10_000
-"""Delays kept in memory; others are read again when a slot is made."""
+"""Delays kept in memory; the rest is read from the store when a slot is made."""
 
 
 class Delays:
@@ -37,7 +37,7 @@ class Delays:
         return self._stored[slot]
 
     def change(self) -> _DelaysChange:
-        """Work out what the next checkpoint writes, and change nothing."""
+        """Return the changes for the next checkpoint, without changing anything."""
         stored = self._stored
         return _DelaysChange(
             self,
@@ -60,7 +60,7 @@ class _DelaysChange(NamedTuple):
         batch.put_delays(self.changed)
 
     def done(self) -> None:
-        """Take note that it is durable."""
+        """Remember the delays as stored, after the commit."""
         stored = self.delays._stored
         if len(stored) > MOST:
             stored.clear()

@@ -1,4 +1,4 @@
-"""Failures: the ledger of requests that have given up, part of the checkpoint."""
+"""Failures: the failed requests of a job, part of the checkpoint."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class _Known(NamedTuple):
 class Failures:
     """Requests that have failed for good, each until it succeeds; ``limit`` at most.
 
-    When there are more, those go that have failed longest ago, and are counted in
-    :attr:`left`. Requests are told apart by
-    fingerprint and identity (:mod:`bloomdupe.crawl.requests.identity`). Of each the
-    URL and two fields stay in memory; the store has the rest.
+    Above the limit, the oldest failures are forgotten, and counted in :attr:`left`.
+    Requests are told apart by fingerprint and identity
+    (:mod:`bloomdupe.crawl.requests.identity`). The URL and two fields of each stay in
+    memory; the store has the rest.
 
-    ``left`` stands in the record ``crawl`` as ``failures_left``, if there are any.
+    The record ``crawl`` holds ``left`` as ``failures_left``, unless it is 0.
     """
 
     def __init__(
@@ -61,20 +61,22 @@ class Failures:
         self._fingerprint = fingerprint
         self._limit = limit
         self.left = 0
-        """How many are not here any more because there were too many."""
+        """Number of failures that were forgotten because of the limit."""
         self.urls: Counter[str] = Counter()
-        """Of what is in the ledger; whatever else ends need not be looked up."""
+        """URLs of the failed requests: a request with a different URL need not be
+        looked up.
+        """
         self._known: dict[bytes, _Known] = {}
-        """In the order in which they have failed."""
+        """In the order of their failures."""
         self._fresh: dict[bytes, bytes] = {}
         self._gone: dict[bytes, None] = {}
 
     def __len__(self) -> int:
-        """Count the requests in the ledger."""
+        """Return the number of failed requests."""
         return len(self._known)
 
     def take_up(self, left: int) -> None:
-        """Go on with what the last checkpoint holds."""
+        """Restore the failed requests of the last checkpoint."""
         self.left = left
         if not self._store.totals.get(FAILURES, [0])[0]:
             return
@@ -89,12 +91,13 @@ class Failures:
     def retry(
         self, frontier: Frontier, reasons: tuple[str, ...], blocked: Blocked
     ) -> int:
-        """Let those wait again that have failed for these reasons.
+        """Make the requests pending again that have failed for these reasons.
 
-        Without any, those whose page has not come.
+        Without reasons, these are all download failures.
 
-        They stay in the ledger until they succeed. Returns how many there are; those
-        that wait already, that cannot be stored or are blocked are not among them.
+        They stay among the failed requests until they succeed. Returns their number.
+        Requests that are pending already, that cannot be stored, or that are blocked
+        are left out.
         """
         retried = 0
         with self._store.snapshot() as snapshot:
@@ -119,14 +122,15 @@ class Failures:
             request = self._serializer.load(failure.payload)
             return blocked.drops(request, failure.slot)
         except UnserializableError:
-            return False  # whoever takes it up says so
+            return False  # the scheduler reports it when it reads it
 
     def begin(
         self, frontier: Frontier, reasons: tuple[str, ...] | None, blocked: Blocked
     ) -> int:
-        """Say how many have failed so far, and let those wait again that are asked for.
+        """Log the number of failed requests, and retry them for ``reasons``.
 
-        Returns how many these are; None asks for none, see :meth:`retry`.
+        Returns the number of retried requests; None as ``reasons`` retries none, see
+        :meth:`retry`.
         """
         if not self._known:
             return 0
@@ -146,7 +150,7 @@ class Failures:
         return retried
 
     def end(self) -> None:
-        """Say at the end of a run what is in the ledger, if anything is."""
+        """Log the failed requests by reason at the end of a run, if there are any."""
         reasons = Counter(known.reason for known in self._known.values())
         if reasons:
             logger.info(
@@ -162,7 +166,7 @@ class Failures:
             )
 
     def ended(self, lease: Lease) -> None:
-        """Take note that a request is done, and how."""
+        """Record a failure, or forget it because the request has succeeded."""
         request = lease.request
         if lease.failed is not None:
             self._failed(lease)
@@ -196,15 +200,15 @@ class Failures:
 
     def _digest(self, request: Request) -> bytes:
         fingerprint = self._fingerprint(request)
-        # What it was sent with by others, a proxy above all, may be something else in
-        # the next run.
+        # Settings of middlewares, such as a proxy, may differ in the next run, so they
+        # must not be part of the digest.
         return digest_of(fingerprint, identity_of(request, fingerprint, request))
 
     def _payload(self, lease: Lease) -> bytes | None:
-        """Return what is taken up again: it goes on with what this one has left."""
+        """Return the payload of a retry, which continues this request's work."""
         payload = self._untried(lease)
         if payload is None or lease.comes_again:
-            return None  # a second one would double the page's visits
+            return None  # a second copy would double the page's visits
         visit = lease.visit
         if lease.leases.owes(lease):
             visit = replace(visit or Visit(), stands_for=lease.leases.bequeath(lease))
@@ -246,11 +250,11 @@ class Failures:
         return bool(self._fresh or self._gone)
 
     def prepare(self) -> Part:
-        """Work out what the next checkpoint writes into the record ``crawl``."""
+        """Return the part of the next checkpoint for the record ``crawl``."""
         return Part({"failures_left": self.left} if self.left else {})
 
     def change(self) -> _Change:
-        """Work out what it writes into the ledger, which is made if there is none."""
+        """Return the changes of the failed requests; create the database if needed."""
         if self._fresh:
             self._store.make_room_for(FAILURES)
         return _Change(self, dict(self._fresh), list(self._gone))
@@ -264,7 +268,7 @@ class Failures:
 
 
 class _Change(NamedTuple):
-    """The ledger's part of a transaction (a :class:`bloomdupe.store.store.Change`)."""
+    """The failures' part of a transaction (a :class:`bloomdupe.store.store.Change`)."""
 
     failures: Failures
     puts: dict[bytes, bytes]
@@ -276,5 +280,5 @@ class _Change(NamedTuple):
         batch.put_failures(self.puts)
 
     def done(self) -> None:
-        """Take note that it is durable."""
+        """Forget the changes after the commit."""
         self.failures._written(self.puts, self.gone)

@@ -1,4 +1,4 @@
-"""SlotLimits: how much one slot may ask of a crawl, against traps without end."""
+"""SlotLimits: bounds on the requests of a slot, against endless link traps."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ MOST_LOGGED = 100
 """Slots that are named in the log: a site may have a million subdomains."""
 
 MOST_COUNTED = 10_000
-"""Slots whose counts stay in memory; those of others are read again."""
+"""Slots with counts in memory; the counts of all other slots are read again."""
 
 
 class SlotLimits:
-    """Drops new requests of a slot (host) that has enough.
+    """Drops new requests of a slot (host) that has reached a limit.
 
-    ``BLOOMDUPE_MAX_PENDING_PER_SLOT`` bounds the requests that wait in a slot,
-    ``BLOOMDUPE_MAX_PAGES_PER_SLOT`` those ever taken in, over all runs of the job.
-    What is dropped is not marked as seen: a page that links to it later offers it
-    again, and it is taken in if there is room then.
+    ``BLOOMDUPE_MAX_PENDING_PER_SLOT`` bounds the pending requests of a slot,
+    ``BLOOMDUPE_MAX_PAGES_PER_SLOT`` the requests ever accepted, over all runs of the
+    job. A dropped request is not marked as seen: a page that links to it later offers
+    it again, and it is accepted if there is room then.
 
-    Not for start requests and others with ``dont_filter``, nor for retries and
-    redirects of what has been taken in.
+    The limits do not apply to requests with ``dont_filter``, such as start requests,
+    nor to retries and redirects of accepted requests.
 
-    The pages of each slot are kept in the store, if they are bounded.
+    The number of pages of each slot is kept in the store, if it is bounded.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class SlotLimits:
             self._store.make_room_for(PAGE_COUNTS)
 
     def room_for(self, slot: str) -> bool:
-        """Whether the slot may have another request; counts and logs if not."""
+        """Whether the slot may have another request; counts and logs a refusal."""
         limit = self._max_pages
         if limit is not None and self._pages_of(slot) >= limit:
             self._dropped("page", slot, limit, "BLOOMDUPE_MAX_PAGES_PER_SLOT")
@@ -69,7 +69,7 @@ class SlotLimits:
         return True
 
     def took(self, slot: str) -> None:
-        """Count a request that was taken in."""
+        """Count an accepted request."""
         if self._max_pages is not None:
             self._pages[slot] = self._pages_of(slot) + 1
             self._fresh.add(slot)
@@ -111,7 +111,7 @@ class SlotLimits:
             self._pages = {slot: pages[slot] for slot in self._fresh}
 
     def change(self) -> _Change:
-        """Work out what the next checkpoint writes, and change nothing."""
+        """Return the changes for the next checkpoint, without changing anything."""
         return _Change(self, {slot: self._pages[slot] for slot in self._fresh})
 
 
@@ -126,5 +126,5 @@ class _Change(NamedTuple):
         batch.put_page_counts(self.counts)
 
     def done(self) -> None:
-        """Take note that it is durable."""
+        """Remember the counts as stored, after the commit."""
         self.limits._written(self.counts)

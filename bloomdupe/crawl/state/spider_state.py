@@ -31,12 +31,12 @@ STATE = "state"
 class SpiderState:
     """Keeps ``spider.state`` in the store.
 
-    Scrapy's own extension of that name goes on writing ``JOBDIR/spider.state`` when
-    the crawl stops; what is in the store is newer, or the same, and the next run takes
-    it up. A state that cannot be stored is left to Scrapy, and a warning says so.
+    Scrapy's extension of the same name still writes ``JOBDIR/spider.state`` when the
+    crawl stops. The state in the store is at least as new, and the next run uses it. A
+    state that cannot be stored is left to Scrapy, and a warning says so.
 
-    To look whether it has changed takes a fifth of the time of packing it: 15 ms for
-    300,000 texts.
+    Checking whether the state has changed takes a fifth of the time of packing it: 15
+    ms for 300,000 strings.
     """
 
     def __init__(self, crawler: Crawler, serializer: Serializer) -> None:
@@ -44,7 +44,7 @@ class SpiderState:
         self._serializer = serializer
         self._restored: Any = None
         self._mark: object = None
-        """What :func:`_mark_of` has made of the state that is stored."""
+        """Mark of the stored state, see :func:`_mark_of`."""
         self._stored = False
         self._warned = False
 
@@ -62,17 +62,17 @@ class SpiderState:
         scrapys = self._crawler.get_extension(ScrapysSpiderState)
         if type(scrapys) is ScrapysSpiderState:
             # A run that died while it wrote JOBDIR/spider.state has left half of it,
-            # which nobody can read.
+            # which cannot be read.
             opened = scrapys.spider_opened
             self._crawler.signals.disconnect(opened, signals.spider_opened)
-        else:  # it was connected before, so ours is the last word
+        else:  # it was connected first, so ours runs last
             self._crawler.signals.connect(self._put, signals.spider_opened)
 
     def _put(self) -> None:
         self._crawler.spider.state = self._restored  # type: ignore[union-attr]
 
     def prepare(self) -> Part:
-        """Work out what the next checkpoint writes: nothing, if nothing has changed."""
+        """Return the state for the next checkpoint: nothing, if it has not changed."""
         state = getattr(self._crawler.spider, "state", None)
         mark = _mark_of(state)
         if mark is not None and mark == self._mark:
@@ -89,7 +89,7 @@ class SpiderState:
 
     @property
     def changed(self) -> bool:
-        """Whether the state is perhaps another one than is stored."""
+        """Whether the state may differ from the stored state."""
         state = getattr(self._crawler.spider, "state", None)
         if state is None:
             return self._stored
@@ -115,9 +115,10 @@ class SpiderState:
 def leave_scrapys_file(crawler: Crawler, failed: Callable[[], bool]) -> None:
     """Keep Scrapy from writing ``JOBDIR/spider.state`` until the spider is open.
 
-    When a crawl fails to open, it would empty the file first, and then find that the
-    spider has no state yet: the next run would have none, either. And when a crawl has
-    ``failed``, the last checkpoint stands: what came later must not be in the file.
+    When a crawl fails to open, Scrapy would empty the file first, and only then find
+    that the spider has no state yet: the next run would have no state, either. When a
+    crawl has ``failed``, the last checkpoint is valid, and later changes must not get
+    into the file.
     """
     extension = crawler.get_extension(ScrapysSpiderState)
     if extension is None:
@@ -132,16 +133,16 @@ def leave_scrapys_file(crawler: Crawler, failed: Callable[[], bool]) -> None:
         if not failed():
             close(spider)
 
-    # Nobody else holds them.
+    # There is no other reference to these functions.
     crawler.signals.connect(opened, signals.spider_opened, weak=False)
 
 
 def _mark_of(value: object) -> object:
-    """Return what is different for different values; None if nobody knows.
+    """Return a mark that differs for different values; None if it is unknown.
 
-    Python keeps the hash of a text, so hashing a container of texts is far quicker than
-    packing it. Equal numbers of other types (1 and True) are told apart by their types;
-    -1 is replaced, for it has the hash of -2.
+    Python keeps the hash of a string, so hashing a container of strings is far quicker
+    than packing it. Equal numbers of different types (1 and True) are told apart by
+    their types; -1 is replaced, because it has the hash of -2.
     """
     try:
         return hash(_frozen(value))

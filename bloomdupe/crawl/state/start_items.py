@@ -1,4 +1,4 @@
-"""StartItems: which items of ``Spider.start()`` are through, whatever their order."""
+"""StartItems: which items of ``Spider.start()`` are done, in any order."""
 
 from __future__ import annotations
 
@@ -41,14 +41,15 @@ class StartItem:
         """See :class:`bloomdupe.inside_scrapy.processing.Work`; never called."""
 
     def ended(self, *, whole: bool) -> None:
-        """Its pipelines say when it is through."""
+        """Do nothing: its pipelines decide when it is done."""
 
 
 class StartItems:
-    """Numbers of the items that are through: scraped, or dropped on their way.
+    """Numbers of the items that are done: scraped, or dropped by a pipeline.
 
-    The store keeps, as ``start_items`` in the record ``crawl``, a list: how many of the
-    first are all through, and the numbers (from 0) of others that are.
+    The store keeps them as a list, ``start_items`` in the record ``crawl``. It begins
+    with the number of leading items that are all done; then come the numbers (from 0)
+    of the later items that are done.
     """
 
     def __init__(self) -> None:
@@ -57,12 +58,12 @@ class StartItems:
         self._begun = 0
 
     def take_up(self, stored: list[int]) -> None:
-        """Go on with what the last checkpoint holds."""
+        """Restore the numbers of the last checkpoint."""
         self._all_up_to, *others = stored or [0]
         self._others = set(others)
 
     def next(self) -> StartItem | None:
-        """Return what stands for the next item; None if it is through already."""
+        """Return an object for the next item; None if the item is done already."""
         number = self._begun
         self._begun += 1
         if number < self._all_up_to or number in self._others:
@@ -70,14 +71,14 @@ class StartItems:
         return StartItem(number)
 
     def through(self, item: StartItem) -> None:
-        """Take note that an item is through."""
+        """Record that an item is done."""
         self._others.add(item.number)
         while self._all_up_to in self._others:
             self._others.remove(self._all_up_to)
             self._all_up_to += 1
 
     def prepare(self) -> Part:
-        """Work out what the next checkpoint writes."""
+        """Return the numbers for the next checkpoint."""
         record: dict[str, Any] = {
             "start_items": [self._all_up_to, *sorted(self._others)]
         }
