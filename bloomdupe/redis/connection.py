@@ -43,8 +43,8 @@ ANSWER_SECONDS = 30.0
 FOR_NOW = re.compile(
     r"(?:^|-)(?:BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|TRYAGAIN)\b"
 )
-"""Error codes of refusals that pass by themselves. Redis 6 puts a minus before the code
-if it refused a script.
+"""Error codes of temporary refusals. Redis 6 puts a minus before the code if it refused
+a script.
 """
 
 NOT_LET_IN = (redis.AuthenticationError, redis.exceptions.AuthorizationError)

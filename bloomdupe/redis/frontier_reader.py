@@ -24,8 +24,7 @@ __all__ = ["FrontierReader", "OnRedis", "PartitionState", "kind_at"]
 SLOTS_AT_ONCE = 1_000
 REQUESTS_AT_ONCE = 500
 BYTES_AT_ONCE = 1 << 20
-"""Requests per script. Redis answers no other client meanwhile, for some milliseconds.
-"""
+"""Requests per script, which blocks Redis for some milliseconds."""
 
 
 class PartitionState(NamedTuple):
@@ -110,9 +109,7 @@ class FrontierReader:
         self.partitions: int = header["partitions"]
         """Number of partitions, which are numbered from 0."""
         self.partition_by: str = header["partition_by"]
-        """The rule that assigns a request to a partition: by its ``slot`` or its
-        ``url``.
-        """
+        """The rule that assigns requests to partitions: ``slot`` or ``url``."""
         self._mark = mark_of(header)
         self._parts = [part_of(server, number) for number in range(self.partitions)]
 

@@ -31,8 +31,7 @@ __all__ = [
 MAX_SLOT_BYTES = 1_000
 ENTRIES_AT_ONCE = 100
 FORGOTTEN_AT_ONCE = 10_000
-"""Entries per script. Redis answers no other client meanwhile, for some milliseconds.
-"""
+"""Entries per script, which blocks Redis for some milliseconds."""
 
 NUMBER_BYTES = 9
 """Bytes of a request's number, which precedes its payload."""

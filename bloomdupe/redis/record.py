@@ -1,4 +1,4 @@
-"""Record: the head of a filter on Redis, and the check of its parameters."""
+"""Record: the head of a filter on Redis, checked when it is read."""
 
 from __future__ import annotations
 

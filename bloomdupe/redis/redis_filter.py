@@ -36,9 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["RedisFilter"]
 
 MAX_BATCH = 1_000
-"""Keys per script. Redis answers no other client meanwhile, for some tens of
-milliseconds at most.
-"""
+"""Keys per script, which blocks Redis for some tens of milliseconds at most."""
 
 NOTHING = bytes(PAGE_BYTES)
 

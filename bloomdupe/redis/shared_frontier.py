@@ -86,17 +86,14 @@ class SharedFrontier:
         """The identity that the creator of the frontier has given to it."""
         self._parameters = Parameters.from_header(header, server.address.shown)
         self.mark = mark_of(header)
-        """A digest that identifies it; a later frontier of the same name has another.
-        """
+        """A digest that identifies it; a later frontier of the same name differs."""
         self._size: int = header["partitions"]
         self.worker = worker
         self._milliseconds = int(lease_seconds * 1000)
         self._fifo = fifo
         self._replicas = replicas
         self.partition_by: str = header["partition_by"]
-        """The rule that assigns a request to a partition: by its ``slot`` or its
-        ``url``.
-        """
+        """The rule that assigns requests to partitions: ``slot`` or ``url``."""
         self._by_slot = self.partition_by == "slot"
         self._partitions: dict[int, Partition] = {}
         self._owned: dict[int, Partition] = {}
@@ -116,8 +113,7 @@ class SharedFrontier:
         self._tended, self._tended_after = 0.0, self._made_up
         self._takes_over_at = 0.0
         self._busy = 0
-        """The partition that was not empty at the last look for the end of the crawl.
-        """
+        """The partition that was not empty at the last look for the end."""
         self.imports = Imports(server)
         """Requests and seen keys from elsewhere."""
 
@@ -453,7 +449,7 @@ class SharedFrontier:
     def holds(self, lease: Lease) -> bool:
         """Whether this worker may still settle a request, as far as it knows.
 
-        Only this method and :meth:`last_owner_until` may be called by another thread.
+        Another thread may call this method, like :meth:`last_owner_until`.
         """
         partition = self._owned.get(lease.partition)
         return partition is not None and partition.fence == lease.fence
@@ -496,9 +492,10 @@ class SharedFrontier:
         Returns the refused requests, because their partitions have another owner by
         now: they were handed out again, and their lines are not kept. All children of a
         request must have been offered. Children that were done as a part of it are
-        *marked* as seen instead. Or it *relies* on another request of this worker that
-        has yielded the same child: then it is settled only if the worker still has that
-        request. If not, it becomes pending again, and is returned, too.
+        *marked* as seen instead. A request may also *rely* on another request of this
+        worker that has yielded the same child: then it is settled only if the worker
+        still has that other request. If not, it becomes pending again, and is returned,
+        too.
         """
         self._make_up()
         all_done = [one if isinstance(one, Done) else Done(*one) for one in done]
@@ -581,10 +578,10 @@ class SharedFrontier:
 
         Requests that cannot be restored are not counted: no worker can do them.
 
-        Apart from them, new requests can then come only as offers that have no parent.
-        The partitions are looked at twice, because they are looked at one after
-        another: if a partition was empty, and has accepted nothing until the second
-        look, then all of them were empty at one moment in between.
+        With no other request pending, new requests can come only as offers that have no
+        parent. The partitions are looked at twice, because they are looked at one after
+        another: if each of them was empty at the first look, and has accepted nothing
+        until the second look, all of them were empty at one moment in between.
 
         The look ends at the first partition that is not empty, and the next look begins
         there. So repeated calls cost Redis one script each, not one script for each
@@ -646,7 +643,7 @@ class SharedFrontier:
 
     @property
     def parameters(self) -> Parameters:
-        """Parameters of the crawl; the filter of a partition has its share of them."""
+        """Parameters of the crawl, with the capacity of all partitions together."""
         return self._parameters
 
     # Its output

@@ -59,9 +59,7 @@ class Crawl(Protocol):
         """Begin no more requests of partitions that other workers will get."""
 
     def refused(self, leases: Sequence[Lease]) -> None:
-        """Give these pages up: other workers do them again, and these outputs are
-        refused.
-        """
+        """Give these pages up: other workers do them, and their output is refused."""
 
     def finished(self, offered: int, left: int) -> None:
         """End the crawl, unless more was offered: only ``left`` pages are pending."""
