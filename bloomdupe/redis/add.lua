@@ -1,8 +1,8 @@
 -- Adds a batch of keys to the newest layer. Begins with layers.lua and mark.lua.
 --
--- Returns a state and, for each key that was gone through, '1' (new) or '0' (seen). In
--- the state 'full' the caller does what is due, and sends what was not gone through.
--- A key that is seen writes nothing, so it costs neither a replica nor the log anything.
+-- Returns a state and, for each processed key, '1' (new) or '0' (seen). In the state
+-- 'full' the caller applies its growth policy, and sends the remaining keys again. A seen
+-- key writes nothing, so it costs neither the replicas nor the log anything.
 
 for offset = 1, #batch, size do
   local where, hash = read(offset)

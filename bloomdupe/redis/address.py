@@ -11,7 +11,7 @@ from bloomdupe.errors import SettingError
 __all__ = ["Address"]
 
 NAME = re.compile(r"[^{}\x00-\x1f\x7f]+")
-"""A name stands between the braces of a hash tag."""
+"""A name is put between the braces of a hash tag."""
 
 EXAMPLE = "redis://host:6379/0#name"
 
@@ -21,8 +21,9 @@ class Address(NamedTuple):
 
     ``redis://user:password@host:6379/0#name`` is database 0 of that server and the
     filter ``name``; ``rediss://`` is the same with TLS, and
-    ``unix:///run/redis.sock?db=0#name`` goes through a socket of the file system. What
-    may stand after the question mark is listed at redis-py's ``Redis.from_url``.
+    ``unix:///run/redis.sock?db=0#name`` goes through a socket of the file system. The
+    documentation of redis-py's ``Redis.from_url`` lists the options that may follow the
+    question mark.
     """
 
     server: str
@@ -59,7 +60,7 @@ class Address(NamedTuple):
             parts = urlsplit(url)
             port = parts.port
         except ValueError as error:
-            # Its text may hold the password, and so may the URL.
+            # Both the text of the error and the URL may contain the password.
             raise SettingError(
                 f"this URL of a Redis cannot be read ({type(error).__name__}); expected"
                 f" one such as {example}"
@@ -77,7 +78,7 @@ class Address(NamedTuple):
 
     @property
     def head(self) -> str:
-        """Name of the Redis key that describes the filter; others begin with it.
+        """Name of the Redis key that describes the filter; its other keys extend it.
 
         The name of the filter is the hash tag, so that a Redis Cluster keeps all of the
         filter on one node.

@@ -1,11 +1,11 @@
 -- Forgets all keys; parameters and key stay.
 --
 -- KEYS[1]  the head
--- ARGV[1]  what the head must have as `made`
--- ARGV[2]  what it has from now on
+-- ARGV[1]  the expected `made` of the head
+-- ARGV[2]  the new `made`
 -- ARGV[3]  the shape of the first layer
 --
--- Returns 1, or 0 if somebody else has cleared it meanwhile.
+-- Returns 1, or 0 if another process has cleared it meanwhile.
 
 local head = KEYS[1]
 local found = redis.call('HMGET', head, 'made', 'layers')

@@ -1,4 +1,4 @@
-"""Connection: to a Redis server or a Redis Cluster, and its errors in our words."""
+"""Connection: a connection to Redis or a Redis Cluster, with errors of our own."""
 
 from __future__ import annotations
 
@@ -43,8 +43,9 @@ ANSWER_SECONDS = 30.0
 FOR_NOW = re.compile(
     r"(?:^|-)(?:BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|TRYAGAIN)\b"
 )
-"""The codes of refusals that pass without a change by us. Redis 6 puts a minus before
-them if a script was refused."""
+"""Error codes of temporary refusals. Redis 6 puts a minus before the code if it refused
+a script.
+"""
 
 NOT_LET_IN = (redis.AuthenticationError, redis.exceptions.AuthorizationError)
 TRANSLATED = (
@@ -60,8 +61,8 @@ TRANSLATED = (
 class Connection:
     """A connection to a Redis server, or to a Redis Cluster.
 
-    Nothing is ever sent twice: redis-py's own retries are off, and the caller is told
-    that an answer was lost.
+    No command is sent twice by itself: redis-py's own retries are off, and the caller
+    gets an error if an answer was lost.
     """
 
     def __init__(self, address: Address) -> None:
@@ -71,7 +72,7 @@ class Connection:
         self._client = self._connected()
 
     def watch(self) -> None:
-        """Let nobody use another connection than before without an error first."""
+        """Raise an error before the first use of a connection that replaces another."""
         self._watched = True
 
     def _connected(self) -> redis.Redis:
@@ -90,10 +91,10 @@ class Connection:
             self.facts: dict[str, Any] = client.info()
         if self.facts.get("cluster_enabled"):
             client.close()
-            # Nothing was sent there that could be lost.
+            # Only INFO was sent, and it changes nothing.
             self.interruptions = Interruptions()
             with self._in_our_words():
-                # It offers the same methods, but is no subclass.
+                # It has the same methods, but is not a subclass.
                 client = cast(
                     "redis.Redis",
                     redis.RedisCluster.from_url(
@@ -124,7 +125,7 @@ class Connection:
 
     @contextmanager
     def _in_our_words(self) -> Iterator[None]:
-        """Turn redis-py's errors into ours, which say where, and what helps."""
+        """Turn redis-py's errors into ours, which name the server and the remedy."""
         try:
             yield
         except TRANSLATED as error:
@@ -132,10 +133,10 @@ class Connection:
             raise self._translated(error) from error
 
     def _translated(self, error: Exception) -> StoreError:
-        """Return our error for one of redis-py's."""
+        """Return our error for an error of redis-py."""
         if isinstance(error, NOT_LET_IN):
             return self._access(error)
-        # Of a Cluster that is down, each node that is not says so in an answer.
+        # If a Cluster is down, the nodes that are up answer so.
         down = isinstance(error, redis.exceptions.ClusterError)
         if isinstance(error, redis.ResponseError) and not down:
             return self._refusal(error)
@@ -146,7 +147,7 @@ class Connection:
         )
 
     def _refusal(self, error: redis.ResponseError) -> StoreError:
-        """Return our error for one that the server has sent."""
+        """Return our error for an error that the server has sent."""
         shown = self.address.shown
         text = str(error)
         if isinstance(error, redis.exceptions.TryAgainError) or FOR_NOW.search(text):
@@ -179,7 +180,7 @@ class Connection:
         return StoreError(f"{shown}: Redis refuses: {text}")
 
     def _wrong_type(self) -> StoreError:
-        """Return our error for a key that holds something of another type."""
+        """Return our error for a key that holds a value of another type."""
         return StoreError(
             f"{self.address.shown}: a key holds something of another type than before;"
             " somebody else changes it"

@@ -1,4 +1,4 @@
--- Asks for a batch of keys. Begins with layers.lua.
+-- Looks up a batch of keys. Begins with layers.lua.
 --
 -- Returns a state and, for each key, '1' (maybe seen) or '0' (certainly not).
 

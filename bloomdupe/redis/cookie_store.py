@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 __all__ = ["CookieStore"]
 
 AT_ONCE = 500
-"""Cookies that travel together."""
+"""Cookies per command."""
 
 
 class CookieStore:
-    """Keeps what it is given under digests, and tells each worker what is new to it.
+    """Keeps packed cookies under digests, and tells each worker which are new to it.
 
-    The last one who has changed a cookie is right. Errors as of
-    :class:`~bloomdupe.redis.server.Server`; every call may be made again after one.
+    The last change of a cookie wins. Raises the errors of
+    :class:`~bloomdupe.redis.server.Server`; every call may be repeated after an error.
     """
 
     def __init__(self, server: Server, worker: str) -> None:
@@ -30,16 +30,16 @@ class CookieStore:
         self._interruptions = server.interruptions.count
 
     def keep(self, changes: Sequence[tuple[bytes, bytes]]) -> None:
-        """Keep what this worker has changed: digests, and what is to be kept."""
+        """Store cookies that this worker has changed: digests, and packed cookies."""
         for first in range(0, len(changes), AT_ONCE):
             some = changes[first : first + AT_ONCE]
             self._server.run("keep_cookies", self._worker, *chain.from_iterable(some))
 
     def news(self) -> list[bytes]:
-        """Return what others have changed since the last time, oldest first."""
+        """Return the changes of other workers since the last call, oldest first."""
         count = self._server.interruptions.count
         if count != self._interruptions:
-            # Redis may have gone back, and counts from there.
+            # Redis may have lost its last writes, and counts on from there.
             self._known, self._interruptions = "0", count
         news: list[bytes] = []
         while True:

@@ -1,8 +1,8 @@
--- Counts what is in a partition. Begins with queue.lua.
+-- Counts the requests in a partition. Begins with queue.lua.
 --
--- Returns: requests that were ever taken in, slots with some that wait, requests handed
--- out, requests that are done, name of the owner, requests handed out that it has left, and how
--- many of these cannot be restored.
+-- Returns the numbers of: requests ever accepted, slots with pending requests, requests in
+-- progress, requests that are done; the name of the owner; and the numbers of requests in
+-- progress that the owner has left, and of those that cannot be restored.
 
 local found = redis.call('HMGET', state_key, 'pushed', 'done', 'worker')
 return {

@@ -1,4 +1,4 @@
--- Makes the head of a filter unless there is one, and returns what is there.
+-- Creates the head of a filter unless it exists, and returns its fields.
 --
 -- KEYS[1]  the head
 -- ARGV     its fields and values

@@ -1,10 +1,10 @@
--- Deletes what was put out and is kept elsewhere. Begins with queue.lua.
+-- Deletes entries of the output that were collected. Begins with queue.lua.
 --
--- ARGV[1]  number of an entry; those before it go. It stays itself: as long as it is there,
---          Redis has not lost what was collected
--- ARGV[2]  how many at most, about
+-- ARGV[1]  number of an entry; the entries before it are deleted. It stays itself: as long
+--          as it exists, Redis has not lost the collected output
+-- ARGV[2]  highest number of entries, about
 --
--- Returns how many went; 0: there are no more.
+-- Returns the number of deleted entries; 0 if no entries are left.
 
 local output_key = KEYS[1] .. ':output'
 local gone = redis.call('XTRIM', output_key, 'MINID', '~', ARGV[1], 'LIMIT', ARGV[2])

@@ -1,11 +1,12 @@
-"""FrontierHeader: what a frontier on Redis was made with, and how it is made.
+"""FrontierHeader: the parameters of a frontier on Redis, and how it is created.
 
 The head of the frontier is a hash of Redis at ``bloomdupe:{NAME}``:
 
-``frontier``  2, the format; another one is refused
-``header``    parameters, secret key, identity, number of partitions and what decides in
-              which a request is, as JSON
-``whole``     1, when all partitions are made. If one is missing then, it is lost
+``frontier``  2, the format; other formats are refused
+``header``    parameters, secret key, identity, number of partitions, and the rule that
+              assigns a request to a partition, as JSON
+``whole``     1 when all partitions are created. A partition that is missing then is
+              lost
 """
 
 from __future__ import annotations
@@ -32,17 +33,20 @@ DEFAULT_PARTITIONS = 64
 MAX_PARTITIONS = 4_096
 PARTITION_BY = ("slot", "url")
 ROOM = 1.25
-"""What the filter of a partition is sized for, over its share of the capacity. Hosts
-are not shared out evenly, and one that grows takes three times the memory at once."""
+"""Keys for which the filter of a partition is sized, per key of its share.
+
+Hosts are not distributed evenly, and a filter that grows takes three times the memory
+at once.
+"""
 
 
 def mark_of(header: dict[str, Any]) -> str:
-    """Return what tells a frontier from others, and does not give its key away."""
+    """Return a digest that identifies a frontier without revealing its secret key."""
     return hashlib.sha256(b"frontier " + header["key"].encode()).hexdigest()[:32]
 
 
 def check_partitions(partitions: int | None, partition_by: str | None) -> None:
-    """Refuse what a frontier cannot be cut into, or by; None is for others to say."""
+    """Refuse an invalid number of partitions or rule; None leaves the choice open."""
     if partitions is not None and not 1 <= partitions <= MAX_PARTITIONS:
         raise SettingError(
             f"partitions = {partitions!r}: expected 1 to {MAX_PARTITIONS:,}"
@@ -63,7 +67,7 @@ def part_of(server: Server, number: int) -> Server:
 
 
 def header_in(fields: Mapping[bytes, bytes], address: Address) -> dict[str, Any]:
-    """Return the header in the fields of a head; refuse what is no such head."""
+    """Return the header in the fields of a head; refuse fields without a header."""
     shown = address.shown
     if b"frontier" not in fields:
         raise StoreMismatchError(
@@ -94,7 +98,7 @@ def header_of(
     identity: dict[str, Any] | None,
     key: bytes | None = None,
 ) -> dict[str, Any]:
-    """Return what a frontier was made with; make it if there is none."""
+    """Return the header of a frontier; create the frontier if it does not exist."""
     shown = server.address.shown
     fields = server.fields()
     if not fields:

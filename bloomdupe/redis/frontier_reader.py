@@ -1,4 +1,4 @@
-"""FrontierReader: a frontier on Redis, looked at while others work, and not changed."""
+"""FrontierReader: reads a frontier on Redis while workers run, and changes nothing."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ __all__ = ["FrontierReader", "OnRedis", "PartitionState", "kind_at"]
 SLOTS_AT_ONCE = 1_000
 REQUESTS_AT_ONCE = 500
 BYTES_AT_ONCE = 1 << 20
-"""What one script looks at, while Redis serves nobody else: for some milliseconds."""
+"""Requests per script, which blocks Redis for some milliseconds."""
 
 
 class PartitionState(NamedTuple):
-    """How a partition stands, at one moment."""
+    """The state of a partition at one moment."""
 
     number: int
     pushed: int
-    """Requests that were ever taken in."""
+    """Requests that were ever accepted."""
     slots: int
-    """Slots with requests that wait."""
+    """Slots with pending requests."""
     leased: int
-    """Requests that are handed out and not done."""
+    """Requests in progress: handed out and not done."""
     done: int
     """Requests that are done."""
     owner: str
-    """The worker that has it; empty if it was given back, or the lease has run out."""
+    """The worker that owns it; empty if it was given back, or the lease has run out."""
     entries: int
-    """Entries of the output that were not collected and deleted."""
+    """Entries of the output that are not collected and deleted yet."""
     layers: list[tuple[Geometry, int]]
-    """Those of the filter, oldest first, each with the keys in it."""
+    """Layers of the filter, oldest first, each with the number of its keys."""
     aside: int
     """Requests that a worker could not restore."""
     reasons: list[str]
@@ -52,7 +52,7 @@ class PartitionState(NamedTuple):
 
     @property
     def pending(self) -> int:
-        """Requests that wait."""
+        """Pending requests."""
         return self.pushed - self.leased - self.done
 
     @property
@@ -62,17 +62,17 @@ class PartitionState(NamedTuple):
 
 
 class OnRedis(NamedTuple):
-    """A request as it lies in a partition."""
+    """A request as a partition stores it."""
 
     slot: str
     priority: int
     payload: bytes
     worker: str | None
-    """The worker that was handed it out; None: it waits."""
+    """The worker that it was handed out to; None if it is pending."""
 
 
 def kind_at(url: str) -> str:
-    """Say what a URL names: crawl, filter, nothing, or something else."""
+    """Return the kind of data at a URL: crawl, filter, nothing, or other data."""
     server = Server(Address.of(url))
     try:
         fields = server.fields()
@@ -88,10 +88,10 @@ def kind_at(url: str) -> str:
 class FrontierReader:
     """Reads a frontier in small portions, each by one script that changes nothing.
 
-    Partitions are read one after another, and workers go on meanwhile: what moves may
-    be missing, or be met twice. Errors as of
-    :class:`~bloomdupe.redis.shared_frontier.SharedFrontier`; a URL that names none is
-    refused.
+    Partitions are read one after another while workers go on, so a request that moves
+    meanwhile may be missing or be read twice. Raises the errors of
+    :class:`~bloomdupe.redis.shared_frontier.SharedFrontier`, also for a URL without a
+    frontier.
     """
 
     def __init__(self, server: Server) -> None:
@@ -104,18 +104,18 @@ class FrontierReader:
                 " killed: start a worker, and look again"
             )
         self.parameters = Parameters.from_header(header, self.shown)
-        """Of all partitions together."""
+        """Parameters of all partitions together."""
         self.identity: dict[str, Any] = header["identity"]
         self.partitions: int = header["partitions"]
-        """How many there are, numbered from 0."""
+        """Number of partitions, which are numbered from 0."""
         self.partition_by: str = header["partition_by"]
-        """What decides in which of them a request is: its ``slot``, or its ``url``."""
+        """The rule that assigns requests to partitions: ``slot`` or ``url``."""
         self._mark = mark_of(header)
         self._parts = [part_of(server, number) for number in range(self.partitions)]
 
     @classmethod
     def open(cls, url: str) -> Self:
-        """Open the frontier that a URL names; nothing is ever created."""
+        """Open the frontier that a URL names; it is never created."""
         server = Server(Address.of(url))
         try:
             return cls(server)
@@ -153,20 +153,20 @@ class FrontierReader:
         return fields
 
     def check_still_there(self) -> None:
-        """Raise an error if it is not there any more, or another one is."""
+        """Raise an error if the frontier was removed, or replaced by a new one."""
         if mark_of(header_in(self._head(), self._server.address)) != self._mark:
             raise StoreMismatchError(
                 f"{self.shown}: another crawl has been made under this name meanwhile"
             )
 
-    # How it stands
+    # Its state
 
     def workers(self) -> list[str]:
-        """Return the names of the workers that are alive, in their order."""
+        """Return the sorted names of the workers that are alive."""
         return sorted(name.decode() for name in self._server.run("workers"))
 
     def states(self) -> list[PartitionState]:
-        """Say how each partition stands, one after another."""
+        """Yield the state of each partition, one after another."""
         return [self._state(number) for number in range(self.partitions)]
 
     def _state(self, number: int) -> PartitionState:
@@ -193,10 +193,10 @@ class FrontierReader:
         """Return the bytes that all data of this Redis takes, and the limit, or 0."""
         return self._server.memory_used()
 
-    # What is in it
+    # Its contents
 
     def slots(self, partition: int) -> dict[str, int]:
-        """Count what waits in each slot of a partition; 200 bytes of memory a slot."""
+        """Count the pending requests of each slot; takes 200 bytes of memory a slot."""
         found = {}
         cursor: bytes | int = 0
         while True:
@@ -207,7 +207,7 @@ class FrontierReader:
                 return found
 
     def waiting(self, partition: int, slots: Sequence[str]) -> Iterator[OnRedis]:
-        """Yield what waits in slots, one slot after another, the next one first."""
+        """Yield the pending requests of slots, slot by slot, the next request first."""
         part = self._parts[partition]
         nowhere: tuple[bytes | str, bytes | str] = ("", "")
         after, begin = nowhere, 0
@@ -224,7 +224,7 @@ class FrontierReader:
             begin += read
 
     def handed_out(self, partition: int) -> Iterator[OnRedis]:
-        """Yield what the owner of a partition was handed out, in no order."""
+        """Yield the requests in progress of a partition, in no order."""
         met = set()
         cursor: bytes | int = 0
         while True:

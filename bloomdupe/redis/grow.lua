@@ -1,9 +1,9 @@
--- Adds a layer, if nobody has done so meanwhile.
+-- Adds a layer, unless another process has done so meanwhile.
 --
 -- KEYS[1]  the head
--- ARGV[1]  what the head must have as `made`
--- ARGV[2]  how many layers it must have
--- ARGV[3]  the shape of the new one
+-- ARGV[1]  the expected `made` of the head
+-- ARGV[2]  the expected number of layers
+-- ARGV[3]  the shape of the new layer
 --
 -- Returns 1 if it was added.
 

@@ -1,11 +1,11 @@
--- Reads some of what the owner was handed out, and changes nothing. Begins with queue.lua.
+-- Reads some of the requests in progress, and changes nothing. Begins with queue.lua.
 --
--- ARGV[1]  where to begin: 0, or what the last call has returned
--- ARGV[2]  how many requests, about
+-- ARGV[1]  the cursor: 0, or the cursor that the last call has returned
+-- ARGV[2]  number of requests, about
 --
--- Returns where to go on (0: that was all); the name of the owner; and of each request its
--- number, its slot, the priority negated, and the payload. One that is handed out all the
--- time comes once at least.
+-- Returns the next cursor (0 at the end); the name of the owner; and of each request its
+-- number, its slot, the priority negated, and the payload. A request that is in progress
+-- all the time is returned at least once.
 
 local found = redis.call('HSCAN', leased_key, ARGV[1], 'COUNT', ARGV[2])
 local answer = {found[1], redis.call('HGET', state_key, 'worker') or ''}

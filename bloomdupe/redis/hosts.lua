@@ -1,11 +1,11 @@
--- Counts what waits in some of a partition's slots, and changes nothing. Begins with
--- queue.lua.
+-- Counts the pending requests in some of a partition's slots, and changes nothing. Begins
+-- with queue.lua.
 --
--- ARGV[1]  where to begin: 0, or what the last call has returned
--- ARGV[2]  how many slots, about
+-- ARGV[1]  the cursor: 0, or the cursor that the last call has returned
+-- ARGV[2]  number of slots, about
 --
--- Returns where to go on (0: that was all); and of each slot its name, and how many
--- requests wait in it. One that waits all the time comes once at least.
+-- Returns the next cursor (0 at the end); and of each slot its name, and the number of its
+-- pending requests. A slot that has such requests all the time is returned at least once.
 
 local found = redis.call('ZSCAN', slots_key, ARGV[1], 'COUNT', ARGV[2])
 local answer = {found[1]}

@@ -1,13 +1,14 @@
--- Says how far an import into a frontier is.
+-- Stores the progress of an import into a frontier.
 --
 -- KEYS[1]  the head of the frontier
 -- ARGV[1]  'begin', 'keep' or 'end'
--- ARGV[2]  the note that says how far it is
+-- ARGV[2]  the note with the progress
 -- ARGV[3]  the number of the import, which 'begin' has returned
 --
--- As long as it has not ended, and to those who were there before, present.lua says no.
--- Returns the number of the import; 0 if another one has begun meanwhile; or, negated, how
--- many workers are there: then none begins.
+-- present.lua refuses all workers until the import has ended, and after it the workers that
+-- had started before. Returns the number of the import; 0 if another import has begun
+-- meanwhile; or, if workers are running, their number negated: then the import does not
+-- begin.
 
 local head = KEYS[1]
 if ARGV[1] == 'begin' then

@@ -1,4 +1,4 @@
-"""Imports: what came into a shared frontier from elsewhere, and what was seen there."""
+"""Imports: requests and seen keys that came into a shared frontier from elsewhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["REMOVING", "WITHOUT_MARKS", "Imports"]
 
 REMOVING = "removing"
-"""In the note of an import: nothing comes, and all is being removed."""
+"""In the note of an import: nothing is imported, and the frontier is being removed."""
 
 WITHOUT_MARKS = (
     "--without-marks takes over the requests that wait alone, and then pages that are"
@@ -27,28 +27,29 @@ WITHOUT_MARKS = (
 
 
 class Imports:
-    """Whether an import goes on, and a filter of what was seen before it.
+    """The state of an import, and a filter of the keys seen elsewhere.
 
-    A fingerprint does not say in which partition its request would wait. So those that
-    come from elsewhere have one filter for all of the frontier, named
-    ``NAME:elsewhere``, which is asked before a partition is. Nothing is added to it
-    while workers are there: no import begins then, and no worker before it has ended.
+    A fingerprint does not determine the partition of its request. So the imported
+    fingerprints have one filter for the whole frontier, named ``NAME:elsewhere``, which
+    is asked before the partition. It does not change while workers are running: no
+    import begins then, and no worker starts before the import has ended.
 
     Fields of the frontier's head:
 
-    ``imports``    how many have begun. A worker that knows of fewer is refused
-    ``importing``  1, until the last one has ended
-    ``import``     how far that is, as JSON
+    ``imports``    number of imports that have begun. A worker that knows fewer is
+                   refused
+    ``importing``  1 until the last import has ended
+    ``import``     progress of the last import, as JSON
     """
 
     def __init__(self, server: Server) -> None:
         fields = server.fields()
         self._server = server
         self.number = int(fields.get(b"imports", 0))
-        """How many have begun."""
+        """Number of imports that have begun."""
         self._unfinished = b"importing" in fields
         self.note: dict[str, Any] = json.loads(fields.get(b"import", b"{}"))
-        """How far the last one is, as whoever imports has said."""
+        """Progress of the last import, as noted by the import itself."""
         self._elsewhere = _elsewhere(server)
         self._seen: RedisFilter | None = None
         if self._elsewhere.fields():
@@ -83,7 +84,7 @@ class Imports:
     # For workers
 
     def knows(self, keys: Sequence[bytes | None]) -> list[bool]:
-        """Say of each key whether it was seen elsewhere; None was not."""
+        """Say of each key whether it was seen elsewhere; a key None was not."""
         if self._seen is None:
             return [False] * len(keys)
         answers = iter(self._seen.contains_many(key for key in keys if key is not None))
@@ -92,9 +93,9 @@ class Imports:
     # For an import
 
     def begin(self, note: dict[str, Any]) -> None:
-        """Begin to import, or go on.
+        """Begin an import, or continue it.
 
-        Raises :class:`~bloomdupe.errors.StoreError` while workers are there.
+        Raises :class:`~bloomdupe.errors.StoreError` while workers are running.
         """
         number = self._server.run("import", "begin", json.dumps(note))
         if number < 0:
@@ -109,7 +110,7 @@ class Imports:
         self.number = number
 
     def keep(self, note: dict[str, Any], *, end: bool = False) -> None:
-        """Say how far it is; at its ``end``, let workers come.
+        """Store the progress of the import; at its ``end``, admit workers again.
 
         Raises :class:`~bloomdupe.errors.StoreError` if another import has begun.
         """
@@ -122,15 +123,15 @@ class Imports:
 
     @property
     def seen(self) -> RedisFilter | None:
-        """The filter of what was seen elsewhere, if anything was."""
+        """The filter of the keys seen elsewhere, or None if there are no such keys."""
         return self._seen
 
     def mark(self, keys: Sequence[bytes], parameters: Parameters) -> None:
-        """Let keys count as seen; a filter of these ``parameters`` is made for them."""
+        """Mark keys as seen; creates a filter with ``parameters`` if needed."""
         self._seen_or_made(parameters).update(keys)
 
     def merge(self, layers: Iterable[Layers], parameters: Parameters) -> None:
-        """Let all count as seen that is in layers of a filter with ``parameters``."""
+        """Mark all keys of layers as seen; their filter has these ``parameters``."""
         self._seen_or_made(parameters).unite(layers)
 
     def _seen_or_made(self, parameters: Parameters) -> RedisFilter:
@@ -139,7 +140,7 @@ class Imports:
         return self._seen
 
     def check_merge(self, theirs: Parameters) -> None:
-        """Refuse a filter that cannot be joined with what was imported before."""
+        """Refuse a filter that cannot be merged with the keys imported before."""
         if theirs.confirm:
             raise StoreMismatchError(
                 f"{self._server.address.shown}: what comes keeps keys exactly (confirm"
@@ -156,7 +157,7 @@ class Imports:
 
 
 Layers = tuple[int, "Layer", int]
-"""Number of a layer, the layer, number of keys in it."""
+"""The number of a layer, the layer, and the number of its keys."""
 _NOT_GIVEN: dict[str, Any] = dict.fromkeys(("capacity", "fpp", "confirm", "key"))
 
 

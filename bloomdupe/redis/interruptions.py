@@ -1,4 +1,4 @@
-"""Interruptions: whether a server may have lost what it has answered."""
+"""Interruptions: whether a server may have lost data that it had confirmed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ __all__ = ["Interruptions"]
 
 
 class Interruptions:
-    """Counts the moments from which on a Redis may be another one, or an older one.
+    """Counts the interruptions after which a Redis may hold older data.
 
-    A server that was killed, or whose replica has taken its place, may go back by a
-    moment. It does not say so, but the connection to it is another one then. So no
-    connection is replaced in silence: whoever would use the next one gets an error
-    first, and may try again.
+    A server that was killed, or was replaced by its replica, may lose its last writes.
+    It does not report this, but the client then needs a new connection. So no
+    connection is replaced silently: the first command on the new connection raises an
+    error, and the caller may try again.
     """
 
     def __init__(self) -> None:
@@ -22,16 +22,16 @@ class Interruptions:
         self._expected: set[tuple[object, ...]] = set()
 
     def happened(self) -> None:
-        """Take note of an error: from now on, other connections are no surprise."""
+        """Count an error; the new connections that follow it are expected."""
         self.count += 1
         self._expected = set(self._connected)
 
     def made_up_for(self) -> None:
-        """Take note that what may be lost was sent once more."""
+        """Expect no more new connections: all that may be lost was sent again."""
         self._expected.clear()
 
     def surprises(self, connection: Any) -> bool:  # noqa: ANN401 - redis-py has several
-        """Whether a new connection takes the place of one that nobody knows is lost."""
+        """Whether a new connection replaces one whose loss was not reported yet."""
         server = tuple(
             getattr(connection, name, None) for name in ("host", "port", "path")
         )

@@ -1,11 +1,11 @@
--- Keeps cookies that a worker has got, or removed.
+-- Stores cookies that a worker has received or removed.
 --
 -- KEYS[1]  the head of the job
 -- ARGV[1]  name of the worker
--- then for each cookie its digest, and what is to be kept of it
+-- then for each cookie its digest, and the packed cookie
 --
 -- HEAD:cookies        hash; from the digest to the length of the worker's name (2 bytes),
---                     the name, and what is kept; `changes`, how many there were
+--                     the name, and the packed cookie; `changes`, the number of changes
 -- HEAD:cookies:order  sorted set of the digests, by the number of their last change
 
 local cookies, order = KEYS[1] .. ':cookies', KEYS[1] .. ':cookies:order'

@@ -1,4 +1,4 @@
-"""KeptOffers: what a worker offers again to a Redis that has gone back."""
+"""KeptOffers: requests that a worker offers again after Redis has lost writes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 __all__ = ["KEPT_SECONDS", "KeptOffers"]
 
 KEPT_SECONDS = 10.0
-"""How far a Redis may go back without a loss of what no request has led to."""
+"""Seconds of writes that Redis may lose without losing an offer that has no parent."""
 
 
 class KeptOffers:
-    """Offers that nobody makes again if Redis loses them.
+    """Offers that would not be repeated if Redis lost them.
 
-    Those of a request are kept until it is settled: from then on, a Redis that loses
-    them loses the settlement, too, which came later, and the request is done again.
-    Those of no request, such as start requests, are kept for some seconds.
+    Offers of a request are kept until it is settled. A Redis that loses them after that
+    also loses the settlement, which came later, and the request is done again. Offers
+    without a parent, such as start requests, are kept for some seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -37,7 +37,7 @@ class KeptOffers:
             yield offer
 
     def keep(self, offers: Iterable[Offer]) -> None:
-        """Keep offers that were answered; forget those of no request that are old."""
+        """Keep answered offers; forget old offers that have no parent."""
         now = self._clock()
         for offer in offers:
             if offer.of is None:
@@ -48,10 +48,10 @@ class KeptOffers:
             self._of_none.popleft()
 
     def settled(self, lease: Lease) -> None:
-        """Forget what a request has led to."""
+        """Forget the offers of a settled request."""
         self._of.pop(lease.token, None)
 
     def offered_again(self) -> None:
-        """Take note that all was offered again just now."""
+        """Keep offers without a parent longer, because they were just offered again."""
         now = self._clock()
         self._of_none = deque((now, offer) for _, offer in self._of_none)

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 __all__ = ["Key", "Keys", "Member"]
 
 AT_ONCE = 500
-"""Members that travel together."""
+"""Members per command."""
 
 NO_KEY = "none"
-"""What Redis calls the type of a key that is not there."""
+"""Redis' name for the type of a key that does not exist."""
 
 
 class Member(NamedTuple):
@@ -24,34 +24,34 @@ class Member(NamedTuple):
 
     value: bytes
     score: float = 0.0
-    """Of a list's element, 0."""
+    """0 for an element of a list."""
 
 
 class Key(NamedTuple):
-    """What a key is at one moment."""
+    """The type and the size of a key at one moment."""
 
     name: str
     kind: str
-    """``list``, ``set``, ``zset``, ``string``, another type of Redis', or ``none``."""
+    """``list``, ``set``, ``zset``, ``string``, another type of Redis, or ``none``."""
     size: int
-    """Number of members; of a string and of other types, 0."""
+    """Number of members; 0 for a string and other types."""
 
     @property
     def is_there(self) -> bool:
-        """Whether there is such a key."""
+        """Whether the key exists."""
         return self.kind != NO_KEY
 
 
 class Keys(Connection):
-    """Keys of others on a Redis server, or a Redis Cluster. Nothing is changed there.
+    """Keys of other programs on Redis or a Redis Cluster. Changes nothing.
 
-    Memory: a few hundred members at a time. Errors as of
-    :class:`~bloomdupe.redis.server.Server`; members that change while they are read
-    raise :class:`~bloomdupe.errors.StoreError`.
+    Reads a few hundred members at a time into memory. Raises the errors of
+    :class:`~bloomdupe.redis.server.Server`, and :class:`~bloomdupe.errors.StoreError`
+    if members change while they are read.
     """
 
     def key(self, name: str) -> Key:
-        """Look at a key."""
+        """Return the type and the size of a key."""
         with self._in_our_words():
             kind = self._ask("TYPE", name).decode()
             counts = {"list": "LLEN", "set": "SCARD", "zset": "ZCARD"}
@@ -61,8 +61,7 @@ class Keys(Connection):
     def ordered(self, key: Key, *, from_end: bool = False) -> Iterator[Member]:
         """Yield the members of a list or a sorted set, from one end to the other.
 
-        Those of a sorted set come by rising score; with ``from_end`` all is turned
-        round.
+        Members of a sorted set come by rising score. ``from_end`` reverses the order.
         """
         for start in range(0, key.size, AT_ONCE):
             some = self._portion(key, start, from_end=from_end)
@@ -102,7 +101,7 @@ class Keys(Connection):
             return bool(self._client.sismember(name, member))
 
     def changed(self, key: Key) -> StoreError:
-        """Return the error for a key that others change."""
+        """Return the error for a key that changes while it is read."""
         return StoreError(
             f"{self.address.shown}: the key {key.name!r} has changed meanwhile, so"
             " somebody still works with it. Stop all that do, and import it into a"
@@ -110,6 +109,6 @@ class Keys(Connection):
         )
 
     def _ask(self, *command: str | int) -> Any:  # noqa: ANN401 - each has its own
-        # Not by the methods: redis-py turns what some of them return into other types.
+        # Not by the methods: some of them convert the answer to other types.
         ask: Any = self._client.execute_command
         return ask(*command)

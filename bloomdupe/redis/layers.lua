@@ -1,16 +1,16 @@
--- The beginning of add.lua, offer.lua and contains.lua: the layers, and whether one has a key.
+-- The beginning of add.lua, offer.lua and contains.lua: the layers, and the look-up of keys.
 --
 -- KEYS[1]  the head of the filter
--- ARGV[1]  what the head must have as `made`
--- ARGV[2]  how many layers the caller knows
--- ARGV[3]  the batch, a record a key: page hash (4 bytes), then positions (2 bytes each)
+-- ARGV[1]  the expected `made` of the head
+-- ARGV[2]  number of layers that the caller knows
+-- ARGV[3]  the batch, a record per key: page hash (4 bytes), then positions (2 bytes each)
 -- ARGV[4]  bytes of a record
 -- ARGV[5]  growth: "grow", "warn" or "error"
 -- ARGV[6]  capacity of the newest layer
 -- then two for each layer, oldest first: its pages, its hashes
 --
--- The pages are not among KEYS: which they are follows from the batch. They have the
--- hash tag of the head, so a Redis Cluster keeps them on the same node.
+-- The pages are not among KEYS, because they follow from the batch. They have the hash tag
+-- of the head, so a Redis Cluster keeps them on the same node.
 
 local head, made, count = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local found = redis.call('HMGET', head, 'made', 'layers')
@@ -43,9 +43,9 @@ local function read(offset)
   return where, table.remove(where, 1)
 end
 
--- Writes the positions into the words of a command: into every `step`-th, from `first`
--- on. One past the end of the page counts as set, so another one stands for it. Returns
--- false if all of them are past the end.
+-- Writes the positions into the words of a command: into every `step`-th word, from `first`
+-- on. A position past the end of the page counts as set, so another position replaces it.
+-- Returns false if all positions are past the end.
 local function place(words, first, step, hashes, where)
   local inside
   for i = 1, hashes do

@@ -1,12 +1,12 @@
 -- Hands out requests to the owner. Begins with queue.lua and owner.lua.
 --
--- ARGV[4]  how many at most
--- ARGV[5]  from each slot at most
+-- ARGV[4]  highest number of requests
+-- ARGV[5]  highest number of requests of a slot
 -- then the names of slots that take turns again
 --
 -- Returns 'done' and, for each request, its number, its slot, the priority negated, and the
--- payload. A slot of which some still wait is parked then; it is not for longer than the
--- owner works on anything.
+-- payload. A slot with further pending requests is parked then, at most until the owner has
+-- no requests in progress.
 
 local handed = {}
 if done_before then

@@ -1,13 +1,13 @@
--- Says that the owner will not settle some requests. They stay handed out, and wait again
--- when the partition is given back or taken over. Begins with queue.lua, owner.lua and
--- put_out.lua.
+-- Leaves requests that the owner will not settle. They stay in progress, and are pending
+-- again when the partition is given back or taken by another worker. Begins with queue.lua,
+-- owner.lua and put_out.lua.
 --
--- ARGV[4]  how many requests
--- then for each of those its number, the payload that it has from now on, and the reason why
--- it cannot be restored, or nothing; a reason stays until the request is done
--- then the lines that all have put out
+-- ARGV[4]  number of requests
+-- then for each request its number, its new payload, and the reason why it cannot be
+-- restored, or nothing; a reason stays until the request is done
+-- then the lines of output of all of them
 --
--- Returns 'done'; or 'strange', and nothing has happened, if a request is not handed out.
+-- Returns 'done'; or 'strange', and changes nothing, if a request is not in progress.
 
 if not done_before then
   local first = 5 + 3 * ARGV[4]

@@ -1,4 +1,4 @@
--- Marks keys in the newest layer, and counts them. Begins with layers.lua; add.lua or
+-- Adds keys to the newest layer, and counts them. Begins with layers.lua; add.lua or
 -- offer.lua follows.
 
 local growth, capacity = ARGV[5], tonumber(ARGV[6])
@@ -13,8 +13,8 @@ local words = {}
 local function mark(hash, where)
   local last = 4 * newest.hashes
   if added == 0 then
-    -- Counted before any bit is set: should Redis refuse one of the two, because the user
-    -- may not do it, then no key is marked that nobody was told about.
+    -- Counted before any bit is set: if Redis refuses one of the two commands, because the
+    -- user has no right to it, no key is added without being reported to the caller.
     redis.call('HINCRBY', head, counter, 1)
     for i = 1, newest.hashes do
       words[4 * i - 3], words[4 * i - 2], words[4 * i] = 'SET', 'u1', 1
@@ -22,17 +22,17 @@ local function mark(hash, where)
     words[last + 1], words[last + 2] = 'INCRBY', 'u1'
     words[last + 3], words[last + 4] = PAGE_BITS - 1, 0
   end
-  -- Some position lies in the page, for the key was not seen.
+  -- At least one position is inside the page, because the key was not seen.
   place(words, 3, 4, newest.hashes, where)
   redis.call('BITFIELD', newest.prefix .. hash % newest.pages, unpack(words))
 end
 
--- Whether no further key may be added, because the layer is full.
+-- Whether the layer is full, so that no further key may be added.
 local function is_full()
   return added >= left and growth ~= 'warn'
 end
 
--- Counts what was added, and returns the state and the flags.
+-- Counts the added keys, and returns the state and the flags.
 local function answer()
   if added > 1 then redis.call('HINCRBY', head, counter, added - 1) end
   if added >= left and growth ~= 'error' then state = 'full' end

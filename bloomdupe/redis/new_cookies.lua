@@ -1,12 +1,12 @@
--- Reads the cookies that other workers have got, or removed. For the keys see
+-- Reads the cookies that other workers have received or removed. For the keys see
 -- keep_cookies.lua.
 --
 -- KEYS[1]  the head of the job
 -- ARGV[1]  name of the worker that asks
 -- ARGV[2]  number of the last change that it knows
--- ARGV[3]  how many at most
+-- ARGV[3]  highest number of changes
 --
--- Returns the number of the last change that was looked at, and what was kept of each.
+-- Returns the number of the last change that was read, and the packed cookies.
 
 local cookies, order = KEYS[1] .. ':cookies', KEYS[1] .. ':cookies:order'
 local found = redis.call('ZRANGEBYSCORE', order, '(' .. ARGV[2], '+inf', 'WITHSCORES',

@@ -1,5 +1,5 @@
--- Takes in requests: those whose fingerprints are new wait from now on. Begins with
--- layers.lua, mark.lua and queue.lua.
+-- Accepts requests: requests with new fingerprints become pending. Begins with layers.lua,
+-- mark.lua and queue.lua.
 --
 -- After the arguments of layers.lua, for each request of the batch: slot, priority negated,
 -- kind and payload. The kind is the first byte of the number: among requests of the same
@@ -7,8 +7,8 @@
 --   a, c  newest first
 --   b, d  oldest first
 --
--- Returns what add.lua does. Anybody may offer, and may offer again: a request that was
--- taken in is seen.
+-- Returns the same as add.lua. Any worker may offer a request, and may offer it again: an
+-- accepted request counts as seen.
 
 local number = tonumber(redis.call('HGET', state_key, 'pushed') or 0)
 local field = 2 * count + 7
@@ -21,8 +21,8 @@ for offset = 1, #batch, size do
     break
   else
     number = number + 1
-    -- It waits before it is marked: should Redis refuse one of the two, it is done twice,
-    -- and not lost.
+    -- It is put into the queue before it is marked: if Redis refuses one of the two
+    -- commands, the request is done twice, and not lost.
     redis.call('HSET', state_key, 'pushed', number)
     put(ARGV[field], ARGV[field + 1], numbered(ARGV[field + 2], number) .. ARGV[field + 3])
     mark(hash, where)

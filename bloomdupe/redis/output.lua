@@ -1,10 +1,10 @@
--- Reads what was put out. Begins with queue.lua.
+-- Reads entries of the output. Begins with queue.lua.
 --
 -- ARGV[1]  number of the entry after which to begin; 0-0: at the beginning
--- ARGV[2]  how many entries at most
+-- ARGV[2]  highest number of entries
 --
--- Returns the number of the entry before which all were deleted, or ''; whether the entry
--- ARGV[1] is there; and the entries after it, oldest first.
+-- Returns the number of the entry before which all entries were deleted, or ''; whether the
+-- entry ARGV[1] exists; and the entries after it, oldest first.
 
 local output_key = KEYS[1] .. ':output'
 return {

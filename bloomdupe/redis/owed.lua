@@ -1,32 +1,32 @@
--- Reads requests that wait in some slots, in each the next one first, and changes nothing.
--- Begins with queue.lua.
+-- Reads pending requests of some slots, slot by slot in the order of their turns, and changes
+-- nothing. Begins with queue.lua.
 --
 -- ARGV[1]  priority negated of the request of the first slot after which to begin; empty: at
 --          the beginning. That request may be gone
 -- ARGV[2]  its number
--- ARGV[3]  how many requests at most
+-- ARGV[3]  highest number of requests
 -- ARGV[4]  bytes after which to stop
 -- then the names of the slots
 --
--- Returns how many of the slots were read to their ends, and of each request the place of its
--- slot (from 0), its number, the priority negated, and the payload.
+-- Returns the number of slots that were read to their ends, and of each request the place of
+-- its slot (from 0), its number, the priority negated, and the payload.
 
 local left, bytes = tonumber(ARGV[3]), tonumber(ARGV[4])
 local queue
 
--- What the order of two numbers depends on: the kind, and the turn (see offer.lua). Lua
--- would compare the bytes by the alphabet of a language.
+-- Returns the two parts of a number by which numbers are sorted: the kind, and the turn (see
+-- offer.lua). Lua would compare the bytes in the order of the locale.
 local function order_of(number)
   return string.byte(number), struct.unpack('>I8', number, 2)
 end
 
--- The request at a place of the queue, with its priority negated; nothing at its end.
+-- Returns the request at a place of the queue, and its priority negated; nothing at the end.
 local function at(place)
   local found = redis.call('ZRANGE', queue, place, place, 'WITHSCORES')
   return found[1], tonumber(found[2])
 end
 
--- The place of the queue at which to go on.
+-- Returns the place of the queue at which to continue.
 local function first_place()
   local last_score, last_kind, last_turn = tonumber(ARGV[1]), order_of(ARGV[2])
   local function is_after(member, score)

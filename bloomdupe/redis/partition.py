@@ -1,4 +1,4 @@
-"""Partition: a part of a shared frontier that one script can touch, and its owner."""
+"""Partition: a part of a shared frontier with an owner, changed by single scripts."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ __all__ = [
 MAX_SLOT_BYTES = 1_000
 ENTRIES_AT_ONCE = 100
 FORGOTTEN_AT_ONCE = 10_000
-"""Entries. Meanwhile Redis serves nobody else, for some milliseconds."""
+"""Entries per script, which blocks Redis for some milliseconds."""
 
 NUMBER_BYTES = 9
-"""Of a request's number, which stands before its payload."""
+"""Bytes of a request's number, which precedes its payload."""
 READ_AT_ONCE = 500
-"""Requests, or names of slots, that travel together."""
+"""Requests, or names of slots, per command."""
 
 NO_ENTRY = b"0-0"
-"""A number that no entry has, and that is before all others."""
+"""A number before the numbers of all entries."""
 
 
 class Offer(NamedTuple):
@@ -48,18 +48,19 @@ class Offer(NamedTuple):
     slot: str
     """The downloader's slot, a host as a rule; at most 1,000 bytes in UTF-8."""
     fingerprint: bytes
-    """What tells it from others; one that was offered before is not taken in again."""
+    """The key that identifies it; a request with a known key is not accepted again."""
     payload: bytes
-    """The request itself, which comes back as it is."""
+    """The request itself, which is returned unchanged."""
     priority: int = 0
-    """The highest has its turn first, within a slot."""
+    """Within a slot, the request with the highest priority has its turn first."""
     start: bool = False
     """Whether it has its turn after others of the same priority."""
     of: Lease | None = None
-    """The request that has led to it, which this worker is to settle."""
+    """The request in progress on this worker that has yielded it."""
     known_as: bytes | None = None
-    """The fingerprint under which it may have been seen before an import; None: it is
-    new whatever was imported."""
+    """The fingerprint under which it may have been seen before an import. None: no
+    import has seen it.
+    """
 
 
 class Lease(NamedTuple):
@@ -80,7 +81,7 @@ class Lease(NamedTuple):
 
     @property
     def again(self) -> Offer:
-        """The same request, to wait once more."""
+        """The same request as an offer, to make it pending again."""
         start = self.number[:1] in b"cd"
         return Offer(self.slot, b"", self.payload, self.priority, start)
 
@@ -97,17 +98,19 @@ class Done(NamedTuple):
 
     lease: Lease
     lines: Sequence[bytes] = ()
-    """What it has put out."""
+    """Its lines of output."""
     instead: Offer | None = None
-    """What waits in its place from now on, such as its retry: see
+    """The request that takes its place, such as its retry: see
     :meth:`SharedFrontier.may_stand_in
-    <bloomdupe.redis.shared_frontier.SharedFrontier.may_stand_in>`."""
+    <bloomdupe.redis.shared_frontier.SharedFrontier.may_stand_in>`.
+    """
     marks: Sequence[Mark] = ()
-    """Requests that were done as a part of it, and were never offered."""
+    """Requests that were done as a part of it, without being offered."""
     relies: Sequence[Lease] = ()
-    """Requests of this worker that have led to the same: see
+    """Requests of this worker that have yielded the same request: see
     :meth:`SharedFrontier.settle
-    <bloomdupe.redis.shared_frontier.SharedFrontier.settle>`."""
+    <bloomdupe.redis.shared_frontier.SharedFrontier.settle>`.
+    """
 
 
 class Left(NamedTuple):
@@ -115,75 +118,75 @@ class Left(NamedTuple):
 
     lease: Lease
     payload: bytes
-    """Which it has from now on."""
+    """The new payload."""
     lines: Sequence[bytes] = ()
     """Lines of output that count all the same."""
     reason: str = ""
-    """Why it cannot be restored, if it cannot; kept until it is settled."""
+    """The reason why it cannot be restored, or nothing; kept until it is settled."""
 
 
 class Output(NamedTuple):
-    """A line that a request has put out, which is done."""
+    """A line of output of a request that is done."""
 
     partition: int
     number: bytes
-    """Of the settlement; it grows."""
+    """Number of the settlement; numbers increase."""
     worker: str
     line: bytes
 
 
 class Entry(NamedTuple):
-    """The lines that were put out in one step, which belong together."""
+    """The lines of output that were stored in one step and belong together."""
 
     number: bytes
-    """It grows."""
+    """Numbers increase."""
     worker: str
     lines: list[bytes]
 
 
 class Pending(NamedTuple):
-    """A request that waits, as it is read and not handed out."""
+    """A pending request, read without being handed out."""
 
     slot: str
     priority: int
     start: bool
     """Whether it has its turn after others of the same priority."""
     newest_first: bool
-    """Whether the newest of these has its turn first."""
+    """Whether the newest request of the same priority has its turn first."""
     payload: bytes
 
 
 class Counts(NamedTuple):
-    """What is in a partition, at one moment."""
+    """Counts of the requests in a partition at one moment."""
 
     pushed: int
-    """Requests that were ever taken in."""
+    """Requests that were ever accepted."""
     slots: int
-    """Slots with requests that wait."""
+    """Slots with pending requests."""
     leased: int
-    """Requests that are handed out and not done."""
+    """Requests in progress: handed out and not done."""
     done: int
     """Requests that are done."""
     worker: str
-    """Its owner, or the last one; empty if it was given back."""
+    """Its current or last owner; empty if it was given back."""
     left: int
-    """Requests that are handed out, and that the owner will not settle."""
+    """Requests in progress that the owner will not settle."""
     aside: int
-    """Of these, requests that cannot be restored."""
+    """Those of them that cannot be restored."""
 
     @property
     def pending(self) -> int:
-        """Requests that wait."""
+        """Pending requests."""
         return self.pushed - self.leased - self.done
 
     @property
     def state(self) -> tuple[int, int, int, int]:
-        """The counts that change with every request that comes, goes or is left."""
+        """The counts that change whenever a request is added, settled or left."""
         return self.pushed, self.slots, self.leased, self.left
 
 
 class _Step(NamedTuple):
-    """What only the owner may do: a script, its arguments, and what they hold."""
+    """A step that only the owner may do: a script, its arguments, and its effects."""
 
     script: str
     arguments: tuple[bytes | str | int, ...]
@@ -195,8 +198,8 @@ class Partition:
     """The scripts of one partition, called by one worker.
 
     Every method may be called again after a
-    :class:`~bloomdupe.errors.StoreUnreachableError`: what was done, although the answer
-    was lost, is not done a second time.
+    :class:`~bloomdupe.errors.StoreUnreachableError`: if the step was done and only its
+    answer was lost, it is not done a second time.
     """
 
     def __init__(
@@ -205,24 +208,24 @@ class Partition:
         self.number = number
         self.server = server
         self.seen = seen
-        """What counts as seen in it."""
+        """Filter of the requests seen in this partition."""
         self._worker = worker
         self._kinds = ("b", "d") if fifo else ("a", "d")
         self.fence = ""
         """The owner's fencing token; empty: this worker is not the owner."""
         self.under_way: set[bytes] = set()
-        """Numbers of what was handed out and is not done."""
+        """Numbers of the requests in progress."""
         self.not_begun: set[bytes] = set()
-        """Those of them with which this worker will not begin."""
+        """Numbers of the requests in progress that this worker will not begin."""
         self.last_owner_until: float | None = None
-        """When there was an owner before this one, in seconds of ``monotonic()``."""
+        """Time at which the previous owner ended, in seconds of ``monotonic()``."""
         self._step = 0
         self._unanswered: _Step | None = None
         self._handed_out: list[Lease] = []
         self._again: set[str] = set()
 
     def offer(self, offers: Sequence[Offer]) -> list[bool]:
-        """Take in requests; say of each whether it was new."""
+        """Accept requests that are new; say of each whether it was."""
         flags = b""
         for first in range(0, len(offers), MAX_BATCH):
             some = offers[first : first + MAX_BATCH]
@@ -239,12 +242,13 @@ class Partition:
             raise ValueError(f"a slot's name of {len(slot):,} bytes is too long")
         return slot, -offer.priority, self._kinds[offer.start], offer.payload
 
-    # The owner's
+    # Steps of the owner
 
     def take(self, milliseconds: int, *, expired: bool = True) -> bool:
         """Become the owner; False if another worker is.
 
-        ``expired`` allows it to take over from an owner whose lease has run out.
+        ``expired`` allows taking the partition from an owner after its lease has run
+        out.
         """
         self.lose()
         fence = secrets.token_hex(8)
@@ -266,7 +270,7 @@ class Partition:
         return bool(kept)
 
     def lose(self) -> None:
-        """Take note that this worker is not the owner."""
+        """Forget everything that only the owner may use."""
         self.fence = ""
         self.under_way.clear()
         self.not_begun.clear()
@@ -276,19 +280,19 @@ class Partition:
 
     @property
     def is_idle(self) -> bool:
-        """Whether this worker works on nothing of it, and will begin with nothing."""
+        """Whether this worker works on no request of it, and will begin no request."""
         undelivered = {lease.number for lease in self._handed_out}
         return self.under_way <= self.not_begun | undelivered
 
     def ask_again(self, slot: str) -> None:
-        """Take note that a slot may have its next turn."""
+        """Let a slot have its next turn."""
         self._again.add(slot)
 
     def lease(self, count: int, of_each: int) -> list[Lease]:
         """Hand out up to ``count`` requests, ``of_each`` of a slot.
 
-        A slot of which some still wait is left out from then on, until it is asked
-        again. Nothing, if another worker is the owner.
+        A slot with further pending requests is then left out until :meth:`ask_again`.
+        Returns nothing if another worker is the owner.
         """
         self._repeat()
         if len(self._handed_out) < count:
@@ -300,10 +304,10 @@ class Partition:
         return leases
 
     def settle(self, done: Sequence[Done]) -> bool:
-        """Say that requests are done, and keep the lines that each has put out.
+        """Settle requests, and store the lines of output of each.
 
-        What this worker has settled before is left out. False, and nothing has
-        happened, if another worker is the owner.
+        Requests that this worker has settled before are left out. Returns False, and
+        changes nothing, if another worker is the owner.
         """
         self._repeat()
         done = [one for one in done if one.lease.number in self.under_way]
@@ -317,9 +321,10 @@ class Partition:
         return bool(self.fence)
 
     def leave(self, left: Sequence[Left]) -> None:
-        """Say that this worker will not settle requests.
+        """Leave requests that this worker will not settle.
 
-        They wait again when it is not the owner any more. Nothing, if it is not.
+        They are pending again when the partition is given back or taken by another
+        worker. Does nothing if another worker is the owner.
         """
         self._repeat()
         words: list[bytes | str] = []
@@ -330,13 +335,13 @@ class Partition:
         self._do(_Step("leave", (len(left), *words, *lines), settles=numbers))
 
     def _do(self, step: _Step) -> None:
-        """Do a step of the owner's; the last one must have been answered."""
+        """Do a step of the owner; the previous step must have been answered."""
         if self.fence:
             self._unanswered = step
             self._repeat()
 
     def _repeat(self) -> None:
-        """Send the step that was not answered; what was done is not done again."""
+        """Send the unanswered step again; Redis does not do a step twice."""
         step = self._unanswered
         if step is None:
             return
@@ -361,17 +366,17 @@ class Partition:
         self.under_way.difference_update(step.settles)
         self._again.difference_update(step.again)
 
-    # What is in it
+    # Its contents
 
     def counts(self) -> Counts:
-        """Count what is in it."""
+        """Count the requests in the partition."""
         pushed, slots, leased, done, worker, *left = self.server.run("counts")
         return Counts(pushed, slots, leased, done, worker.decode(), *left)
 
     def pending(self) -> Iterator[Pending]:
-        """Yield what waits, slot by slot, in each the next one first.
+        """Yield the pending requests, slot by slot, the next request first.
 
-        What is handed out is not among it. Nothing may be handed out meanwhile.
+        Requests in progress are not included. No request may be handed out meanwhile.
         """
         for slot in self._portions("waiting"):
             found = self._portions("waiting", slot)
@@ -391,7 +396,7 @@ class Partition:
             first += READ_AT_ONCE
 
     def outputs(self) -> Iterator[Output]:
-        """Yield the lines of all that is done, oldest first."""
+        """Yield the lines of output of all requests that are done, oldest first."""
         after = NO_ENTRY
         while entries := self.entries(after, ENTRIES_AT_ONCE):
             for number, worker, lines in entries:
@@ -400,10 +405,10 @@ class Partition:
             after = entries[-1].number
 
     def entries(self, after: bytes, count: int) -> list[Entry]:
-        """Return the oldest ``count`` entries of the output after one of them.
+        """Return the first ``count`` entries of the output after the entry ``after``.
 
-        Raises :class:`StoreError` if some of these were deleted, or if Redis has lost
-        the one after which to begin.
+        Raises :class:`StoreError` if some of these entries were deleted, or if Redis
+        has lost the entry ``after``.
         """
         deleted, there, found = self.server.run("output", after, count)
         if deleted and _place(after) < _place(deleted):
@@ -439,7 +444,7 @@ class Partition:
         return deleted or NO_ENTRY
 
     def forget(self, before: bytes) -> int:
-        """Delete the entries of the output before one; return how many there were."""
+        """Delete the entries of the output before an entry; return their number."""
         gone = 0
         while some := self.server.run("forget", before, FORGOTTEN_AT_ONCE):
             gone += some
@@ -447,5 +452,5 @@ class Partition:
 
 
 def _place(number: bytes) -> tuple[int, ...]:
-    """Return the number of an entry as something that can be compared."""
+    """Return the number of an entry in a form that can be compared."""
     return tuple(map(int, number.split(b"-")))

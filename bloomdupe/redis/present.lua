@@ -1,11 +1,11 @@
--- Says that a worker is there, and counts those that are.
+-- Registers a worker as running, and counts the running workers.
 --
 -- KEYS[1]  the head of the job
 -- ARGV[1]  name of the worker
--- ARGV[2]  milliseconds for which it is there; 0: it goes
--- ARGV[3]  how many imports it knows of
+-- ARGV[2]  milliseconds for which it is registered; 0: it ends
+-- ARGV[3]  number of imports that it knows
 --
--- Returns how many there are; -1 if something is being imported, or was since then.
+-- Returns the number of running workers; -1 if an import is running, or was since then.
 
 local workers = KEYS[1] .. ':workers'
 local time = redis.call('TIME')

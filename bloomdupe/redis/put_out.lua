@@ -1,6 +1,6 @@
--- Keeps lines that requests have put out. Begins with queue.lua.
+-- Stores lines of output. Begins with queue.lua.
 
--- Puts out the arguments from a place on, as an entry, or several if there are many.
+-- Appends the arguments from `first` on to the output, as one entry, or several for many.
 local function put_out(first)
   local entry = {'worker', ARGV[1]}
   for i = first, #ARGV do

@@ -1,18 +1,19 @@
--- What waits in a partition, and what its owner has been handed out.
+-- The pending requests of a partition, and those in progress on its owner.
 --
 -- HEAD:state       hash; `worker`, `fence`, `until` (Unix milliseconds) and `step` of the
 --                  owner, `handed`, `pushed`, `done`, `turn`; `deleted`, the first entry of the
---                  output that was not
--- HEAD:slots       sorted set of the slots with requests that wait; the score is a slot's
+--                  output that was not deleted
+-- HEAD:slots       sorted set of the slots with pending requests; the score is a slot's
 --                  turn, or PARKED while its owner has enough of it
 -- HEAD:queue:SLOT  sorted set; the score is the priority, negated; the member is the
 --                  number of the request (9 bytes, in the order of its turn) and its payload
 -- HEAD:leased      hash from the number to priority (double), length of the slot's name
 --                  (2 bytes), name, payload
--- HEAD:left        hash; the numbers of those in HEAD:leased that the owner will not settle
+-- HEAD:left        hash; the numbers of requests in HEAD:leased that the owner will not
+--                  settle
 -- HEAD:aside       hash from the numbers of requests that a worker could not restore to the
 --                  reason
--- HEAD:output      stream of what was put out by those that are done: `worker`, lines
+-- HEAD:output      stream of the output of requests that are done: `worker`, lines
 --
 -- All of them have the hash tag of the head, KEYS[1], so a Redis Cluster keeps them on the
 -- same node.
@@ -28,19 +29,19 @@ local queue_key, leased_key = KEYS[1] .. ':queue:', KEYS[1] .. ':leased'
 local left_key = KEYS[1] .. ':left'
 local aside_key = KEYS[1] .. ':aside'
 
--- Lets a slot take turns, after the others.
+-- Lets a slot take turns, after all other slots.
 local function join(slot)
   redis.call('ZADD', slots_key, redis.call('HINCRBY', state_key, 'turn', 1), slot)
 end
 
--- Returns the number of a request of this kind (see offer.lua), the `count`-th that the
--- partition has taken in.
+-- Returns the number of a request of this kind (see offer.lua), the `count`-th request that
+-- the partition has accepted.
 local function numbered(kind, count)
   local newest_first = kind == 'a' or kind == 'c'
   return kind .. struct.pack('>I8', newest_first and 2 ^ 53 - count or count)
 end
 
--- Lets a request wait.
+-- Makes a request pending.
 local function put(slot, score, member)
   redis.call('ZADD', queue_key .. slot, score, member)
   if not redis.call('ZSCORE', slots_key, slot) then join(slot) end
@@ -53,7 +54,7 @@ local function join_parked()
   end
 end
 
--- Lets all that was handed out wait again, and all slots take turns.
+-- Makes all requests in progress pending again, and lets all slots take turns.
 local function put_back()
   local leased = redis.call('HGETALL', leased_key)
   for i = 1, #leased, 2 do

@@ -1,4 +1,4 @@
-"""Record: what stands in Redis beside the pages, and what is refused there."""
+"""Record: the head of a filter on Redis, checked when it is read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FORMAT = 1
 class Record(NamedTuple):
     """The head of a filter, a hash of Redis at ``bloomdupe:{NAME}``.
 
-    ``format``   1; another one is refused
+    ``format``   1; other formats are refused
     ``header``   parameters, secret key and identity, as JSON
     ``made``     8 hex digits drawn when the filter is made or cleared
     ``layers``   number of layers
@@ -32,8 +32,8 @@ class Record(NamedTuple):
     ``keys:N``   keys added to it
 
     A page is a string of 8,168 bytes at ``bloomdupe:{NAME}:MADE:LAYER:PAGE``, with the
-    same bytes as in an LMDB store. ``made`` stands in its name so that pages that are
-    left of an earlier filter are never taken for ours.
+    same bytes as in an LMDB store. Its name contains ``made`` so that the remaining
+    pages of an earlier filter are never taken for ours.
     """
 
     header: dict[str, Any]
@@ -43,7 +43,7 @@ class Record(NamedTuple):
 
     @classmethod
     def read(cls, fields: Mapping[bytes, bytes], address: Address) -> Record:
-        """Read the fields of a head that is there."""
+        """Read the fields of an existing head."""
         shown = address.shown
         if b"format" not in fields or b"header" not in fields:
             raise StoreMismatchError(
@@ -75,12 +75,12 @@ class Record(NamedTuple):
 
 
 def new_mark() -> str:
-    """Draw what tells a filter from an earlier one of the same name."""
+    """Draw a mark that tells a filter from an earlier filter of the same name."""
     return secrets.token_hex(4)
 
 
 def shape_text(shape: Geometry) -> str:
-    """Return the shape of a layer as it stands in the head."""
+    """Return the shape of a layer as the head stores it."""
     return json.dumps(asdict(shape))
 
 

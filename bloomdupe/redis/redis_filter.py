@@ -36,23 +36,22 @@ if TYPE_CHECKING:
 __all__ = ["RedisFilter"]
 
 MAX_BATCH = 1_000
-"""Keys that one script goes through. Meanwhile Redis serves nobody else, for some tens
-of milliseconds at most."""
+"""Keys per script, which blocks Redis for some tens of milliseconds at most."""
 
 NOTHING = bytes(PAGE_BYTES)
 
 
 class RedisFilter(BloomFilter):
-    """A :class:`~bloomdupe.BloomFilter` whose pages lie in Redis.
+    """A :class:`~bloomdupe.BloomFilter` with its pages in Redis.
 
-    Many processes may open it at once, on many machines. Whatever they add at the same
-    time, a key is called new once at most, and the filter grows once. :meth:`add` and
-    ``in`` take a round trip each; :meth:`update`, :meth:`add_many` and
-    :meth:`contains_many` take one for a thousand keys.
+    Many processes may open it at once, on many machines. Even if several add a key at
+    the same time, it is called new once at most, and the filter grows once. :meth:`add`
+    and ``in`` take a round trip each; :meth:`update`, :meth:`add_many` and
+    :meth:`contains_many` take one round trip for a thousand keys.
 
-    What is added is in Redis when the call returns, so :meth:`checkpoint` does nothing.
-    How durable it is there, is for Redis' settings to say. Keys are not kept exactly,
-    and nothing of a crawl's own can be kept beside them: those verbs raise
+    Added keys are in Redis when the call returns, so :meth:`checkpoint` does nothing.
+    The settings of Redis decide how durable they are there. Keys are not stored
+    exactly, and a crawl's own records cannot be stored beside them: those verbs raise
     :class:`~bloomdupe.errors.StoreError`.
 
     All verbs raise :class:`~bloomdupe.errors.StoreUnreachableError` while the server is
@@ -62,7 +61,7 @@ class RedisFilter(BloomFilter):
     def __init__(
         self, server: Server, record: Record, growth: str, *, readonly: bool
     ) -> None:
-        # Not the base's: the filter has no pages in this process.
+        # Not that of the base class: the filter has no pages in this process.
         self.parameters = Parameters.from_header(record.header, server.address.shown)
         self._growth = Growth(growth)
         self._server: Server | None = server
@@ -110,9 +109,10 @@ class RedisFilter(BloomFilter):
         identity: dict[str, Any] | None = None,
         readonly: bool = False,
     ) -> Self:
-        """Open the filter at a server's address, or create it, with what is ``given``.
+        """Open the filter at a server's address, or create it with these values.
 
-        These are ``capacity``, ``fpp``, ``confirm`` and ``key``; None: not asked for.
+        ``given`` has ``capacity``, ``fpp``, ``confirm`` and ``key``; None leaves a
+        value open.
         """
         asked = Parameters.checked(
             **{
@@ -152,8 +152,8 @@ class RedisFilter(BloomFilter):
     def update(self, keys: Iterable[bytes | str]) -> int:
         """Add all keys; return how many were new.
 
-        They go to Redis in portions of a thousand. If one fails (a key of a wrong type,
-        a server that is away), those before it have been added.
+        They go to Redis in portions of a thousand. If a portion fails (a key of a wrong
+        type, a server that is away), the portions before it have been added.
         """
         return sum(answers.count(b"1") for answers in self._portions("add", keys))
 
@@ -178,7 +178,7 @@ class RedisFilter(BloomFilter):
             yield self._each(script, portion)
 
     def _each(self, script: str, keys: list[bytes | str]) -> bytes:
-        """Run a script for keys; return its answer to each, ``0`` or ``1``."""
+        """Run a script for keys; return its answer to each key, ``0`` or ``1``."""
         return self.run_each(script, keys, [()] * len(keys))
 
     def run_each(
@@ -189,7 +189,7 @@ class RedisFilter(BloomFilter):
     ) -> bytes:
         """Run a script that begins with ``layers.lua``, with arguments for each key.
 
-        Returns its answer to each, ``0`` or ``1``.
+        Returns its answer to each key, ``0`` or ``1``.
         """
         server = self._open(to_change=script != "contains")
         answers = b""
@@ -215,7 +215,7 @@ class RedisFilter(BloomFilter):
         return answers
 
     def _batch(self, keys: Sequence[bytes | str], hashes: int) -> tuple[bytes, int]:
-        """Return what the scripts must know of keys, and the bytes for each.
+        """Return the records of keys for the scripts, and the bytes of a record.
 
         A record is the page hash, 4 bytes, and the fields of the digests.
         """
@@ -228,8 +228,8 @@ class RedisFilter(BloomFilter):
             records.append(hashing.chain(first, hashes))
         batch = b"".join(records)
         size = len(batch) // len(keys)
-        # Redis counts the bits of a byte from the highest, the pages have them from the
-        # lowest: bit 0 of a page is bit 7 for Redis. One operation for all positions.
+        # Redis counts the bits of a byte from the highest, the pages from the lowest:
+        # bit 0 of a page is bit 7 for Redis. One operation flips all positions.
         flip = (bytes(4) + b"\7\0" * ((size - 4) // 2)) * len(keys)
         flipped = int.from_bytes(batch, "little") ^ int.from_bytes(flip, "little")
         return flipped.to_bytes(len(batch), "little"), size
@@ -248,7 +248,7 @@ class RedisFilter(BloomFilter):
     # Growth
 
     def _grow(self) -> None:
-        """Do what is due when the newest layer is full."""
+        """Grow, warn or raise an error, because the newest layer is full."""
         if self._growth.adds_layers:
             self._add_layer()
         elif self._growth.refuses:
@@ -284,28 +284,28 @@ class RedisFilter(BloomFilter):
             )
         self._record = record
 
-    # What is known about it
+    # Its description
 
     def _look(self) -> Contents:
         self._reload()
         return contents(self.parameters, self._open(), self._record)
 
     def info(self) -> FilterInfo:
-        """Return what is given, calculated and measured about the filter.
+        """Return the given, calculated and measured figures of the filter.
 
-        Its memory and disk are those of Redis, and not among it.
+        The memory and the disk of Redis are not included.
         """
         found = super().info()
         return replace(found, path=self._open().address.shown)
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What the creator of the filter called it."""
+        """The identity that the creator of the filter has given to it."""
         return dict(self._record.header["identity"])
 
     @property
     def changed(self) -> bool:
-        """False: there is nothing that is not in Redis yet."""
+        """False: every change is in Redis already."""
         return False
 
     @property
@@ -314,15 +314,15 @@ class RedisFilter(BloomFilter):
         return False
 
     def checkpoint(self) -> None:
-        """Do nothing: what was added is in Redis."""
+        """Do nothing: every added key is in Redis already."""
 
     # Set algebra
 
     def __ior__(self, other: BloomFilter) -> Self:  # type: ignore[misc]
         """Add all keys of a compatible filter; the count becomes an estimate.
 
-        Others may add meanwhile. After a crash some of the other's keys may be missing:
-        do it again.
+        Other processes may add keys meanwhile. After a crash some of the keys may be
+        missing: repeat the call.
         """
         algebra.check_compatible(self.parameters, other.parameters)
         layers = other.named_layers
@@ -334,10 +334,10 @@ class RedisFilter(BloomFilter):
         return self
 
     def unite(self, layers: Iterable[tuple[int, Layer, int]]) -> None:
-        """Add what is in layers with the same key: number here, layer, number of keys.
+        """Add the keys of layers with the same key: number here, layer, number of keys.
 
-        A layer that is not there yet gets the shape of the one that comes; others must
-        have it. Raises :class:`~bloomdupe.errors.IncompatibleFilterError`.
+        A missing layer is created with the shape of the given layer; an existing layer
+        must have that shape. Raises :class:`~bloomdupe.errors.IncompatibleFilterError`.
         """
         server = self._open(to_change=True)
         for number, layer, keys in layers:
@@ -379,14 +379,14 @@ class RedisFilter(BloomFilter):
             )
 
     def clear(self) -> None:
-        """Forget all keys, for all who share the filter; parameters and key stay."""
+        """Forget all keys, for all processes; parameters and secret key stay."""
         server = self._open(to_change=True)
         shape = shape_text(self.parameters.geometry(0))
         while not server.run("clear", self._record.made, new_mark(), shape):
             self._reload()
         self._reload()
 
-    # What a filter on Redis has not
+    # Not supported on Redis
 
     def _refuse(self, verb: str) -> NoReturn:
         where = self._open().address.shown
@@ -411,11 +411,11 @@ class RedisFilter(BloomFilter):
 
     @property
     def notes(self) -> dict[str, Any]:
-        """Refuse: there is no place for them."""
+        """Refuse: Redis stores no notes for a filter."""
         self._refuse("notes")
 
     def record(self, name: str) -> dict[str, Any] | None:
-        """Refuse: nobody else keeps anything here."""
+        """Refuse: no other class stores a record here."""
         self._refuse(f"record({name!r})")
 
 

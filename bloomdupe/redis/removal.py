@@ -1,4 +1,4 @@
-"""Removal: a frontier on Redis is removed, with all its keys."""
+"""Removal: removes a frontier from Redis, with all its keys."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["remove_frontier"]
 
 AT_ONCE = 1_000
-"""Keys. Redis releases their memory in a thread of its own."""
+"""Keys per command. Redis releases their memory in a thread of its own."""
 GLOB = re.compile(r"([*?\[\]\\])")
-"""Characters that stand for others in a pattern of Redis."""
+"""Wildcards in a pattern of Redis."""
 
 
 def remove_frontier(url: str) -> int:
@@ -28,7 +28,7 @@ def remove_frontier(url: str) -> int:
     Call it again if it was interrupted: workers are refused until then. It takes as
     long as Redis needs to go through the names of all its keys.
 
-    Raises :class:`~bloomdupe.errors.StoreError` while workers are there.
+    Raises :class:`~bloomdupe.errors.StoreError` while workers are running.
     """
     server = Server(Address.of(url))
     try:
@@ -45,7 +45,7 @@ def remove_frontier(url: str) -> int:
         removed = 0
         while some := list(islice(found, AT_ONCE)):
             removed += server.remove(some)
-        # The last one: it says what is to be removed, and refuses workers.
+        # Removed last: it tells that a removal goes on, and refuses workers.
         return removed + server.remove([head.encode()])
     finally:
         server.close()
@@ -58,5 +58,5 @@ def _names(name: str, partitions: int) -> frozenset[bytes]:
 
 
 def _tag_of(key: bytes) -> bytes:
-    """Return what stands between the braces."""
+    """Return the text between the braces."""
     return key[key.index(b"{") + 1 : key.index(b"}")] if b"}" in key else b""

@@ -1,10 +1,10 @@
--- Lets a worker stay the owner. Begins with queue.lua.
+-- Renews the lease of the owner. Begins with queue.lua.
 --
 -- ARGV[1]  name of the worker
 -- ARGV[2]  its fencing token
--- ARGV[3]  milliseconds; 0 gives the partition back, and all that was handed out
+-- ARGV[3]  milliseconds; 0 gives the partition back, with its requests in progress
 --
--- Returns 1, or 0 if it is not the owner any more.
+-- Returns 1, or 0 if the worker is not the owner any more.
 
 local owner = redis.call('HMGET', state_key, 'worker', 'fence')
 if owner[1] ~= ARGV[1] or owner[2] ~= ARGV[2] then return 0 end

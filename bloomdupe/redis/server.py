@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Server"]
 
 REPLICATION_MILLISECONDS = 1_000
-"""How long replicas may take until they have what was sent."""
+"""Seconds that replicas may take to confirm a write."""
 
 SCRIPTS = {
     "create": ("create",),
@@ -52,9 +52,9 @@ SCRIPTS = {
 class Server(Connection):
     """A Redis server, or a Redis Cluster, that keeps a filter or a frontier.
 
-    Nothing is ever sent twice: of a batch whose answer was lost nobody knows whether it
-    was added, and one that is added again finds all its keys seen. So redis-py's own
-    retries are off, and the caller is told.
+    No command is sent twice by itself. If the answer to a batch is lost, its keys may
+    have been added or not, and in a batch that is added again all of them would count
+    as seen. So redis-py's own retries are off, and the caller gets the error.
     """
 
     def __init__(self, address: Address) -> None:
@@ -68,7 +68,7 @@ class Server(Connection):
         }
 
     def _check_eviction(self) -> None:
-        """Refuse a server that throws keys away, which would forget what is seen."""
+        """Refuse a server that evicts keys, because seen keys would be forgotten."""
         policy = str(self.facts.get("maxmemory_policy", "noeviction"))
         if policy.startswith("allkeys-"):
             raise StoreMismatchError(
@@ -86,9 +86,9 @@ class Server(Connection):
         return limit or int(self.facts.get("total_system_memory", 0))
 
     def memory_used(self) -> tuple[int, int]:
-        """Return the bytes that all data takes, and the limit; 0: there is none.
+        """Return the bytes that all data takes, and the limit; 0 means no limit.
 
-        Of a Redis Cluster, those of all nodes that are no replicas.
+        Of a Redis Cluster, the sums over all nodes that are not replicas.
         """
         where: dict[str, Any] = {}
         if self.facts.get("cluster_enabled"):
@@ -106,23 +106,23 @@ class Server(Connection):
     def run(
         self, script: str, *arguments: bytes | str | float, scratch: str = ""
     ) -> Any:  # noqa: ANN401 - each script returns something else
-        """Run a script on the filter, and return what it returns."""
+        """Run a script on the filter, and return its answer."""
         keys = [self.address.head, *([scratch] if scratch else [])]
         with self._in_our_words():
             return self._scripts[script](keys, arguments)
 
     def fields(self) -> dict[bytes, bytes]:
-        """Return what the filter's head holds; nothing if there is none."""
+        """Return the fields of the filter's head; empty if the head does not exist."""
         with self._in_our_words():
             return cast("dict[bytes, bytes]", self._client.hgetall(self.address.head))
 
     def values(self, names: Sequence[str]) -> list[bytes | None]:
-        """Return the values of keys; None for one that is not there."""
+        """Return the values of keys; None for a missing key."""
         with self._in_our_words():
             return cast("list[bytes | None]", self._client.mget(names))
 
     def at(self, address: Address) -> Server:
-        """Return the same server, with another name on it; only this one is closed."""
+        """Return the same server with another name; close the original only."""
         other = copy(self)
         other.address = address
         return other
@@ -136,7 +136,7 @@ class Server(Connection):
         return str(client.get_node_from_key(self.address.head).name)
 
     def replicate(self, replicas: int) -> None:
-        """Wait until so many replicas of the node have what was sent to it.
+        """Wait until so many replicas of the node have confirmed all writes.
 
         Raises :class:`~bloomdupe.errors.StoreUnreachableError` if they do not in time.
         """
@@ -145,7 +145,7 @@ class Server(Connection):
         if self.facts.get("cluster_enabled"):
             where["target_nodes"] = client.get_node_from_key(self.address.head)
         with self._in_our_words():
-            # WAIT is for what was sent by the same connection, which may be a new one.
+            # WAIT covers only the writes of its own connection, which may be new.
             client.hset(f"{self.address.head}:state", "replicated", replicas)
             have = client.execute_command(
                 "WAIT", replicas, REPLICATION_MILLISECONDS, **where
@@ -162,9 +162,10 @@ class Server(Connection):
             self._client.hset(self.address.head, name, value)
 
     def keys(self, pattern: str, at_once: int) -> Iterator[bytes]:
-        """Yield the names of all keys that a pattern fits, some perhaps twice.
+        """Yield the names of all keys that match a pattern, some perhaps twice.
 
-        Of a Redis Cluster, those of all nodes. Redis looks at so many keys at once.
+        Of a Redis Cluster, the keys of all nodes. Redis looks at so many keys
+        ``at_once``.
         """
         with self._in_our_words():
             yield from self._client.scan_iter(match=pattern, count=at_once)

@@ -1,12 +1,12 @@
--- Says that requests are done, and keeps their lines of output. Begins with queue.lua,
--- owner.lua and put_out.lua.
+-- Settles requests, and stores their lines of output. Begins with queue.lua, owner.lua and
+-- put_out.lua.
 --
--- ARGV[4]  numbers of the requests, one after another
--- ARGV[5]  how many others wait in the place of some of these, such as their retries
--- then for each of those its slot, priority negated, kind (see offer.lua) and payload
--- then the lines that all have put out
+-- ARGV[4]  numbers of the requests, joined
+-- ARGV[5]  number of requests that take the place of some of them, such as their retries
+-- then for each of these its slot, priority negated, kind (see offer.lua) and payload
+-- then the lines of output of all of them
 --
--- Returns 'done'; or 'strange', and nothing has happened, if one of them is not handed out.
+-- Returns 'done'; or 'strange', and changes nothing, if a request is not in progress.
 
 if not done_before then
   local numbers = {}

@@ -1,4 +1,4 @@
-"""SharedFrontier: what a crawl owes, for many processes on many machines."""
+"""SharedFrontier: the requests of a crawl, for many processes on many machines."""
 
 from __future__ import annotations
 
@@ -52,22 +52,22 @@ MIN_LEASE = 0.05
 
 
 class SharedFrontier:
-    """Pending and leased requests of a crawl on Redis, and what has been seen.
+    """Pending and leased requests of a crawl on Redis, and a filter of seen requests.
 
-    Each worker has one of these. It *offers* the requests that it finds: those whose
-    fingerprints are new wait from then on, in the partition of their slot. It *leases*
-    what is to be done next, of the partitions that it owns, and *settles* what is done,
-    together with the lines that this has put out. **Offer what a request leads to, and
-    settle it then**: so whatever is seen waits, is handed out, or is done, whenever a
+    Each worker has its own object. It *offers* the requests that it finds: requests
+    with new fingerprints become pending, in the partition of their slot. It *leases*
+    requests from the partitions that it owns, and *settles* them when they are done,
+    together with their lines of output. **Offer the children of a request before you
+    settle it**: then every seen request is pending, in progress or done, whenever a
     worker dies.
 
-    A partition has one owner at a time. :meth:`tend` takes and gives back partitions,
-    so that each worker has its share, and says that this one is alive: call it three
-    times within ``lease_seconds`` at least. A worker that does not loses its
-    partitions, and what it was handed out waits again, for others; whatever it settles
-    afterwards is refused.
+    A partition has one owner at a time. :meth:`tend` takes and gives back partitions so
+    that each worker has its share, and tells Redis that this worker is alive: call it
+    at least three times within ``lease_seconds``. Otherwise the worker loses its
+    partitions, its requests become pending again for other workers, and Redis refuses
+    its later settlements.
 
-    Not for several threads. Every method may be called again after a
+    Not thread-safe. Every method may be called again after a
     :class:`~bloomdupe.errors.StoreUnreachableError`, with the same arguments.
     """
 
@@ -83,38 +83,39 @@ class SharedFrontier:
     ) -> None:
         self._server = server
         self.identity: dict[str, Any] = header["identity"]
-        """Of whom it is, as whoever made it has said."""
+        """The identity that the creator of the frontier has given to it."""
         self._parameters = Parameters.from_header(header, server.address.shown)
         self.mark = mark_of(header)
-        """What tells it from others, one made later under its name included."""
+        """A digest that identifies it; a later frontier of the same name differs."""
         self._size: int = header["partitions"]
         self.worker = worker
         self._milliseconds = int(lease_seconds * 1000)
         self._fifo = fifo
         self._replicas = replicas
         self.partition_by: str = header["partition_by"]
-        """What decides in which partition a request is: ``slot`` or ``url``."""
+        """The rule that assigns requests to partitions: ``slot`` or ``url``."""
         self._by_slot = self.partition_by == "slot"
         self._partitions: dict[int, Partition] = {}
         self._owned: dict[int, Partition] = {}
-        # Given back as soon as this worker works on nothing of them.
+        # Given back as soon as this worker works on none of their requests.
         self._leaving: set[int] = set()
         self._handed_out: list[Lease] = []
-        # What is offered again when Redis has gone back, and until which time it is.
+        # Offers that are repeated after an interruption, and the number of the
+        # interruptions after which they were repeated.
         self._kept = KeptOffers()
         self.cookies = CookieStore(server, worker)
         self._made_up = server.interruptions.count
         server.watch()
         self._chance = Random(worker)  # noqa: S311 - for no two workers the same
         self._present = False
-        # When this worker has renewed its leases last, by the monotonic clock, after
-        # how many interruptions; and from when on it takes expired leases.
+        # The time of the last renewal of the leases, by the monotonic clock, and the
+        # number of interruptions then; and the time from which it takes expired leases.
         self._tended, self._tended_after = 0.0, self._made_up
         self._takes_over_at = 0.0
         self._busy = 0
-        """The partition that had something when :attr:`finished` was asked last."""
+        """The partition that was not empty at the last look for the end."""
         self.imports = Imports(server)
-        """What came from elsewhere."""
+        """Requests and seen keys from elsewhere."""
 
     @classmethod
     def open(
@@ -134,20 +135,22 @@ class SharedFrontier:
     ) -> Self:
         """Open the frontier that a URL names, or create it there.
 
-        See :class:`~bloomdupe.redis.address.Address` for the URL. ``capacity`` is how
-        many requests are expected in all, ``fpp`` the probability that a new one is
-        taken for seen; ``partitions`` bounds the number of workers; ``partition_by``
-        says what decides in which of them a request is: its ``"slot"`` (the default),
-        so that one worker has all of a slot, or its ``"url"``, that is its fingerprint.
-        All four hold for ever. The ``worker``'s name must be nobody else's; one is made
-        up if it is not given. ``fifo`` lets the oldest request of a slot have its turn
-        first, among those of the same priority. So many ``replicas`` must have what is
-        offered before it counts. ``identity`` says of whom the frontier is, in JSON:
-        another one is refused from then on. ``key`` is the secret key of a new one.
+        See :class:`~bloomdupe.redis.address.Address` for the URL. ``capacity`` is the
+        expected number of requests, and ``fpp`` the probability that a new request is
+        taken for seen. ``partitions`` is the highest number of workers.
+        ``partition_by`` is the rule that assigns a request to a partition: by its
+        ``"slot"`` (the default), so that one worker has all requests of a slot, or by
+        its ``"url"``, which means its fingerprint. These four never change afterwards.
+
+        The name of a ``worker`` must be unique; by default it is drawn at random. With
+        ``fifo``, the oldest request of a slot has its turn first, among requests of the
+        same priority. So many ``replicas`` must confirm an offer before it counts.
+        ``identity`` says to which crawl the frontier belongs, in JSON; opening it with
+        a different identity is refused. ``key`` is the secret key of a new frontier.
 
         Raises :class:`~bloomdupe.errors.SettingError`,
-        :class:`~bloomdupe.errors.StoreMismatchError` if it was made with other
-        parameters, and what a server in trouble raises.
+        :class:`~bloomdupe.errors.StoreMismatchError` if the frontier was made with
+        other parameters, and the errors of a server in trouble.
         """
         check_partitions(partitions, partition_by)
         if not lease_seconds >= MIN_LEASE:
@@ -179,7 +182,7 @@ class SharedFrontier:
         partition_by: str,
         identity: dict[str, Any],
     ) -> None:
-        """Refuse what :meth:`open` would; create nothing."""
+        """Raise the errors that :meth:`open` would raise; create nothing."""
         check_partitions(partitions, partition_by)
         server = Server(Address.of(url))
         try:
@@ -191,7 +194,7 @@ class SharedFrontier:
 
     @classmethod
     def identity_at(cls, url: str) -> dict[str, Any] | None:
-        """Return of whom the frontier at a URL is; None: there is none."""
+        """Return the identity of the frontier at a URL; None if there is none there."""
         server = Server(Address.of(url))
         try:
             if not server.fields():
@@ -223,7 +226,7 @@ class SharedFrontier:
     # Partitions
 
     def _partition_of(self, offer: Offer | Mark) -> int:
-        # Frozen: another one would look for what is seen in the wrong place.
+        # Never change this: seen requests would be looked up in the wrong place.
         by = offer.slot.encode() if self._by_slot else offer.fingerprint
         return mmh3_32_uintdigest(by) % self._size
 
@@ -243,7 +246,7 @@ class SharedFrontier:
 
     @property
     def interruptions(self) -> int:
-        """How often Redis was away, and may have gone back by a moment then."""
+        """Number of times that Redis was away and may have lost its last writes."""
         return self._made_up
 
     @property
@@ -252,13 +255,13 @@ class SharedFrontier:
         return sorted(self._owned)
 
     def tend(self) -> None:
-        """Stay the owner of what this worker owns; take or give back others.
+        """Renew the leases of this worker; take or give back partitions.
 
-        Each worker that is alive owns as many partitions as any other one, or one more.
+        Each worker that is alive owns the same number of partitions, or one more.
 
-        If Redis was away, and the leases were not renewed for half their time, nothing
-        that has expired is taken for the time of a lease: the other workers had the
-        same gap.
+        If Redis was away, and the leases were not renewed for half their time, no
+        expired lease is taken for the time of a lease, because the other workers could
+        not renew theirs either.
         """
         self._make_up()
         self._present = True
@@ -276,7 +279,7 @@ class SharedFrontier:
             self._take_up_to(share)
 
     def _renew(self, numbers: Iterable[int]) -> None:
-        """Stay the owner of partitions, unless another worker is by now."""
+        """Renew the leases of partitions, unless another worker owns them by now."""
         for number in numbers:
             if not self._owned[number].renew(self._milliseconds):
                 self._lost(number)
@@ -290,7 +293,7 @@ class SharedFrontier:
         self._tended, self._tended_after = now, self._made_up
 
     def _take_up_to(self, share: int) -> None:
-        """Become the owner of other partitions, as far as they are free."""
+        """Become the owner of further partitions, as far as they are free."""
         others = [n for n in range(self._size) if n not in self._owned]
         self._chance.shuffle(others)
         expired = time.monotonic() >= self._takes_over_at
@@ -305,8 +308,8 @@ class SharedFrontier:
     def leaving(self) -> frozenset[int]:
         """Numbers of the partitions that this worker gives back as soon as it can.
 
-        It can when all requests that it was handed out of them are settled or
-        :meth:`not_begun`. None of them is handed out any more.
+        It can when all its requests in progress there are settled or :meth:`not_begun`.
+        No further request of these partitions is handed out.
         """
         return frozenset(self._leaving)
 
@@ -318,7 +321,7 @@ class SharedFrontier:
                 self._hand_out_no_more(number)
 
     def _hand_out_no_more(self, number: int) -> None:
-        """Hand out nothing more of a partition."""
+        """Hand out no further requests of a partition."""
         self._leaving.add(number)
         kept = [lease for lease in self._handed_out if lease.partition != number]
         here = (lease for lease in self._handed_out if lease.partition == number)
@@ -326,10 +329,10 @@ class SharedFrontier:
         self._handed_out = kept
 
     def not_begun(self, leases: Iterable[Lease]) -> None:
-        """Say that this worker will not begin with requests that it was handed out.
+        """Declare that this worker will not begin these requests in progress.
 
         They are pending again when their partition is given back, so only requests of
-        those that are :attr:`leaving` count.
+        partitions that are :attr:`leaving` count.
         """
         for lease in leases:
             if lease.partition in self._leaving and self.holds(lease):
@@ -341,7 +344,7 @@ class SharedFrontier:
             self._give_back(number)
 
     def _give_back(self, number: int) -> None:
-        """Let others have a partition, if this worker works on nothing of it."""
+        """Give a partition back, if this worker works on none of its requests."""
         partition = self._owned[number]
         if partition.is_idle:
             partition.renew(0)
@@ -354,9 +357,9 @@ class SharedFrontier:
     # The life of a request
 
     def offer(self, offers: Iterable[Offer]) -> list[bool]:
-        """Take in requests; say of each whether it was new.
+        """Accept requests that are new; say of each whether it was.
 
-        A request that is offered again, by whomever, is not new.
+        A request that was offered before, by any worker, is not new.
         """
         self._make_up()
         offers = list(offers)
@@ -365,7 +368,7 @@ class SharedFrontier:
         return new
 
     def _make_up(self) -> None:
-        """Offer again what Redis may have lost, if it may be another one by now."""
+        """Repeat the offers that Redis may have lost, if there was an interruption."""
         interruptions = self._server.interruptions
         count = interruptions.count
         if count != self._made_up:
@@ -391,7 +394,7 @@ class SharedFrontier:
         return new
 
     def _replicate(self, numbers: Iterable[int]) -> None:
-        """Wait until the replicas have what was offered to these partitions."""
+        """Wait until the replicas have confirmed the offers to these partitions."""
         nodes = {}
         for number in numbers:
             server = self._partition(number).server
@@ -411,7 +414,7 @@ class SharedFrontier:
         return known
 
     def mark_seen(self, marks: Sequence[Mark]) -> None:
-        """Let requests count as seen; nothing is handed out for that."""
+        """Mark requests as seen without adding them to the pending requests."""
         self._make_up()
         for number, indices in self._by_partition(marks).items():
             keys = [marks[i].fingerprint for i in indices]
@@ -446,13 +449,13 @@ class SharedFrontier:
     def holds(self, lease: Lease) -> bool:
         """Whether this worker may still settle a request, as far as it knows.
 
-        This and :meth:`last_owner_until` are what another thread may call.
+        Another thread may call this method, like :meth:`last_owner_until`.
         """
         partition = self._owned.get(lease.partition)
         return partition is not None and partition.fence == lease.fence
 
     def last_owner_until(self, lease: Lease) -> float | None:
-        """Return until when another owner may have worked on the slot of a request.
+        """Return the time until which the slot may have had another owner.
 
         In seconds of ``time.monotonic()``. None if the slot had no other owner, or if
         it may have several at a time.
@@ -463,7 +466,7 @@ class SharedFrontier:
         return partition.last_owner_until
 
     def ask_again(self, slot: str) -> None:
-        """Take note that a slot may have its next turn."""
+        """Let a slot have its next turn."""
         if self._by_slot:
             number = self._partition_of(Offer(slot, b"", b""))
             asked = [self._owned[number]] if number in self._owned else []
@@ -473,31 +476,33 @@ class SharedFrontier:
             partition.ask_again(slot)
 
     def may_stand_in(self, offer: Offer, lease: Lease) -> bool:
-        """Whether a request may wait in the place of one that is done, unmarked.
+        """Whether a new request may take the place of a request that is done.
 
-        Then the one is settled and the other waits in the same step, and never are both
-        owed. It must be in the same partition. Any thread may ask.
+        Then one step settles the old request and makes the new request pending, so that
+        never both are to be done. They must be in the same partition, and the new
+        request is not marked as seen. Any thread may call this.
         """
         return not self._by_slot or self._partition_of(offer) == lease.partition
 
     def settle(
         self, done: Iterable[tuple[Lease, Sequence[bytes]] | Done]
     ) -> list[Lease]:
-        """Say that requests are done, with the lines that each has put out.
+        """Settle requests, with the lines of output of each.
 
-        Returns those that are refused, because their partitions have another owner by
-        now: they were handed out once more, and their lines are not kept. All that a
-        request leads to must have been offered, and is *marked* from then on if it was
-        done with it. Or it *relies* on another request of this worker, which has led to
-        the same: then it is done only if the worker still has that request. If not, it
-        waits again, and is returned, too.
+        Returns the refused requests, because their partitions have another owner by
+        now: they were handed out again, and their lines are not kept. All children of a
+        request must have been offered. Children that were done as a part of it are
+        *marked* as seen instead. A request may also *rely* on another request of this
+        worker that has yielded the same child: then it is settled only if the worker
+        still has that other request. If not, it becomes pending again, and is returned,
+        too.
         """
         self._make_up()
         all_done = [one if isinstance(one, Done) else Done(*one) for one in done]
         again = self._unreliable(all_done)
         refused = set(again)
-        # Not marked: a request that was settled before an answer was lost. Redis may
-        # have gone back since, and then it is done again.
+        # A request that was settled before an answer was lost is not marked: Redis may
+        # have lost the settlement since, and then it is done again.
         sure = {one.lease.token for one in all_done if self._works_on(one.lease)}
         by_owner: dict[tuple[int, str], list[Done]] = {}
         for one in all_done:
@@ -529,16 +534,16 @@ class SharedFrontier:
     def _unreliable(self, done: list[Done]) -> set[tuple[int, str, bytes]]:
         """Return the requests that rely on a request that this worker has lost.
 
-        Redis is asked for that *before* anything is settled. So a link of both is done,
-        or a request that is not settled leads to it: a request that is lost later is
-        begun again after this moment, and leads to the link again.
+        Redis is asked *before* anything is settled. So the child of both requests is
+        done, or a request that yields it is not settled: a request that is lost later
+        is begun again after this moment, and yields the child again.
         """
         relied = {lease.partition for one in done for lease in one.relies}
         self._renew(sorted(relied & self._owned.keys()))
         return {one.lease.token for one in done if not all(map(self.holds, one.relies))}
 
     def leave(self, left: Iterable[Left]) -> None:
-        """Say that this worker will not settle requests; they wait again when it goes.
+        """Leave requests unsettled; they become pending again when this worker ends.
 
         A request that another worker has by now is left out.
         """
@@ -557,30 +562,30 @@ class SharedFrontier:
             for one in some:
                 self._kept.settled(one.lease)
 
-    # What is in it
+    # Its contents
 
     def counts(self) -> list[Counts]:
-        """Count what is in each partition, one after another."""
+        """Count the requests in each partition, one after another."""
         return [self._partition(number).counts() for number in range(self._size)]
 
     @property
     def finished(self) -> bool:
-        """Whether nothing waits and nothing is handed out, anywhere."""
+        """Whether no request is pending or in progress in any partition."""
         return self.left_over() == 0
 
     def left_over(self) -> int | None:
-        """Count the requests that were left, if nothing else is pending; None: it is.
+        """Count the requests that were left, or None if other requests are pending.
 
         Requests that cannot be restored are not counted: no worker can do them.
 
-        Then nothing more can come, but from those who offer what no request led to.
-        Asked twice, for the partitions are looked at one after another: those that were
-        empty, and have taken in nothing until they are looked at again, were empty all
-        at once in between.
+        With no other request pending, new requests can come only as offers that have no
+        parent. The partitions are looked at twice, because they are looked at one after
+        another: if each of them was empty at the first look, and has accepted nothing
+        until the second look, all of them were empty at one moment in between.
 
-        The first partition that has something ends the look, and it is the first one to
-        be looked at the next time. So asking again and again costs Redis one script
-        each time, and not one for each partition.
+        The look ends at the first partition that is not empty, and the next look begins
+        there. So repeated calls cost Redis one script each, not one script for each
+        partition.
         """
         self._make_up()
         first: dict[int, Counts] = {}
@@ -597,13 +602,14 @@ class SharedFrontier:
                 return None
         return sum(found.left - found.aside for found in first.values())
 
-    # As a whole, while nobody works on it
+    # As a whole, while no worker is running
 
     def hold(self) -> None:
-        """Become the owner of all partitions; what was handed out waits again.
+        """Own all partitions; requests in progress become pending again.
 
-        Raises :class:`~bloomdupe.errors.StoreError` while workers are there, or the
-        lease of one that was killed has not run out. :meth:`close` gives them back.
+        Raises :class:`~bloomdupe.errors.StoreError` while workers are running, or until
+        the lease of a killed worker has run out. :meth:`close` gives the partitions
+        back.
         """
         there = self._server.run("present", self.worker, 0, 0)
         for number in range(self._size):
@@ -616,7 +622,7 @@ class SharedFrontier:
             self._owned[number] = self._partition(number)
 
     def keep_holding(self) -> None:
-        """Stay the owner; call it within ``lease_seconds``, as often as need be.
+        """Renew the leases of all partitions; call it within ``lease_seconds``.
 
         Raises :class:`~bloomdupe.errors.StoreError` if another worker has come.
         """
@@ -628,54 +634,54 @@ class SharedFrontier:
                 )
 
     def pending_in(self, partition: int) -> Iterator[Pending]:
-        """Yield what waits in a partition that this one holds."""
+        """Yield the pending requests of a partition that this worker owns."""
         return self._partition(partition).pending()
 
     def seen_in(self, partition: int) -> RedisFilter:
-        """Return the filter of what counts as seen in a partition."""
+        """Return the filter of the requests seen in a partition."""
         return self._partition(partition).seen
 
     @property
     def parameters(self) -> Parameters:
-        """Those of the crawl: a partition's filter has its share of the capacity."""
+        """Parameters of the crawl, with the capacity of all partitions together."""
         return self._parameters
 
-    # What was put out
+    # Its output
 
     def outputs(self) -> Iterator[Output]:
-        """Yield the lines of all that is done."""
+        """Yield the lines of output of all requests that are done."""
         for number in range(self._size):
             yield from self._partition(number).outputs()
 
     @property
     def partitions(self) -> int:
-        """How many there are, numbered from 0."""
+        """Number of partitions, which are numbered from 0."""
         return self._size
 
     def entries(self, partition: int, after: bytes, count: int) -> list[Entry]:
-        """Return the oldest entries of a partition's output after one of them.
+        """Return the first entries of a partition's output after the entry ``after``.
 
-        ``NO_ENTRY`` stands before all. An entry is what was put out in one step.
+        ``NO_ENTRY`` precedes all entries. An entry holds the lines of one step.
         """
         return self._partition(partition).entries(after, count)
 
     def forget(self, partition: int, before: bytes) -> int:
         """Delete a partition's output before an entry; return how many entries went.
 
-        That entry itself stays. So it is known, when the output is read on after it,
-        whether Redis has lost anything.
+        The entry itself stays. It shows, when the output is read on from there, whether
+        Redis has lost anything.
         """
         return self._partition(partition).forget(before)
 
     def forgotten(self, partition: int) -> bytes:
-        """Return the entry before which output was deleted, ``NO_ENTRY`` if none was.
+        """Return the entry before which output was deleted, or ``NO_ENTRY``.
 
-        It was collected itself, as those before it.
+        That entry and the entries before it were collected.
         """
         return self._partition(partition).forgotten()
 
     def check_still_there(self) -> None:
-        """Raise an error if it is not there any more, or another one is."""
+        """Raise an error if the frontier was removed, or replaced by a new one."""
         shown, fields = self.shown, self._server.fields()
         if b"header" not in fields:
             raise StoreError(

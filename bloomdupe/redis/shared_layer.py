@@ -1,4 +1,4 @@
-"""SharedLayer: the pages of a layer on Redis, as others read them."""
+"""SharedLayer: the pages of a layer on Redis, read by other filters."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ __all__ = ["PAGES_AT_ONCE", "PAGE_BYTES", "contents"]
 PAGE_BYTES = PAGE_BITS // 8
 
 PAGES_AT_ONCE = 64
-"""Pages (8 kB each) that travel together."""
+"""Pages (8 kB each) per command."""
 
 
 class SharedLayer(Layer):
-    """A layer that is only read here: what changes it are the scripts.
+    """A layer that is only read here; scripts in Redis change it.
 
-    Its pages are fetched when they are asked for, and not kept.
+    Its pages are fetched when they are needed, and not kept.
     """
 
     def __init__(self, number: int, server: Server, record: Record) -> None:
@@ -60,7 +60,7 @@ class SharedLayer(Layer):
 
 
 def contents(parameters: Parameters, server: Server, record: Record) -> Contents:
-    """Return a filter on Redis as other filters look at it."""
+    """Return the contents of a filter on Redis, for other filters to read."""
     found = Contents(parameters, None)
     found.layers = [
         SharedLayer(number, server, record) for number in range(len(record.layers))

@@ -1,9 +1,10 @@
--- Says how a partition stands, and changes nothing. Begins with queue.lua.
+-- Reads the state of a partition, and changes nothing. Begins with queue.lua.
 --
--- Returns: requests that were ever taken in, slots with some that wait, requests handed
--- out, requests that are done, name of the owner, milliseconds that are left of its lease,
--- entries of the output that were not collected and deleted; the fields and values of the
--- filter's head; how many requests are set aside, and the reasons of some of them.
+-- Returns the numbers of: requests ever accepted, slots with pending requests, requests in
+-- progress, requests that are done; the name of the owner, and the milliseconds that are
+-- left of its lease; the number of entries of the output that are not collected and deleted
+-- yet; the fields and values of the filter's head; the number of requests that cannot be
+-- restored, and the reasons of some of them.
 
 local found = redis.call('HMGET', state_key, 'pushed', 'done', 'worker', 'until', 'deleted')
 local time = redis.call('TIME')
@@ -11,7 +12,7 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local output_key = KEYS[1] .. ':output'
 local entries = redis.call('XLEN', output_key)
 if found[5] then
-  -- The last one that was collected stays there.
+  -- The last collected entry is not deleted.
   entries = entries - #redis.call('XRANGE', output_key, found[5], found[5])
 end
 local aside, reasons = redis.call('HSCAN', aside_key, 0, 'COUNT', 10)[2], {}

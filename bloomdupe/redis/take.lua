@@ -1,14 +1,14 @@
--- Makes a worker the owner of a partition, if nobody is, or the owner's lease has run out,
--- or the worker itself is and does not know it. Begins with queue.lua.
+-- Makes a worker the owner of a partition, if the partition has no owner, or the owner's
+-- lease has run out, or the worker is the owner and does not know it. Begins with queue.lua.
 --
 -- ARGV[1]  name of the worker
 -- ARGV[2]  milliseconds for which it is the owner
 -- ARGV[3]  its fencing token, drawn at random
 -- ARGV[4]  1: also if another worker is the owner, and its lease has run out
 --
--- Returns 1, or 0 if another worker is the owner; and for how many milliseconds there has
--- been no owner, -1 if there was none before. What was handed out to the last owner waits
--- again, and that owner's token is worth nothing any more.
+-- Returns 1, or 0 if another worker is the owner; and the milliseconds for which there was
+-- no owner, or -1 if this is the first owner. The requests in progress on the last owner are
+-- pending again, and its token is no longer valid.
 
 local owner = redis.call('HMGET', state_key, 'worker', 'until')
 local time = redis.call('TIME')

@@ -1,13 +1,13 @@
--- Puts pages of another filter into those of a layer.
+-- Merges pages of another filter into the pages of a layer.
 --
 -- KEYS[1]  the head
--- KEYS[2]  a name for what is needed in between; nothing is left there
--- ARGV[1]  what the head must have as `made`
+-- KEYS[2]  a temporary key, which is deleted at the end
+-- ARGV[1]  the expected `made` of the head
 -- ARGV[2]  the number of the layer
--- ARGV[3]  how many keys more the layer has from now on
+-- ARGV[3]  the number of keys to add to the layer's count
 -- then two for each page: its number, its bytes
 --
--- Returns 1, or 0 if the filter was cleared or made anew meanwhile.
+-- Returns 1, or 0 if the filter was cleared or created anew meanwhile.
 
 local head = KEYS[1]
 if redis.call('HGET', head, 'made') ~= ARGV[1] then return 0 end

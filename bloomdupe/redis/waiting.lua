@@ -1,8 +1,9 @@
--- Reads what waits in a partition, and takes nothing out. Begins with queue.lua.
+-- Reads the slots or the pending requests of a partition, and changes nothing. Begins with
+-- queue.lua.
 --
--- ARGV[1]  how many to leave out
--- ARGV[2]  how many to read at most
--- ARGV[3]  the slot whose requests are read; without it, the names of slots are
+-- ARGV[1]  number of elements to skip
+-- ARGV[2]  highest number of elements to read
+-- ARGV[3]  the slot to read requests of; without it, names of slots are read
 --
 -- Returns names of slots; or, for each request, in the order of their turns, its number with
 -- its payload, and the priority negated.

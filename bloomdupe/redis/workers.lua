@@ -1,8 +1,8 @@
--- Says which workers are there, and changes nothing.
+-- Reads the names of the running workers, and changes nothing.
 --
 -- KEYS[1]  the head of the job
 --
--- Returns the names of those that have said so within their leases.
+-- Returns the names of the workers that have registered within their leases.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

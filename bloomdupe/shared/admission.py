@@ -1,4 +1,4 @@
-"""SharedAdmission: whether a crawl may join the one on Redis, before it is opened."""
+"""SharedAdmission: refuses a crawl that may not join the crawl on Redis."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["SharedAdmission"]
 
 
 class SharedAdmission:
-    """An extension that looks at Redis, and then is gone.
+    """An extension that checks the crawl on Redis, and is then disabled.
 
-    For the reasons of :class:`bloomdupe.crawl.admission.Admission`, which see.
+    See :class:`bloomdupe.crawl.admission.Admission` for the reasons.
     """
 
     @classmethod
@@ -28,7 +28,7 @@ class SharedAdmission:
         """Refuse the crawl, or raise ``NotConfigured``; called by Scrapy."""
         if crawler.spider is not None:
             try:
-                # Not before: without redis-py, that is the first error to tell of.
+                # Imported here, so that a missing redis-py is the first error.
                 from bloomdupe.shared.joining import check_shared
 
                 check_shared(crawler)

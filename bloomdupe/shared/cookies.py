@@ -1,4 +1,4 @@
-"""SharedCookies: who is logged in on one worker is logged in on all of them."""
+"""SharedCookies: a login on one worker is a login on all of them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ logger = logger_of(__name__)
 
 
 class SharedCookies:
-    """Cookies that this worker gets go to Redis, and those of others come from there.
+    """Sends the cookies of this worker to Redis, and reads those of other workers.
 
-    As on one machine, the last one who sets a cookie is right.
+    As on one machine, the last change of a cookie wins.
     """
 
     def __init__(self, jars: CookieJars, packed: PackedCookies) -> None:
@@ -32,7 +32,7 @@ class SharedCookies:
         self._warned = False
 
     def changes(self) -> list[tuple[bytes, bytes]]:
-        """Return what has changed here since the last time: digests, packed cookies."""
+        """Return this worker's changes since the last call: digests, packed cookies."""
         noted = dict(self._jars.changed)
         changes = []
         now = int(time.time())
@@ -50,7 +50,7 @@ class SharedCookies:
         return changes
 
     def take(self, news: Iterable[bytes]) -> None:
-        """Do to the jars what others have done to theirs."""
+        """Apply the changes of other workers to the cookie jars."""
         for packed in news:
             try:
                 place, cookie = self._packed.unpack(packed)

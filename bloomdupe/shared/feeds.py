@@ -28,8 +28,8 @@ class SharedFeeds:
     """Takes the feeds from Scrapy: no worker writes a file.
 
     ``put`` gets the lines of an item and its response, ``fail`` an error for which the
-    crawl must stop. Raises :class:`~bloomdupe.errors.FeedError` for a feed that is not
-    one of JSON lines.
+    crawl must stop. Raises :class:`~bloomdupe.errors.FeedError` for a feed in a format
+    other than JSON lines.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class SharedFeeds:
                 if feed.accepts(item):
                     lines.append(b"%d %b" % (feed.number, feed.encode(item)))
             except Exception:
-                # The other feeds get the item all the same.
+                # The remaining feeds get the item all the same.
                 self._encode(item, feeds[index + 1 :], lines)
                 raise
 
@@ -72,7 +72,7 @@ class SharedFeeds:
 def feed_names(crawler: Crawler) -> list[str]:
     """Return the names of the feeds that workers with these settings have.
 
-    Raises :class:`~bloomdupe.errors.FeedError` for one that they cannot have.
+    Raises :class:`~bloomdupe.errors.FeedError` for a feed that they cannot have.
     """
     enabled = build_component_list(crawler.settings.getwithbase("EXTENSIONS"))
     if FeedExporter not in map(load_object, enabled):
@@ -97,7 +97,7 @@ def _taken_from(exporter: FeedExporter) -> list[Feed]:
 
 
 def _check(slot: FeedSlot, name: str) -> None:
-    """Refuse a feed whose items are no lines that can stand in any order."""
+    """Refuse a feed unless its items are lines that may be in any order."""
     exporter = slot.exporters[slot.format]
     options = slot.feed_options
     if (

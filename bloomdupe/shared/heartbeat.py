@@ -20,9 +20,9 @@ worker does not renew its leases any more."""
 class Heartbeat:
     """Asks the reactor for a sign of life, from the thread that renews the leases.
 
-    A callback that never returns would keep the hosts of its worker from all other
-    workers, if that thread renewed the leases for ever. Silence is counted in questions
-    and not in seconds: a process that was stopped as a whole has not asked, either.
+    If that thread renewed the leases for ever, a callback that never returns would keep
+    the hosts of its worker from all other workers. Silence is counted in questions and
+    not in seconds, because a process that was stopped as a whole has not asked, either.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Joining: what the workers of a crawl agree on, and which settings none can have."""
+"""Joining: the settings on which all workers of a shared crawl must agree."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SETTING_OF = {
     "fingerprinter": "REQUEST_FINGERPRINTER_CLASS",
     "feeds": "FEEDS",
 }
-"""What the user calls the parameters of a shared frontier."""
+"""The settings in which users give the parameters of a shared frontier."""
 SHARED = frozenset(
     {
         "BLOOMDUPE_COOKIES",
@@ -55,14 +55,14 @@ SHARED = frozenset(
         "BLOOMDUPE_SERIALIZER",
     }
 )
-"""The settings that a crawl on Redis supports. Any other one is refused."""
+"""The settings that a crawl on Redis supports. All other settings are refused."""
 
 
 def check_shared(crawler: Crawler) -> None:
     """Refuse a crawl that could not be opened; nothing is changed.
 
     Raises :class:`~bloomdupe.errors.SettingError` for settings that a shared crawl
-    cannot have, and what :meth:`SharedFrontier.check` raises.
+    cannot have, and the errors of :meth:`SharedFrontier.check`.
     """
     assert crawler.spider is not None  # noqa: S101 - it was made
     job = Job.of(crawler.spider, crawler.settings)
@@ -100,8 +100,8 @@ def open_frontier(
 ) -> SharedFrontier:
     """Open or create the crawl at a URL as workers with these settings do.
 
-    ``key`` is the secret key of a new one.
-    What is offered there goes oldest first, among requests of the same priority.
+    ``key`` is the secret key of a new crawl. Among requests of the same priority, the
+    oldest request has its turn first.
     """
     assert crawler.spider is not None  # noqa: S101 - it was made
     job = Job.of(crawler.spider, crawler.settings)

@@ -20,7 +20,7 @@ __all__ = ["SharedLease", "SharedLeases", "Waiting"]
 
 
 class Waiting:
-    """What waits on this worker: handed out by Redis, or what cannot go there.
+    """A request that waits on this worker: handed out by Redis, or not storable there.
 
     A request that cannot be stored lives in the memory of the worker that has found it.
     It counts as a part of the request that has yielded it, its ``root``, which is not
@@ -45,7 +45,7 @@ class Waiting:
         self.key = key
         """Fingerprint of a request that cannot be stored; None with ``dont_filter``."""
         self.put_out = put_out
-        """Names of lines that it has put out before it was left."""
+        """Names of its lines of output from before it was left."""
 
 
 class SharedLease:
@@ -69,13 +69,13 @@ class SharedLease:
         self.carries: dict[bytes, Mark] = {}
         """Of the root: its parts that have a fingerprint."""
         self.relies: dict[tuple[int, str, bytes], Lease] = {}
-        """Of the root: pages that carry links which it has, too."""
+        """Of the root: pages that carry the same links."""
         self.open_parts = 1
-        """Of the root: itself, and what is a part of it."""
+        """Of the root: number of its open parts, itself included."""
         self.lines: list[bytes] = []
-        """Of the root: what it has put out, with that of its parts."""
+        """Of the root: lines of output, with those of its parts."""
         self.instead: Offer | None = None
-        """Of the root: its retry, which waits in its place when it is settled."""
+        """Of the root: its retry, which takes its place when it is settled."""
         self.broken = False
         """Of the root: whether it or a part of it cannot be settled any more."""
         self.left = False
@@ -84,19 +84,19 @@ class SharedLease:
         self._line_names: Family | None = None
 
     def done(self, lease: Lease) -> Done:
-        """Return how the root is settled."""
+        """Return the settlement of the root."""
         lines = self._new(self.lines) if self._put_out else self.lines
         marks, relies = list(self.carries.values()), list(self.relies.values())
         return Done(lease, lines, self.instead, marks, relies)
 
     def leave(self, lease: Lease, lines: list[bytes]) -> Left:
-        """Return how the root is left, with lines that it has put out all the same."""
+        """Return the root as left, with the lines of output that count all the same."""
         self.left = True
         new = self._new(lines)
         return Left(lease, again_with(lease.payload, self._put_out), new)
 
     def _new(self, lines: list[bytes]) -> list[bytes]:
-        """Return lines without those that it has put out before; note them."""
+        """Return only the lines that are new, and remember their names."""
         names = self._line_names = self._line_names or Family(self.waiting.name)
         new = {names.name_of(line): line for line in lines}
         new = {name: line for name, line in new.items() if name not in self._put_out}
@@ -104,40 +104,40 @@ class SharedLease:
         return list(new.values())
 
     def answered(self, result: object) -> bool:  # noqa: ARG002 - whatever it is
-        """Take note of the downloader's answer: the slot is free."""
+        """Release the slot: the downloader has answered."""
         self._leases.release(self)
         return True
 
     def given(self, result: object) -> None:
-        """Nothing depends on what callback or errback are given."""
+        """Do nothing: the argument of the callback or errback does not matter."""
 
     def takes_item(self) -> bool:
-        """Every item counts, or none: they are settled together."""
+        """True: all items are settled together with their page."""
         return True
 
     def cut_short(self) -> None:
-        """Take note that the callback was ended by ``CloseSpider``."""
+        """Give the page up, because ``CloseSpider`` has ended its callback."""
         self.root.broken = True
 
     def gave_up(self, error: BaseException) -> None:
-        """There is no ledger of failures."""
+        """Do nothing: a shared crawl does not store failed requests."""
 
     def raised(self, error: BaseException, response: object) -> None:
-        """Likewise."""
+        """Do nothing, as :meth:`gave_up`."""
 
     def broke_off(self, error: BaseException) -> None:
-        """Nothing to note: a page that is not whole is done again."""
+        """Do nothing: a page that is not complete is done again."""
 
     def ended(self, *, whole: bool) -> None:
-        """Take note that callback, pipelines and exports are through."""
+        """End the request: callback, pipelines and exports are through."""
         self._leases.end(self, whole=whole)
 
 
 class SharedLeases:
     """Requests handed to the engine, by the identity of the object.
 
-    ``settle`` is called for each that is done, ``give_up`` for each that others must do
-    again.
+    ``settle`` is called for each request that is done, ``give_up`` for each request
+    that another worker must do again.
     """
 
     def __init__(
@@ -160,11 +160,11 @@ class SharedLeases:
         return id(request) in self._leases
 
     def of(self, request: object) -> SharedLease | None:
-        """Return the lease of a request; None for others than the scheduler's."""
+        """Return the lease of a request; None if it is not the scheduler's."""
         return self._leases.get(id(request))
 
     def add(self, request: Request, entry: Entry, waiting: Waiting) -> None:
-        """Take note that the engine gets a request now; it must be a new object."""
+        """Add a request that the engine gets now; it must be a new object."""
         self._leases[id(request)] = SharedLease(self, request, entry, waiting)
 
     def release(self, lease: SharedLease) -> None:

@@ -1,7 +1,7 @@
-"""Names: what tells a request from all others of a crawl, whoever offers it.
+"""Names: identify a request of a crawl, regardless of the worker that offers it.
 
-Redis takes in each name once. So whatever is offered again, by a worker that takes over
-from a dead one, or after an answer that was lost, must have the same name again.
+Redis accepts each name once. So a request that is offered again, by the successor of a
+dead worker or after a lost answer, must have the same name again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 REQUEST, ITEM = b"R", b"I"
 _AGAIN = b"A"
-"""The kind of a request that was left, and has put out lines all the same."""
+"""The kind of a request that was left with lines of output that count."""
 _HEAD, _COUNT = Struct("<cB"), Struct("<H")
 _NAME_BYTES = 16
 _LONGEST = 255
@@ -40,9 +40,9 @@ _LONGEST = 255
 class Family:
     """Names of the requests with ``dont_filter`` that one request has yielded.
 
-    They often have the fingerprint in common. The name is made of the parent's, of what
-    tells the child from others (:mod:`bloomdupe.crawl.requests.identity`), and of how
-    many of these came before: so a parent that runs again yields the same names, in any
+    They often have the same fingerprint. The name is made of the parent's name, of the
+    child's identity (:mod:`bloomdupe.crawl.requests.identity`), and of the number of
+    equal children before: so a parent that runs again yields the same names, in any
     order.
     """
 
@@ -58,7 +58,7 @@ class Family:
 
 
 class Message(NamedTuple):
-    """What lies in Redis for a request."""
+    """The payload of a request in Redis, taken apart."""
 
     kind: bytes
     """``REQUEST``, or ``ITEM``: lines that ``start()`` has yielded."""
@@ -66,7 +66,7 @@ class Message(NamedTuple):
     body: bytes
     """The payload of a request, as the serializer wrote it; or the lines."""
     put_out: frozenset[bytes] = frozenset()
-    """Names of the lines that it has put out already, when it was left."""
+    """Names of its lines of output from before it was left."""
 
 
 def payload_of(kind: bytes, name: bytes, body: bytes) -> bytes:
@@ -100,7 +100,7 @@ def again_with(payload: bytes, put_out: Collection[bytes]) -> bytes:
 
 
 def joined(lines: Sequence[bytes]) -> bytes:
-    """Return lines as one; each of them ends where the next begins."""
+    """Join lines; each line is preceded by its length."""
     return b"".join(b"%d:%b" % (len(line), line) for line in lines)
 
 

@@ -1,4 +1,4 @@
-"""Progress: the line in the log that says how one worker of a shared crawl stands."""
+"""Progress: logs the state of one worker of a shared crawl."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MINUTE = 60.0
 class Progress:
     """Writes a line every ``interval`` seconds; 0: never.
 
-    The line is about this worker alone, so Redis is not asked.
+    The line covers this worker only, so Redis is not asked.
     """
 
     def __init__(

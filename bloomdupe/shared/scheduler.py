@@ -69,20 +69,20 @@ logger = logger_of(__name__)
 SHORTEST_ALARM, LONGEST_ALARM = 0.001, 60.0
 """Seconds."""
 AT_HAND = 4
-"""Requests that wait on a worker, for each that it may work on at once."""
+"""Requests that wait on a worker, for each request that it may work on at once."""
 HUNGRY = 64
-"""More of them, when none of those at hand may go yet."""
+"""Further requests to fetch, when none of those at hand may go yet."""
 MOST_AT_HAND = 10_000
 FEW = 4
-"""Requests of a slot at hand, of those from Redis, at which it takes its next turn."""
+"""Number of requests at hand from Redis at which their slot has its next turn."""
 
 
 class SharedScheduler(BaseScheduler):
-    """Keeps what a crawl owes on Redis, for all workers that have its URL.
+    """Keeps the pending requests of a crawl on Redis, for all workers with its URL.
 
     Each worker is a process that runs ``scrapy crawl`` with the same settings. The
-    hosts are shared out among them; whatever a worker that dies was doing is done again
-    by others. See :class:`bloomdupe.redis.shared_frontier.SharedFrontier`.
+    workers share the hosts; if a worker dies, other workers do its requests in progress
+    again. See :class:`bloomdupe.redis.shared_frontier.SharedFrontier`.
 
     ``spider.state`` is a dictionary. Each worker has its own, and it ends with the
     worker.
@@ -97,16 +97,16 @@ class SharedScheduler(BaseScheduler):
         self.df = dupefilter
         self._worker: Worker | None = None
         self._finished = False
-        # Pages that some worker has left, when nothing else is owed.
+        # Number of pages that workers have left, when no other request is pending.
         self._left = 0
         self._warned = False
         # Requests that cannot be stored, by fingerprint: the page that is not done
-        # before them, None if there is none; and of how many Redis was asked.
+        # before them, or None; and the number of requests that Redis is asked about.
         self._carriers: dict[bytes, SharedLease | None] = {}
         self._asked = 0
-        # Pages with such requests whose settlement was not answered.
+        # Pages with such requests, until Redis has answered their settlement.
         self._settling: dict[tuple[int, str, bytes], SharedLease] = {}
-        # Requests at hand that Redis has handed out, by its slots.
+        # Number of requests at hand from Redis, by slot.
         self._from_redis = Counter[str]()
         self._alarm = Timer(self._wake)
 
@@ -125,9 +125,8 @@ class SharedScheduler(BaseScheduler):
     def open(self, spider: Spider) -> None:
         """Open or create the crawl on Redis, and begin to work on it.
 
-        Raises what :meth:`SharedFrontier.open` raises,
-        :class:`~bloomdupe.errors.EngineError` and
-        :class:`~bloomdupe.errors.FeedError`.
+        Raises the errors of :meth:`SharedFrontier.open`,
+        :class:`~bloomdupe.errors.EngineError` and :class:`~bloomdupe.errors.FeedError`.
         """
         crawler, settings = self._crawler, self._job.settings
         self._spider = spider
@@ -142,7 +141,7 @@ class SharedScheduler(BaseScheduler):
         self._backoff = Backoff(
             self._engine.slot_of, self._engine.wait, settings.max_retry_after
         )
-        # What this worker has offered, and what Redis has handed out to it.
+        # Requests that this worker has offered, and that Redis has handed out to it.
         self._seen = self.df.open_shared(self._job.recent())
         self._at_hand = Frontier(
             self._seen,
@@ -221,7 +220,7 @@ class SharedScheduler(BaseScheduler):
             )
 
     def close(self, reason: str) -> None:
-        """Tell Redis what is done, and give back the rest."""
+        """Settle the finished requests in Redis, and give back the rest."""
         worker, self._worker = self._worker, None
         if worker is None:
             return
@@ -238,8 +237,8 @@ class SharedScheduler(BaseScheduler):
     # The life of a request
 
     def has_pending_requests(self) -> bool:
-        """Whether anything is owed anywhere; until then, the crawl waits for more."""
-        # What waits here and cannot be stored is not known to Redis.
+        """Whether any worker may have pending requests; if so, the crawl stays open."""
+        # Redis does not know the requests here that cannot be stored.
         return self._worker is not None and (
             not self._finished or self._at_hand.pending > 0 or self._asked > 0
         )
@@ -250,7 +249,7 @@ class SharedScheduler(BaseScheduler):
             raise CloseSpider(INCOMPLETE)
 
     def _say_incomplete(self) -> None:
-        """Say how many pages are left; the process ends with status 1."""
+        """Log the number of pages that are left; the process ends with status 1."""
         mark_failed(self._crawler)
         logger.error(
             "The crawl is incomplete: %(left)d pages were left, for something other"
@@ -268,8 +267,8 @@ class SharedScheduler(BaseScheduler):
     def enqueue_request(self, request: Request) -> bool:
         """Offer a request; False if it is known to be a duplicate.
 
-        Others may have offered it, which only Redis knows: then it is dropped, too, and
-        counted when the answer is there.
+        Only Redis knows the offers of other workers: a duplicate of these is dropped,
+        too, and counted when Redis has answered.
         """
         worker = self._opened
         if not ASKING.isdisjoint(request.meta):
@@ -322,10 +321,10 @@ class SharedScheduler(BaseScheduler):
         return True
 
     def _stands_in(self, request: Request, offer: Offer, parent: SharedLease) -> bool:
-        """Whether a request takes the place of another one, as its retry does.
+        """Whether a request takes the place of its parent, as a retry does.
 
-        Or both would be owed for a moment, and the failed one might go well when others
-        do it again.
+        Otherwise both would be pending for a moment, and the failed parent might
+        succeed when another worker does it again.
         """
         answers = self._processing.answering is not None
         return (
@@ -338,7 +337,7 @@ class SharedScheduler(BaseScheduler):
         )
 
     def _keep_cookies(self, worker: Worker) -> None:
-        """Let others have the cookies that this worker has got."""
+        """Send the cookies that this worker has changed to Redis."""
         if self._cookies is not None:
             changes = self._cookies.changes()
             if changes:
@@ -347,7 +346,7 @@ class SharedScheduler(BaseScheduler):
     def _name_of(
         self, request: Request, parent: SharedLease | None, key: bytes, *, start: bool
     ) -> bytes:
-        """Return what tells a request from all others of the crawl."""
+        """Return the name of a request, unique in the crawl."""
         if not request.dont_filter:
             return key
         origin = None if parent is None else parent.request
@@ -361,10 +360,11 @@ class SharedScheduler(BaseScheduler):
         return parent.children.name_of(identity)
 
     def _is_carried(self, key: bytes, parent: SharedLease | None) -> bool:
-        """Whether another page is to do a request that cannot be stored.
+        """Whether another page carries a request that cannot be stored.
 
-        That page yields it again if it is done again, on any worker. So this page may
-        do without it as long as this worker has that page: it relies on it.
+        That page yields the request again if it is done again, on any worker. So this
+        page may go without the request as long as this worker has the other page: it
+        relies on it.
         """
         if key not in self._carriers:
             return False
@@ -387,7 +387,7 @@ class SharedScheduler(BaseScheduler):
         name: bytes,
         key: bytes | None,
     ) -> None:
-        """Let a request wait in memory; its parent is not done before it is."""
+        """Keep a request in memory; its parent is not done before it is."""
         if not self._warned:
             self._warned = True
             logger.warning(
@@ -445,7 +445,7 @@ class SharedScheduler(BaseScheduler):
             self._backoff.hold(slot, last + self._engine.delay_of(slot))
 
     def next_request(self) -> Request | None:
-        """Return the next request, or None if there is none that may go now."""
+        """Return the next request, or None if no request may go now."""
         worker = self._opened
         request = None
         if self._stopping.failure is None:
@@ -458,7 +458,7 @@ class SharedScheduler(BaseScheduler):
             entry = self._at_hand.lease()
             pending = self._at_hand.pending
             if entry is None:
-                # All hosts at hand are busy: others may be free.
+                # All hosts at hand are busy, and further hosts may be free.
                 more = HUNGRY if pending < MOST_AT_HAND else 0
                 worker.want(max(self._enough - pending, more))
                 seconds = self._at_hand.seconds_until_ready()
@@ -500,7 +500,7 @@ class SharedScheduler(BaseScheduler):
 
     def _settle(self, lease: SharedLease) -> None:
         if self._stopping.failure is not None:
-            # Perhaps because of what this very page has yielded.
+            # This very page may have caused the failure.
             self._give_up(lease)
         elif lease.waiting.lease is not None:
             self._keep_cookies(self._opened)
@@ -529,7 +529,7 @@ class SharedScheduler(BaseScheduler):
             self._seen.add(key)
 
     def _give_up(self, lease: SharedLease) -> None:
-        """Leave a request to others, when this worker goes."""
+        """Leave a request to another worker, when this worker ends."""
         self._give_back(lease)
         if self._worker is None:
             return
@@ -541,7 +541,7 @@ class SharedScheduler(BaseScheduler):
         self._worker.leave(lease.leave(lease.waiting.lease, lease.lines))
 
     def _put(self, response: Any, lines: list[bytes]) -> None:  # noqa: ANN401
-        """Take the lines of an item, for whatever it belongs to."""
+        """Store the lines of an item, with the request that they belong to."""
         parent = self._parent() or self._leases.of(getattr(response, "request", None))
         work = current_work()
         if parent is not None:
@@ -554,12 +554,12 @@ class SharedScheduler(BaseScheduler):
             self._offer_lines(os.urandom(16), lines)
 
     def _put_late(self, root: SharedLease, lines: list[bytes]) -> None:
-        """Take the lines of an item that comes after its page was left."""
+        """Store the lines of an item that comes after its page was left."""
         if lines and self._worker is not None and root.waiting.lease is not None:
             self._worker.leave(root.leave(root.waiting.lease, lines))
 
     def _offer_lines(self, number: bytes, lines: list[bytes]) -> None:
-        """Put out lines that belong to no request: once for each number."""
+        """Offer lines that belong to no request: once for each number."""
         name = name_of(b"item", number)
         self._finished = False
         self._opened.offer(Offer("", name, payload_of(ITEM, name, joined(lines))))
@@ -577,7 +577,7 @@ class SharedScheduler(BaseScheduler):
         key, _ = self.df.key_of(request)
         return Drop.ALL if self._seen.contains(key) else Drop.NO
 
-    # What the thread says (see bloomdupe.shared.worker.Crawl)
+    # Reports of the thread (see bloomdupe.shared.worker.Crawl)
 
     def handed_out(self, leases: Sequence[Lease]) -> None:
         """Take requests to work on."""
@@ -610,12 +610,12 @@ class SharedScheduler(BaseScheduler):
         self._wake()  # for more requests are wanted now
 
     def cookies(self, news: Sequence[bytes]) -> None:
-        """Take cookies that others have changed."""
+        """Apply the cookies that other workers have changed."""
         if self._worker is not None and self._cookies is not None:
             self._cookies.take(news)
 
     def give_back(self, partitions: frozenset[int]) -> None:
-        """Begin with nothing more of partitions that other workers are to have."""
+        """Begin no more requests of partitions that other workers will get."""
         if self._worker is None:
             return
 
@@ -629,7 +629,7 @@ class SharedScheduler(BaseScheduler):
         self._worker.not_begin(leases)
 
     def known(self, count: int) -> None:
-        """Count what others have offered before."""
+        """Count duplicates of offers by this or another worker."""
         if self._worker is not None:
             self._stats.inc_value("dupefilter/filtered", count)
 
@@ -646,7 +646,7 @@ class SharedScheduler(BaseScheduler):
         self._wake()
 
     def _drop(self, waiting: Waiting) -> None:
-        """Do without a request that cannot be stored, and that was done before."""
+        """Drop a request that cannot be stored, because it was done before."""
         root, key = waiting.root, waiting.key
         assert key is not None  # noqa: S101 - Redis was asked about it
         self._stats.inc_value("dupefilter/filtered")
@@ -657,14 +657,17 @@ class SharedScheduler(BaseScheduler):
             self._leases.end_part(root)
 
     def accepted(self, leases: Sequence[Lease], sure: bool) -> None:
-        """Drop the requests from now on that were done with these pages."""
+        """Treat requests that these pages have carried as duplicates, if ``sure``.
+
+        Redis may have lost the settlement otherwise, and then other pages may do them.
+        """
         if self._worker is not None:
             end = self._mark if sure else self._give_back
             for lease in leases:
                 end(self._settling.pop(lease.token))
 
     def refused(self, leases: Sequence[Lease]) -> None:
-        """Take note that others do again what was settled too late."""
+        """Count and log pages that were settled too late, and are done again."""
         for lease in leases:
             if root := self._settling.pop(lease.token, None):
                 self._give_back(root)
@@ -680,7 +683,10 @@ class SharedScheduler(BaseScheduler):
         )
 
     def finished(self, offered: int, left: int) -> None:
-        """Let the crawl end: only ``left`` pages are pending, if nothing is new."""
+        """Let the crawl end, because only ``left`` pages are pending.
+
+        Does nothing if this worker has offered requests since the look.
+        """
         worker = self._worker
         if worker is None or worker.offered != offered:
             return
@@ -689,10 +695,11 @@ class SharedScheduler(BaseScheduler):
         self._engine.wake()
 
     def interrupted(self) -> None:
-        """Ask Redis again about everything: it may have gone back by a moment.
+        """Forget the seen requests, because Redis may have lost its last writes.
 
-        What this worker is to settle is offered again by itself. But a page that was
-        settled in that moment is done again, and its links must not be dropped then.
+        The frontier repeats the offers of pages that this worker has not settled yet.
+        But a page that was settled in the lost moment is done again, and its links must
+        not be dropped then.
         """
         if self._worker is None:
             return
@@ -701,7 +708,7 @@ class SharedScheduler(BaseScheduler):
             self._link_filter.forget()
 
     def failed(self, error: BaseException) -> None:
-        """Stop the crawl: nothing reaches Redis any more."""
+        """Stop the crawl, because no request reaches Redis any more."""
         if self._worker is not None:
             self._stopping.fail(error)
 
@@ -713,7 +720,7 @@ class SharedScheduler(BaseScheduler):
             self._leases.release(lease)
 
     def _reached_downloader(self, request: Request) -> None:
-        """Look whether a middleware has put a request into another slot."""
+        """Release the old slot if a middleware has put a request into another slot."""
         lease = self._leases.of(request)
         if lease is None or not lease.entry.active:
             return

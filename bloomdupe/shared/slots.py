@@ -1,4 +1,4 @@
-"""Slots: a request's own, and not that of the host where it was found."""
+"""Slots: removes the slot that a request has inherited from its parent."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ SLOT = "download_slot"
 
 
 def forget_inherited_slot(request: Request, parent: Request) -> None:
-    """Take from a request the slot that only its parent's host has given to it.
+    """Remove the slot that a request has inherited from its parent's host.
 
-    Scrapy's downloader writes the slot into ``meta``, and redirects hand it on, and so
-    does ``meta=response.meta``. The slot decides which partition knows a request, so a
-    page that is found from two hosts would be another one for each. A slot that a
-    spider has named stays.
+    Scrapy's downloader writes the slot into ``meta``; redirects and
+    ``meta=response.meta`` pass it on. The slot decides which partition knows a request,
+    so a page that is found on two hosts would count as two pages. A slot that a spider
+    has named stays.
     """
     slot = request.meta.get(SLOT)
     if slot is None or slot == urlparse_cached(request).hostname:

@@ -1,4 +1,4 @@
-"""StartOutputs: what ``Spider.start()`` yields, on every worker of a crawl."""
+"""StartOutputs: the output of ``Spider.start()``, on every worker of a crawl."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["StartOutputs"]
 
 
 class StartOutputs:
-    """Tells start requests from others, and numbers the items of ``start()``."""
+    """Recognizes start requests, and numbers the items of ``start()``."""
 
     def __init__(self, processing: Processing) -> None:
         self._processing = processing
@@ -25,20 +25,20 @@ class StartOutputs:
         self._items = 0
 
     async def watch(self, outputs: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """Stand between ``Spider.start()`` and the engine."""
+        """Pass the output of ``Spider.start()`` on to the engine, and remember it."""
         async for output in outputs:
             self._request = None
             if isinstance(output, Request):
                 self._request = output
                 self._processing.works_on(None)
             else:
-                # The engine hands it on in this very task.
+                # The engine processes the item in this very task.
                 self._processing.works_on(StartItem(self._items))
                 self._items += 1
             yield output
 
     def takes(self, request: Request) -> bool:
-        """Whether this object is what ``start()`` has yielded last; asked once."""
+        """Whether ``start()`` has yielded this object last; True once only."""
         if request is not self._request:
             return False
         self._request = None

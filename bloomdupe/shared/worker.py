@@ -28,54 +28,55 @@ __all__ = ["Crawl", "Worker"]
 logger = logger_of(__name__)
 
 SHORTEST, LONGEST = 0.02, 1.0
-"""Seconds between two questions, while Redis has nothing for this worker."""
+"""Seconds between two requests to Redis, while it has no work for this worker."""
 TENDING = 4
-"""How often a lease is renewed before it would run out."""
+"""Number of times that a lease is renewed before it would run out."""
 PATIENCE = 5.0
-"""Seconds in which Redis may answer when the crawl closes."""
+"""Seconds that Redis may take to answer when the crawl closes."""
 TROUBLE = (StoreUnreachableError, StoreFullError, StoreAccessError)
-"""What a server gets over: the crawl waits for it."""
+"""Errors from which a server recovers: the crawl waits for it."""
 
 
 class Crawl(Protocol):
-    """What a worker tells; all of it is called on the thread of the reactor."""
+    """Receives the reports of a worker, always on the thread of the reactor."""
 
     def handed_out(self, leases: Sequence[Lease]) -> None:
         """Take requests to work on."""
 
     def known(self, count: int) -> None:
-        """Take note that so many of the offers were none that are new."""
+        """Count so many of the offers as duplicates."""
 
     def cookies(self, news: Sequence[bytes]) -> None:
-        """Take cookies that others have changed."""
+        """Apply the cookies that other workers have changed."""
 
     def answered(self, answers: Sequence[tuple[Waiting, bool]]) -> None:
-        """Begin with requests, or drop them if they count as seen."""
+        """Begin requests, or drop them if they count as seen."""
 
     def accepted(self, leases: Sequence[Lease], sure: bool) -> None:
-        """Drop the marks of these from now on, for they are in Redis."""
+        """Treat the marked requests of these pages as duplicates from now on."""
 
     def give_back(self, partitions: frozenset[int]) -> None:
-        """Begin with nothing more of partitions that other workers are to have."""
+        """Begin no more requests of partitions that other workers will get."""
 
     def refused(self, leases: Sequence[Lease]) -> None:
-        """Take note that others work on these, and that nothing of them counts."""
+        """Give these pages up: other workers do them, and their output is refused."""
 
     def finished(self, offered: int, left: int) -> None:
-        """End if there were no more offers: only pages that were left are pending."""
+        """End the crawl, unless more was offered: only ``left`` pages are pending."""
 
     def interrupted(self) -> None:
-        """Take note that Redis may have forgotten some of what it was offered."""
+        """Forget the seen requests, because Redis may have lost some of the offers."""
 
     def failed(self, error: BaseException) -> None:
-        """Take note that nothing goes on."""
+        """Stop the crawl because of an error."""
 
 
 class Worker(Thread):
-    """Offers, settles and leases in batches, and stays the owner of its partitions.
+    """Offers, settles and leases in batches, and renews the leases of its partitions.
 
-    What the reactor says is done in its order, offers before settlements: what a page
-    leads to is in Redis when the page is settled. While Redis is away everything waits.
+    The calls of the reactor are carried out in their order, offers before settlements,
+    so the children of a page are in Redis when the page is settled. While Redis is away
+    everything waits.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class Worker(Thread):
         self._post = _poster()
         self._reactor = Heartbeat(self._post, self._tend_every, lease_seconds)
         self._changed = Condition()
-        # What the reactor has said, and this thread has not taken:
+        # Calls of the reactor that this thread has not carried out yet:
         self._cookies: list[tuple[bytes, bytes]] = []
         self._offers: list[Offer] = []
         self._done: list[Done] = []
@@ -108,12 +109,12 @@ class Worker(Thread):
         self._closing: float | None = None
         self._interruptions = frontier.interruptions
         self.offered = 0
-        """How many requests were ever offered."""
+        """Number of requests that were ever offered."""
 
     # On the thread of the reactor
 
     def keep_cookies(self, changes: list[tuple[bytes, bytes]]) -> None:
-        """Let others have cookies, before anything that is offered from now on."""
+        """Send cookies to the other workers, before any later offer."""
         with self._changed:
             self._cookies += changes
 
@@ -125,19 +126,19 @@ class Worker(Thread):
             self._changed.notify()
 
     def settle(self, done: Done) -> None:
-        """Settle a request, when all that it leads to was offered."""
+        """Settle a request, after all its children were offered."""
         with self._changed:
             self._done.append(done)
             self._changed.notify()
 
     def leave(self, left: Left) -> None:
-        """Say that a request will not be settled."""
+        """Leave a request unsettled."""
         with self._changed:
             self._left.append(left)
             self._changed.notify()
 
     def mark(self, marks: Iterable[Mark]) -> None:
-        """Let requests count as seen, when all that is said by now was done."""
+        """Mark requests as seen, after all earlier calls are carried out."""
         with self._changed:
             self._marks += marks
 
@@ -148,18 +149,18 @@ class Worker(Thread):
             self._changed.notify()
 
     def ask_again(self, slot: str) -> None:
-        """Say that a slot may have its next turn."""
+        """Let a slot have its next turn."""
         with self._changed:
             self._again.add(slot)
 
     def not_begin(self, leases: Sequence[Lease]) -> None:
-        """Say that requests that were handed out are for other workers to do."""
+        """Leave requests that are not begun to other workers."""
         with self._changed:
             self._not_begun += leases
             self._changed.notify()
 
     def want(self, count: int) -> None:
-        """Say how many more requests are wanted now."""
+        """Set how many more requests are wanted now."""
         if count == self._wanted:
             return
         with self._changed:
@@ -167,7 +168,7 @@ class Worker(Thread):
             self._changed.notify()
 
     def close(self) -> BaseException | None:
-        """Say what is left to say, give everything back, and end."""
+        """Carry out the remaining calls, give all partitions back, and end."""
         with self._changed:
             self._closing = time.monotonic() + PATIENCE
             self._changed.notify()
@@ -234,7 +235,7 @@ class Worker(Thread):
         self._tend_at = begun + self._tend_every
 
     def _say(self, offers: list[Offer], done: list[Done]) -> None:
-        """Offer, and then settle: everything that these lead to was offered."""
+        """Offer, and then settle, because all children must be offered before."""
         if offers:
             new = self._patiently(self._frontier.offer, offers)
             if known := new.count(False):
@@ -256,7 +257,7 @@ class Worker(Thread):
         marks: list[Mark],
         asked: list[tuple[Mark, Waiting]],
     ) -> None:
-        """Leave requests, mark requests, and ask which requests count as seen."""
+        """Leave requests, mark requests, and look up which requests count as seen."""
         if left:
             self._patiently(self._frontier.leave, left)
         if marks:
@@ -272,7 +273,7 @@ class Worker(Thread):
             self._tell(self._crawl.finished, offered, left)
 
     def _lease(self, wanted: int) -> bool:
-        """Hand out requests; whether there were any."""
+        """Lease requests; return whether there were any."""
         leases = self._patiently(self._frontier.lease, wanted)
         if not leases:
             return False
@@ -287,7 +288,8 @@ class Worker(Thread):
         with self._changed:
             self._wanted = max(0, self._wanted - len(requests))
         if requests and self._with_cookies:
-            # After the lease: whoever has offered these had given his cookies before.
+            # After the lease: the workers that have offered these requests had sent
+            # their cookies before.
             news = self._patiently(self._frontier.cookies.news)
             if news:
                 self._tell(self._crawl.cookies, news)
@@ -296,7 +298,7 @@ class Worker(Thread):
         return True
 
     def _patiently(self, call: Callable[..., Result], *arguments: object) -> Result:
-        """Call until Redis answers; what was asked may be asked again."""
+        """Repeat a call until Redis answers; repeating it is harmless."""
         wait = SHORTEST
         said = False
         while True:
@@ -315,11 +317,11 @@ class Worker(Thread):
                     logger.info("Redis answers again; the crawl goes on")
                 if self._interruptions != self._frontier.interruptions:
                     self._interruptions = self._frontier.interruptions
-                    # Before what it has answered: that may be a page to do again.
+                    # Before the answer is used, which may hold a page to do again.
                     self._tell(self._crawl.interrupted)
                 return result
             time.sleep(wait)
-            # Within a lease all are there again: nothing is taken over before.
+            # All workers are back within a lease, before any partition is taken.
             wait = min(2 * wait, LONGEST, self._tend_every)
 
     def _tell(self, function: Callable[..., None], *arguments: object) -> None:
@@ -327,7 +329,7 @@ class Worker(Thread):
 
 
 def _poster() -> Callable[..., Any]:
-    """Return what calls a function on the thread that Scrapy runs on."""
+    """Return a function that runs another function on the thread of Scrapy."""
     if "twisted.internet.reactor" in sys.modules:
         from twisted.internet import reactor
 
