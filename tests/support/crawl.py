@@ -166,7 +166,6 @@ class Crawl:
         """The store of a job on disk."""
         self.settings: dict[str, Any] = {
             "ADDONS": {"bloomdupe.Addon": 500},
-            "BLOOMDUPE_CHECKPOINT_INTERVAL": 0.05,
             "REMOTE_CONTROL_ENABLED": False,
             "RETRY_ENABLED": False,
             "TELNETCONSOLE_ENABLED": False,

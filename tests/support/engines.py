@@ -21,7 +21,7 @@ class Memory:
     """Without ``JOBDIR``: nothing outlives the process."""
 
     name = "memory"
-    settings: dict[str, Any] = {}  # noqa: RUF012 - never changed
+    settings: dict[str, Any] = {"BLOOMDUPE_CHECKPOINT_INTERVAL": 0.05}  # noqa: RUF012
     job = ""
     """The job, as the verbs of ``bloomdupe`` are told it."""
 
@@ -37,7 +37,7 @@ class Disk(Memory):
 
     name = "disk"
     job = "job"
-    settings = {"JOBDIR": job}  # noqa: RUF012
+    settings = {**Memory.settings, "JOBDIR": job}  # noqa: RUF012
 
 
 class Redis(Memory):
