@@ -96,9 +96,7 @@ def store_exists(path: Path) -> bool:
             " move it away or name another place"
         )
     with contextlib.suppress(FileNotFoundError):
-        (
-            path / DATA
-        ).lstat()  # an error of the disk does not mean that the file is gone
+        (path / DATA).lstat()  # an error of the disk is not a missing file
         identify(path)
         return True
     if any(path.iterdir()):
