@@ -110,7 +110,7 @@ class StoreDamagedError(StoreError):
 
 
 class UnserializableError(BloomDupeError, ValueError):
-    """A request cannot be stored, or a stored one cannot be restored."""
+    """A request cannot be stored, or a stored request cannot be restored."""
 
 
 class RequestTimeError(BloomDupeError, ValueError):

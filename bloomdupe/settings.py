@@ -151,7 +151,7 @@ class JobSettings:
 
     @classmethod
     def read(cls, settings: BaseSettings) -> JobSettings:
-        """Read a project's settings; raise :class:`SettingError` for a bad one."""
+        """Read a project's settings; raise :class:`SettingError` for a wrong value."""
 
         def given(name: str) -> tuple[Any, str]:
             value = settings.get(name)

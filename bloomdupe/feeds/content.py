@@ -85,7 +85,7 @@ class Content:
         return replace(self, piece=body + closing, closing=len(closing), held=b"")
 
     def with_held(self, data: bytes) -> Self:
-        """Return the content with these held lines instead of the earlier ones."""
+        """Return the content with these held lines instead of the earlier lines."""
         return replace(self, held=data)
 
     def has(self, piece: bytes, start: int) -> bool:

@@ -40,7 +40,7 @@ MAX_LOADED = 6 << 20
 them."""
 
 MAX_HEAD = 640 << 10
-"""The same for one slot."""
+"""The same limit for a single slot."""
 
 MOST_MOVED = 320 << 10
 """Bytes of due requests that join their slots at once."""

@@ -1,4 +1,4 @@
-"""Rotation: chooses the next slot: the least busy one, in turn among equals."""
+"""Rotation: chooses the least busy slot, in turn among equals."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Rotation:
             self._put(queue)
 
     def freed(self, queue: SlotQueue) -> None:
-        """Count one request in progress less."""
+        """Subtract a request from those in progress."""
         queue.active -= 1
         if queue.ring is not None:
             self._put(queue)

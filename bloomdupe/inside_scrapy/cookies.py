@@ -211,7 +211,7 @@ class _Watched(CookieJar):
         path: str | None = None,
         name: str | None = None,
     ) -> None:
-        """Remove cookies: all, or those of a domain, of a path there, or just one."""
+        """Remove all cookies, those of a domain or of a path, or a single cookie."""
         if name is not None:
             gone = [(domain, path, name)]
         else:

@@ -229,7 +229,7 @@ class Batch:
         self._delete(BLOBS, name.encode())
 
     def put_page_counts(self, counts: dict[str, int]) -> None:
-        """Store how many requests of these slots were ever taken in."""
+        """Store how many requests of these slots were ever accepted."""
         for slot, count in counts.items():
             key = name_digest(slot)
             value = COUNT.pack(count)
@@ -254,7 +254,7 @@ class Batch:
                 self._put(COOKIES, key, value)
 
     def delete_cookies(self, keys: Iterable[bytes]) -> None:
-        """Remove the cookies with these digests; missing ones are ignored."""
+        """Remove the cookies with these digests, if they are there."""
         if COOKIES in self._databases:
             for key in keys:
                 self._delete(COOKIES, key)
@@ -283,7 +283,7 @@ class Batch:
             self._put(FAILURES, key, checksum(key, value) + value)
 
     def delete_failures(self, keys: Iterable[bytes]) -> None:
-        """Remove the failures with these digests; missing ones are ignored."""
+        """Remove the failures with these digests, if they are there."""
         if FAILURES in self._databases:
             for key in keys:
                 self._delete(FAILURES, key)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["copy_compacted"]
 
 BATCH_BYTES = 16 << 20
-"""Of one transaction, when records are copied."""
+"""Bytes of a transaction when records are copied."""
 
 Records = list[tuple[bytes, bytes]]
 

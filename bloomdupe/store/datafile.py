@@ -26,7 +26,7 @@ __all__ = ["DataFile", "Leaf", "NotLmdbError"]
 MAGIC = 0xBEEFC0DE
 DATA_VERSION = 1
 HEADS = 2
-"""Pages 0 and 1 are heads of the file; the one with the later transaction counts."""
+"""Pages 0 and 1 are heads of the file; the head with the later transaction counts."""
 NO_PAGE = (1 << 64) - 1
 MAX_DEPTH = 32
 MAX_PROBLEMS = 100

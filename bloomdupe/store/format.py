@@ -235,7 +235,7 @@ class StoredRequest(NamedTuple):
 
 
 class StoredLater(NamedTuple):
-    """A request that waits for a point in time, as it is stored."""
+    """A request that is scheduled for later, as it is stored."""
 
     key: bytes
     slot: str

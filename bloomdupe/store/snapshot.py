@@ -232,7 +232,7 @@ class Snapshot:
                     yield name.decode(), *record
 
     def slots(self) -> Iterator[StoredSlot]:
-        """Yield all slots of the frontier; none if there never was one."""
+        """Yield all slots of the frontier, if there ever was a frontier."""
         if b"slots" not in self._databases:
             return
         with self._txn.cursor(self._databases[b"slots"]) as cursor:
@@ -270,7 +270,7 @@ class Snapshot:
             self._queue_cursor = cursor
         prefix = slot_prefix(slot)
         size = len(prefix)
-        # The keys are inverted: go backwards from the first one that is too large.
+        # The keys are inverted: go backwards from the first key that is too large.
         end = prefix + (after.translate(INVERTED) if after else b"\xff")
         there = cursor.prev() if cursor.set_range(end) else cursor.last()
         found: list[tuple[bytes, bytes, int]] = []
