@@ -1,7 +1,7 @@
-"""What can go wrong, and what to do about it.
+"""The errors of bloomdupe, and their remedies.
 
 Every error that bloomdupe raises on purpose derives from :class:`BloomDupeError`.
-Messages say what is wrong, where (file or setting), and what helps.
+Messages name the problem, the file or setting, and the remedy.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SettingError(BloomDupeError, ValueError):
 
 
 class ExtraMissingError(BloomDupeError, ImportError):
-    """A package is not installed that only some people need."""
+    """An optional package is not installed."""
 
 
 class KeyTypeError(BloomDupeError, TypeError):
@@ -56,7 +56,7 @@ class IncompatibleFilterError(BloomDupeError, ValueError):
 
 
 class InterruptedOpeningError(BloomDupeError):
-    """Ctrl-C came while a crawl was opened."""
+    """Ctrl-C was pressed while a crawl was opened."""
 
 
 class StoreError(BloomDupeError, OSError):
@@ -66,7 +66,8 @@ class StoreError(BloomDupeError, OSError):
 class StoreFullError(StoreError):
     """The disk, the quota or the limit on file sizes leaves no room.
 
-    The last checkpoint stands. With room again, the next one may succeed.
+    The last checkpoint stands. When there is room again, the next checkpoint may
+    succeed.
     """
 
 
@@ -82,21 +83,21 @@ class StoreLockedError(StoreError):
 
 
 class StoreUnreachableError(StoreError):
-    """The server that keeps the store does not answer, or not as it should.
+    """The server that keeps the store does not answer, or gives a wrong answer.
 
-    What was under way has happened wholly or not at all. The same object works again
-    as soon as the server does.
+    Each operation in progress has happened completely or not at all. The same object
+    works again as soon as the server does.
     """
 
 
 class StoreAccessError(StoreError):
-    """The server that keeps the store refuses us: password, user or permission."""
+    """The server that keeps the store refuses access: password, user or permission."""
 
 
 class StoreMismatchError(StoreError, ValueError):
     """The store was made with other parameters, or for another job.
 
-    ``parameter`` names the one that differs, if it is one.
+    ``parameter`` names the parameter that differs, if the error is about a parameter.
     """
 
     def __init__(self, message: str, parameter: str = "") -> None:
@@ -105,19 +106,19 @@ class StoreMismatchError(StoreError, ValueError):
 
 
 class StoreDamagedError(StoreError):
-    """The store's content is not what was written."""
+    """The store's content is damaged: it differs from the written records."""
 
 
 class UnserializableError(BloomDupeError, ValueError):
-    """A request cannot be stored, or a stored one cannot be restored."""
+    """A request cannot be stored, or a stored request cannot be restored."""
 
 
 class RequestTimeError(BloomDupeError, ValueError):
-    """A request asks for a point in time that is none."""
+    """The request's not-before time is invalid."""
 
 
 class EngineError(BloomDupeError, RuntimeError):
-    """Scrapy's engine is not as this version of bloomdupe knows it."""
+    """A private name of Scrapy that bloomdupe uses is missing."""
 
 
 class CheckpointRefusedError(BloomDupeError, RuntimeError):
@@ -125,8 +126,8 @@ class CheckpointRefusedError(BloomDupeError, RuntimeError):
 
 
 class FeedError(BloomDupeError, OSError):
-    """A feed's file cannot be written, or not be continued."""
+    """A feed's file cannot be written or continued."""
 
 
 class FeedChangedError(FeedError):
-    """A feed's file is not as the crawl has left it."""
+    """A feed's file was changed since the crawl wrote it."""

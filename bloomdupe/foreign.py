@@ -1,9 +1,9 @@
-"""Foreign: bytes of other people, read within bounds.
+"""Foreign: reads bytes from outside, within bounds.
 
 A few bytes can name a large length, inflate to a thousand times as many, or refer to
-one thing again and again. Here each length is compared with a bound, and with the bytes
-that are there, before anything is made of it. What exceeds a bound is a
-:class:`ValueError`.
+the same value again and again. Here each length is compared with a bound, and with the
+number of bytes that are left, before any object is made of it. Bytes that exceed a
+bound raise a :class:`ValueError`.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from typing import Any
 __all__ = ["DEEPEST", "LARGEST", "MOST_VALUES", "check_packed", "inflated", "json_of"]
 
 LARGEST = 16 << 20
-"""Bytes of one request, its body included."""
+"""Most bytes of a request, its body included."""
 MOST_VALUES = 200_000
-"""Values in one request, each list and each of its elements included."""
+"""Most values in a request, each list and each of its elements included."""
 DEEPEST = 200
-"""Levels of lists in lists."""
+"""Most levels of nested lists."""
 DEEPEST_EXTENSION = 100
-"""Levels of extensions of msgpack in each other."""
+"""Most levels of nested extensions of msgpack."""
 
 _TEXTS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _MARKS = re.compile(r"[\[\]{}]")
 
 
 def inflated(data: bytes, most: int) -> bytes:
-    """Return what zlib has compressed, if it is no more than ``most`` bytes."""
+    """Decompress bytes of zlib, if the result has no more than ``most`` bytes."""
     inflater = zlib.decompressobj()
     try:
         found = inflater.decompress(data, most + 1)
@@ -43,7 +43,7 @@ def inflated(data: bytes, most: int) -> bytes:
 
 
 def json_of(given: str | bytes, most: int = MOST_VALUES) -> Any:  # noqa: ANN401 - JSON
-    """Return what a JSON text says, if it has no more than ``most`` values."""
+    """Parse a JSON text, if it has no more than ``most`` values."""
     text = given if isinstance(given, str) else given.decode()
     if text.count("[") + text.count("{") > DEEPEST or len(text) > most:
         _check_marks(_TEXTS.sub("", text), most)
@@ -51,7 +51,7 @@ def json_of(given: str | bytes, most: int = MOST_VALUES) -> Any:  # noqa: ANN401
 
 
 def _check_marks(text: str, most: int) -> None:
-    """Refuse a JSON text that has too many values or levels; its texts are left out."""
+    """Refuse a JSON text with too many values or levels; its strings were removed."""
     values = sum(map(text.count, "[{,:"))
     if values > most:
         raise ValueError(f"it has more than {most:,} values")
@@ -68,21 +68,21 @@ _FIXED = {
     0xC0: 0, 0xC2: 0, 0xC3: 0, 0xCA: 4, 0xCB: 8, 0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8,
     0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8,
 }  # fmt: skip
-"""Bytes behind the first one of nil, booleans and numbers."""
+"""Number of bytes after the first byte of nil, booleans and numbers."""
 _TEXT = {0xC4: 1, 0xC5: 2, 0xC6: 4, 0xD9: 1, 0xDA: 2, 0xDB: 4}
 _EXTENSION = {0xC7: 1, 0xC8: 2, 0xC9: 4}
 _ARRAY = {0xDC: 2, 0xDD: 4}
 _MAP = {0xDE: 2, 0xDF: 4}
-"""Bytes of the length that stands behind the first one."""
+"""Number of bytes of the length, which follows the first byte."""
 MOST_EXTENDED = 4 * LARGEST
-"""Bytes of all extensions, those within others included, for each is copied."""
+"""Most bytes of all extensions, nested ones included, because each is copied."""
 
 
 def check_packed(data: bytes) -> None:
     """Refuse bytes of msgpack that take much more memory than there are bytes.
 
-    An extension may hold msgpack itself, so the values in it count, too. Whether the
-    bytes are msgpack at all is for their reader to say.
+    An extension may hold msgpack itself, so its values count, too. The reader of the
+    bytes decides whether they are msgpack at all.
     """
     if len(data) > LARGEST:
         raise ValueError(f"it is longer than {LARGEST:,} bytes")
@@ -106,10 +106,11 @@ def check_packed(data: bytes) -> None:
 
 
 def _head(data: bytes, at: int) -> tuple[int, int, int | None]:
-    """Return where the next value begins, how many this one has, and its extension.
+    """Return the place of the next value, the number of values, and the extension.
 
-    This is how many bytes an extension has, which is not passed over; None for all
-    else. More values than there are bytes left are none, for no reader makes room
+    The second number counts the elements of this value. The third is the size of an
+    extension, which is not skipped; None for all other values. If a value claims more
+    elements than there are bytes left, it counts as empty, because no reader makes room
     for them.
     """
     kind = data[at]

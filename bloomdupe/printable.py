@@ -1,7 +1,7 @@
-"""Printable: what comes from the web, as a terminal, a log or a page can show it.
+"""Printable: makes text from the web safe for a terminal, a log or a page.
 
 Control characters, C1 and NEL among them, can move a cursor or forge a line, and
-bidirectional controls can turn a text around. So none of them is ever printed.
+bidirectional controls can reverse a text. So they are never printed.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ __all__ = ["logger_of", "printable"]
 
 
 def printable(text: str) -> str:
-    """Return a text in which each character that cannot be seen is an escape.
+    """Return a text with each invisible character as an escape.
 
-    These are all that Unicode counts as "other" or as separators, except the blank:
-    controls, format characters, surrogates, and line ends. The result stays as it is
-    when it comes here again.
+    Invisible are all characters that Unicode counts as "other" or as separators, except
+    the blank: controls, format characters, surrogates, and line ends. A second call
+    leaves the result unchanged.
     """
     if text.isprintable():
         return text
@@ -27,7 +27,7 @@ def printable(text: str) -> str:
 
 
 def logger_of(module: str) -> logging.Logger:
-    """Return the logger of a module, whose messages are printable lines."""
+    """Return the logger of a module; all its messages are printable lines."""
     logger = logging.getLogger(module)
     logger.addFilter(_escape)
     return logger

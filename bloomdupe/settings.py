@@ -72,16 +72,16 @@ FAILURE_REASONS = (
     "errback",
     "pipeline",
 )
-"""Why a request gives up: an HTTP status that the spider does not want, a download that
-went wrong in one of four ways, an exception in the project's own code."""
+"""Reasons for which a request fails: an HTTP status that the spider does not accept, a
+failed download (four kinds), an exception in the project's own code."""
 
 
 @dataclass(frozen=True)
 class JobSettings:
-    """What a crawl asks of its duplicate filter."""
+    """The settings of a crawl."""
 
     directory: Path | None
-    """Where the store lies; None keeps everything in memory."""
+    """Directory of the store; None keeps everything in memory."""
     capacity: int
     fpp: float
     growth: str
@@ -90,67 +90,68 @@ class JobSettings:
     checkpoint_interval: float
     """Seconds between checkpoints while something changes."""
     serializer: str
-    """How requests are stored: ``msgpack``, or ``pickle`` where that cannot."""
+    """Format of stored requests: ``msgpack``, or ``pickle`` for other objects."""
     start_requests: str
-    """Which are scheduled: ``resume`` (those that were not yet), ``again`` (the same in
-    an unfinished crawl; when it is finished, a new round begins with all of them),
-    ``always`` (all, in every run)."""
+    """Start requests to schedule: ``resume`` (those that were not scheduled yet),
+    ``again`` (the same in an unfinished crawl; after a finished crawl, a new round
+    begins with all of them), ``always`` (all, in every run)."""
     feed_changed: str
-    """What becomes of a feed that others have changed between two runs: ``refuse`` to
-    start, or ``accept`` it as it is."""
+    """Reaction to a feed that was changed between two runs: ``refuse`` to start, or
+    ``accept`` it as it is."""
     cookies: bool
-    """Whether cookies are part of the checkpoints; if not, none are kept."""
+    """Whether cookies are part of the checkpoints; if not, they are not kept."""
     max_retry_after: float
-    """Seconds that a server's Retry-After is obeyed at most; 0: not at all."""
+    """Longest Retry-After of a server that is obeyed, in seconds; 0: never."""
     allow_network_fs: bool
-    """Whether the store may lie on a network file system."""
+    """Whether the store may be on a network file system."""
     early_drop: bool
-    """Drop duplicate links next to the spider already."""
+    """Whether duplicate links are dropped directly after the spider."""
     direct_output: bool
-    """Hand on what callbacks yield without starting tasks for nothing."""
+    """Whether the output of callbacks is processed without needless tasks."""
     max_pending_per_slot: int | None
-    """Requests that may wait in a slot; None: any number."""
+    """Most pending requests of a slot; None: any number."""
     max_pages_per_slot: int | None
-    """Requests taken in per slot over all runs of the job; None: any number."""
+    """Most requests accepted per slot over all runs of the job; None: any number."""
     max_failures: int
-    """Requests in the ledger of failures; 0: there is none."""
+    """Most failed requests that are kept; 0: they are not kept."""
     retry_failed: tuple[str, ...] | None
-    """Failed requests that the run takes up again, by reason or HTTP status; () are
-    all, None none."""
+    """Failed requests that the run retries, by reason or HTTP status; () for all of
+    them, None for no retry."""
     progress_interval: float
-    """Seconds between lines in the log that say how the crawl stands; 0: none."""
+    """Seconds between progress lines in the log; 0: no such lines."""
     metrics_port: int | None
-    """Where Prometheus is answered; 0: any free port, None: nowhere."""
+    """Port for Prometheus; 0: any free port, None: no port."""
     metrics_host: str
     """The address to listen on."""
     wait: float | None
-    """Seconds that a crawl sleeps at most until the next request is due; None: any."""
+    """Most seconds that a crawl sleeps until the next request is due; None: no
+    limit."""
     retry_backoff: tuple[float, float, float] | None
-    """Seconds that the first retry waits at most, by what that grows with each, and
-    seconds at most; None: retries do not wait."""
+    """Most seconds before the first retry, the factor by which they grow with each
+    retry, and their limit; None: retries do not wait."""
     revisit: tuple[tuple[re.Pattern[str], float | str], ...]
-    """Which pages come again: after so many seconds, or ``adaptive``."""
+    """Pages that are visited again: after so many seconds, or ``adaptive``."""
     revisit_bounds: tuple[float, float]
-    """Seconds between two adaptive visits to a page, at least and at most."""
+    """Least and most seconds between two adaptive visits to a page."""
     revisit_items: str
-    """Which items of pages that come again count: ``changed`` (those of pages that
-    have changed) or ``always``."""
+    """Items to keep from repeated visits: ``changed`` (items of pages that have
+    changed) or ``always``."""
     redis_url: str | None
-    """Where a crawl lies that several workers share; None: it is one process."""
+    """Server of a crawl that several workers share; None: a single process."""
     redis_partitions: int
-    """Parts that are shared out among the workers."""
+    """Number of partitions that the workers divide among themselves."""
     redis_partition_by: str
-    """What decides in which of them a request is: its ``slot``, or its ``url``."""
+    """Property of a request that determines its partition: ``slot`` or ``url``."""
     redis_lease: float
-    """Seconds after which others take over from a worker that does not answer."""
+    """Seconds until other workers continue the work of a worker that is silent."""
     redis_replicas: int
-    """Replicas that must have what is offered before it counts."""
+    """Number of replicas that must have new requests before they count."""
     debug: bool
     """Log every duplicate (Scrapy's ``DUPEFILTER_DEBUG``)."""
 
     @classmethod
     def read(cls, settings: BaseSettings) -> JobSettings:
-        """Read a project's settings; raise :class:`SettingError` for a bad one."""
+        """Read a project's settings; raise :class:`SettingError` for a wrong value."""
 
         def given(name: str) -> tuple[Any, str]:
             value = settings.get(name)
@@ -238,7 +239,7 @@ def _wait(value: object, name: str) -> float | None:
 def _revisit(
     value: object, name: str
 ) -> tuple[tuple[re.Pattern[str], float | str], ...]:
-    """Read a list of pairs; a text is one in JSON."""
+    """Read a list of pairs; a text is parsed as JSON."""
     pairs = value
     if isinstance(value, str):
         try:
@@ -264,7 +265,7 @@ def _revisit(
 
 
 def _bounds(value: object, name: str) -> tuple[float, float]:
-    """Read two numbers of seconds; a text is ``3600,86400``."""
+    """Read two numbers of seconds; a text looks like ``3600,86400``."""
     parts = value.strip("[()]").split(",") if isinstance(value, str) else value
     try:
         least, most = (float(part) for part in parts)  # type: ignore[attr-defined]
@@ -279,7 +280,7 @@ def _bounds(value: object, name: str) -> tuple[float, float]:
 
 
 def _backoff(value: object, name: str) -> tuple[float, float, float] | None:
-    """Read base, factor and limit; a text is ``1,2,300``."""
+    """Read base, factor and limit; a text looks like ``1,2,300``."""
     if value is None:
         return None
     parts = value.strip("[()]").split(",") if isinstance(value, str) else value
@@ -362,7 +363,7 @@ def _host(value: object, name: str) -> str:
 def check_reasons(value: object, name: str) -> tuple[str, ...] | None:
     """Read True, False, or reasons: a list, or a text with commas.
 
-    Returns () for all reasons, None for none; raises :class:`SettingError`.
+    Returns () for all reasons, None for False; raises :class:`SettingError`.
     """
     words = value if isinstance(value, (list, tuple, set)) else str(value).split(",")
     reasons = tuple(str(word).strip().lower() for word in words)
@@ -389,7 +390,7 @@ def _choice(value: object, name: str, choices: tuple[str, ...]) -> str:
 def _patterns(value: object, name: str) -> tuple[re.Pattern[str], ...]:
     """Compile a list of regular expressions.
 
-    A text (from ``-s NAME=VALUE``) is a JSON list or one expression.
+    A text (from ``-s NAME=VALUE``) is a JSON list or a single expression.
     """
     sources = value
     if isinstance(value, str):

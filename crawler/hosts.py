@@ -1,8 +1,8 @@
 """Hosts as this project names them: ``example.com``, or ``example.com:8080``.
 
-The port is part of the name unless it is the default one of its scheme, so that
-``http://example.com/`` and ``https://example.com/`` are one site, and two servers on
-one machine are two.
+The port is part of the name unless it is the default port of the scheme. So
+``http://example.com/`` and ``https://example.com/`` are the same site, and two servers
+on a machine are two sites.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from urllib.request import getproxies, proxy_bypass
 __all__ = ["can_resolve", "folder_name", "host_of", "is_loopback"]
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
-# What a host may look like after IDNA: labels between single dots, or an IPv6 address.
+# A host after IDNA: labels between single dots, or an IPv6 address.
 _HOST = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?|[0-9a-f:.]*:[0-9a-f:.]*")
 
 
 def host_of(url: str) -> str | None:
     """Name the host of an absolute URL.
 
-    Returns None for a URL that nobody could fetch: not http or https, no host, an
-    impossible host or port. Never raises, whatever the text.
+    Returns None for a URL that cannot be fetched: not http or https, no host, an
+    impossible host or port. Never raises an exception, for any text.
     """
     try:
         parts = urlsplit(url)
@@ -43,7 +43,7 @@ def host_of(url: str) -> str | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether *host* (as from :func:`host_of`) is this very machine."""
+    """Tell whether *host* (as from :func:`host_of`) is this machine."""
     hostname = urlsplit(f"//{host}").hostname or ""
     if hostname == "localhost" or hostname.endswith(".localhost"):
         return True
@@ -54,16 +54,16 @@ def is_loopback(host: str) -> bool:
 
 
 def folder_name(host: str) -> str:
-    """Turn *host* into a folder name: one to one, never a path, same on every system.
+    """Turn *host* into a folder name: unique, never a path, the same on every system.
 
-    Lower-case letters, digits, dot, hyphen and underscore stand for themselves and the
-    colon before a port becomes a tilde; the rest becomes ``~`` and its code in hex.
+    Lower-case letters, digits, dot, hyphen and underscore stay, and the colon before a
+    port becomes a tilde; any other character becomes ``~`` and its code in hex.
     """
     name, colon, port = host.rpartition(":")
     if not (colon and port.isdecimal()):
         name, port = host, ""
     safe = re.sub(r"[^a-z0-9._-]", lambda char: f"~{ord(char[0]):02x}", name)
-    # A leading dot hides the folder, or is the folder itself or the one above.
+    # A leading dot hides the folder, or names the folder itself or its parent.
     safe = re.sub(r"^\.", "~2e", safe)
     return f"{safe}~{port}" if port else safe
 

@@ -1,4 +1,4 @@
-"""What the crawl yields."""
+"""The items of the crawl."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Page"]
 
 @dataclass
 class Page:
-    """One URL that was fetched: a line of ``items.jsonl``."""
+    """A fetched URL: a line of ``items.jsonl``."""
 
     url: str
     """Where the response came from, after redirects, spelled as it was requested."""

@@ -1,4 +1,4 @@
-"""The folder of a job (JOBDIR), and what follows from it."""
+"""The folder of a job (JOBDIR), and the settings derived from it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SAMPLE_JOB = "sample"
 
 
 def job_name(hosts: Iterable[str]) -> str:
-    """Name the job that starts at these hosts; other hosts, other name.
+    """Name the job that starts at these hosts; other hosts give another name.
 
     Raises :exc:`scrapy.exceptions.UsageError` if the name is too long for a folder.
     """
@@ -42,15 +42,15 @@ def job_name(hosts: Iterable[str]) -> str:
             "one with -s JOBDIR=crawls/NAME",
             print_help=False,
         )
-    # A host may be called "sample" too; no folder_name() begins like this.
+    # A host may be called "sample", too; no folder_name() begins with a tilde.
     return f"~{SAMPLE_JOB}" if name == SAMPLE_JOB else name
 
 
 def set_job_settings(settings: BaseSettings, name: str) -> None:
     """Set JOBDIR to ``crawls/<name>`` and FEEDS to a file in it.
 
-    What the user has set stays, even JOBDIR to nothing (no job, nothing is kept).
-    Raises :exc:`scrapy.exceptions.UsageError` if JOBDIR is no folder. Writes nothing.
+    Settings of the user stay, even an empty JOBDIR (no job, nothing is kept). Raises
+    :exc:`scrapy.exceptions.UsageError` if JOBDIR is not a folder. Writes nothing.
     """
     if not _is_set(settings, "JOBDIR"):
         settings.set("JOBDIR", f"crawls/{name}", priority="spider")
@@ -77,7 +77,7 @@ def job_folder(settings: BaseSettings) -> Path | None:
 
 
 def item_files(settings: BaseSettings) -> str:
-    """Say where the items go, for the log."""
+    """Return the destinations of the items, for the log."""
     files = [str(uri).replace("%%", "%") for uri in settings.getdict("FEEDS")]
     if settings["FEED_URI"]:
         files.append(str(settings["FEED_URI"]))
@@ -85,9 +85,10 @@ def item_files(settings: BaseSettings) -> str:
 
 
 def command_line() -> str | None:
-    """Return the command that runs now, or None if it is no ``scrapy`` command.
+    """Return the running command, or None if it is not a ``scrapy`` command.
 
-    From ``sys.orig_argv``, for Scrapy takes the word ``crawl`` out of ``sys.argv``.
+    It is read from ``sys.orig_argv``, because Scrapy removes the word ``crawl`` from
+    ``sys.argv``.
     """
     arguments = sys.orig_argv[1:]
     if arguments[:2] == ["-m", "scrapy"]:

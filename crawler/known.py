@@ -1,9 +1,9 @@
-"""A pipeline of your own with a memory: pages that are known are dropped, none is lost.
+"""A pipeline for your project that drops known pages and loses none.
 
-A pipeline that drops what its own database knows has a trap. It writes that it knows an
-item; then the process is killed, before the page that the item came from is done. The
-page is fetched again, its item is known by now, and is in no output at all. The way
-round it is to remember with each item which page it came from, too.
+A pipeline that drops all items that its own database knows has a trap. It stores an
+item as known; then the process is killed before the item's page is done. The page is
+fetched again, but its item is known by now, and appears in no output at all. To avoid
+this, store the page of each item, too.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _REPLACE = "REPLACE INTO known VALUES (?, ?, ?, ?)"
 
 
 class KnownPipeline:
-    """Drops pages that have title and length in common with one that is known.
+    """Drops pages that have the same title and length as a known page.
 
     ``ITEM_PIPELINES = {"crawler.known.KnownPipeline": 200}``; the setting
-    ``KNOWN_FILE`` names the database (``known.sqlite`` by default), which many jobs
-    may share, one after the other.
+    ``KNOWN_FILE`` names the database (``known.sqlite`` by default), which many jobs may
+    share, one after the other.
 
-    What is known is durable before the checkpoint counts its page as done, so nothing
-    comes twice. A page that is done is never fetched again in its crawl; so if one
-    yields what is known from this very page and crawl, but not from this run, it was
+    An item is durable in the database before the checkpoint counts its page as done, so
+    no item comes twice. A page that is done is never fetched again in its crawl. So if
+    an item is known from this very page and crawl, but not from this run, the page was
     not done, and its item passes: nothing is lost.
     """
 
@@ -64,7 +64,7 @@ class KnownPipeline:
     def open_spider(self, _spider: object = None) -> None:
         """Open the database."""
         self._database = sqlite3.connect(self._file)
-        # Nothing else makes a commit survive a power cut.
+        # Without it, a commit does not survive a power cut.
         self._database.execute("PRAGMA synchronous = FULL")
         self._database.execute(_CREATE)
         # Each store has a key of its own; a finished job may be crawled anew.
@@ -91,7 +91,7 @@ class KnownPipeline:
         return bool(origin != (page, self._crawl) or run == self._run)
 
     def flush(self) -> None:
-        """Write what is new; the checkpoint follows when this returns."""
+        """Write the new items; the checkpoint follows when this returns."""
         if self._new:
             with self._database:
                 self._database.executemany(

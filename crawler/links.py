@@ -26,8 +26,8 @@ def extract_links(response: HtmlResponse) -> Iterator[str]:
     """Yield the absolute URL of every ``<a href>`` and ``<area href>``, each once.
 
     URLs are escaped as a browser would and lose their fragment, but are not
-    canonicalised. Links that cannot be resolved are left out; those with other schemes
-    (``mailto:``) or to other hosts are not, that is for a ``Scope`` to decide.
+    canonicalised. Links that cannot be resolved are left out. Links with other schemes
+    (``mailto:``) or to other hosts are not left out: a ``Scope`` decides about them.
     """
     base = _base_url(response)
     seen = set()
@@ -41,14 +41,14 @@ def extract_links(response: HtmlResponse) -> Iterator[str]:
 def _base_url(response: HtmlResponse) -> str:
     href = response.xpath("//base/@href").get("")
     base = _absolute(response.url, href, response.encoding)
-    # As in browsers, a broken base counts for nothing.
+    # As in browsers, a broken base is ignored.
     return base if base is not None and host_of(base) else response.url
 
 
 def _absolute(base: str, href: str, encoding: str) -> str | None:
     try:
-        # Escaped, as RFC 3986 has it. Browsers read it as a slash in paths; the server
-        # that wrote the link decides what it finds there.
+        # Escaped, as in RFC 3986. Browsers read it as a slash in paths; the server that
+        # wrote the link decides about its meaning.
         href = strip_html5_whitespace(href).replace("\\", "%5C")
         url = urljoin(base, href)
         try:

@@ -25,9 +25,9 @@ _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Options:
-    """What the user asked for, checked.
+    """The user's options, checked.
 
-    Without ``url`` there are no start URLs: the sample site is meant.
+    Without ``url`` there are no start URLs: the crawl is of the sample site.
     """
 
     start_urls: tuple[str, ...]
@@ -36,14 +36,14 @@ class Options:
     revisit: float | str | None
     """Seconds after which each page comes again, or ``adaptive``; None: never."""
     retry_failed: str | None = None
-    """Checked by the plugin, whose setting it is."""
+    """Checked by the plugin, which has the setting."""
 
     @classmethod
     def parse(cls, arguments: Mapping[str, str]) -> Options:
-        """Check the spider's arguments, one by one; look up the start hosts.
+        """Check each of the spider's arguments; look up the start hosts.
 
         Raises :exc:`scrapy.exceptions.UsageError` with one line that names the option
-        and what to give instead. Writes nothing.
+        and the remedy. Writes nothing.
         """
         for name in arguments:
             if name not in _KNOWN:
@@ -63,7 +63,7 @@ class Options:
             revisit=_revisit(arguments),
             retry_failed=arguments.get("retry_failed"),
         )
-        # Last, for it takes time: a typing error above should not wait for it.
+        # Last, because it takes time: a typing error above should not wait for it.
         for url in start_urls:
             if not can_resolve(url):
                 raise _error(
@@ -94,7 +94,7 @@ def _start_urls(text: str) -> tuple[str, ...]:
             "-a url is empty: give a URL, such as -a url=https://example.com/, or "
             "leave it out to crawl the sample site"
         )
-    return tuple(dict.fromkeys(urls))  # the same one twice is one
+    return tuple(dict.fromkeys(urls))  # duplicates are dropped
 
 
 def _start_url(text: str) -> str:
@@ -136,7 +136,7 @@ def _hosts(text: str) -> set[str]:
     for name in filter(None, map(str.strip, text.split(","))):
         host = None
         if not re.search(r"[/?#@\s]", name):
-            # The default ports of both schemes go without saying.
+            # The default ports of both schemes are not part of the name.
             scheme = "https" if name.endswith(":443") else "http"
             with contextlib.suppress(ValueError):
                 host = host_of(safe_url_string(f"{scheme}://{name}/"))

@@ -1,4 +1,4 @@
-"""Obeying robots.txt also for requests that wait for it together."""
+"""Obey robots.txt also for requests that wait for it together."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ __all__ = ["RobotsMiddleware"]
 
 
 class RobotsMiddleware(RobotsTxtMiddleware):
-    """Scrapy's own, with a fault of version 2.19 on asyncio mended.
+    """Scrapy's middleware, with a bug of version 2.19 on asyncio fixed.
 
-    There, of several requests that wait for the robots.txt of a host, only the first
-    gets the rules, and the others pass unchecked: awaiting one deferred as several
-    futures gives None to the later ones. A crawl that goes on begins with several.
+    With this bug, if several requests wait for the robots.txt of a host, only the first
+    request gets the rules, and the rest pass unchecked: awaiting a deferred as
+    several futures gives None to the later ones. A resumed crawl begins with several
+    requests.
     """
 
     def process_request_2(
         self, rp: RobotParser | None, request: Request, *spider: Spider
     ) -> None:
-        """Judge a request by the rules that have arrived by now."""
+        """Check a request against the rules that have arrived by now."""
         if rp is None:
             found = self._parsers.get(urlparse_cached(request).netloc)
             rp = None if isinstance(found, Deferred) else found

@@ -1,4 +1,4 @@
-"""Which URLs belong to a crawl."""
+"""The scope of a crawl: the URLs that belong to it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Scope", "ScopeMiddleware"]
 
 @dataclass(frozen=True)
 class Scope:
-    """The hosts of a crawl, and what of them is wanted."""
+    """The hosts of a crawl, and the patterns of wanted and unwanted URLs."""
 
     hosts: frozenset[str]
     """Names as from :func:`crawler.hosts.host_of`."""
@@ -40,9 +40,9 @@ class Scope:
 class ScopeMiddleware(OffsiteMiddleware):
     """Drop requests that leave the scope of their spider, redirects above all.
 
-    The start requests are let through whatever they redirect to (they have
-    ``dont_filter``), and so is robots.txt: if ``allow`` kept it out, the crawl would
-    take it as missing and fetch what it forbids.
+    Start requests always pass, together with their redirects (they have
+    ``dont_filter``). So does robots.txt: if ``allow`` excluded it, the crawl would
+    consider it missing and fetch pages that it forbids.
     """
 
     def should_follow(self, request: Request, spider: Spider) -> bool:

@@ -1,4 +1,4 @@
-"""How fast a crawl may be, by its hosts."""
+"""The speed of a crawl, by its hosts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["set_speed"]
 
-# On this machine nobody needs to be spared, and no proxy stands between.
+# A server on this machine needs no protection, and no proxy is used.
 _LOOPBACK = {
     "AUTOTHROTTLE_ENABLED": False,
     "CONCURRENT_REQUESTS_PER_DOMAIN": 8,
@@ -23,11 +23,11 @@ _LOOPBACK = {
 
 
 def set_speed(settings: BaseSettings, hosts: Collection[str]) -> None:
-    """Take away the manners if all *hosts* are loopback ones; let nothing queue up.
+    """Remove the delays if all *hosts* are loopback hosts; let no requests queue up.
 
-    Requests beyond CONCURRENT_REQUESTS_PER_DOMAIN would only wait for their turn in
-    the downloader: what waits there delays a stop, and is fetched again after a kill.
-    The command line wins.
+    Requests beyond CONCURRENT_REQUESTS_PER_DOMAIN would only wait for their turn in the
+    downloader. A request that waits there delays a stop, and is fetched again after a
+    kill. The command line wins.
     """
     if all(map(is_loopback, hosts)):
         for name, value in _LOOPBACK.items():

@@ -1,4 +1,4 @@
-"""A pipeline of your own that is safe against crashes: pages in an SQLite database."""
+"""A pipeline for your project that is crash-safe: pages in an SQLite database."""
 
 from __future__ import annotations
 
@@ -31,10 +31,9 @@ class SqlitePipeline:
     ``ITEM_PIPELINES = {"crawler.sqlite.SqlitePipeline": 300}``; the setting
     ``SQLITE_FILE`` names the database (``pages.sqlite`` in ``JOBDIR`` by default).
 
-    Rows are durable before the checkpoint counts their requests as done: none is
-    lost. Those that a crash has left without a checkpoint come again, and replace
-    themselves by their primary key, the URL in its canonical form: none is there
-    twice.
+    Rows are durable before the checkpoint counts their requests as done, so no row is
+    lost. If a crash comes between, the rows are written again. They replace the old
+    rows by their primary key, the URL in its canonical form, so no row is there twice.
     """
 
     def __init__(self, file: Path) -> None:
@@ -54,17 +53,17 @@ class SqlitePipeline:
     def process_item(self, item: object, _spider: object = None) -> object:
         """Collect a page."""
         if isinstance(item, Page):
-            # After a crash another spelling of a URL may be the first that is found.
+            # After a crash another spelling of a URL may be found first.
             self._rows.append((canonicalize_url(item.url), *astuple(item)))
         return item
 
     def flush(self) -> None:
-        """Write what was collected; the checkpoint follows when this returns."""
+        """Write the collected rows; the checkpoint follows when this returns."""
         if not self._rows:
             return
         connection = sqlite3.connect(self._file)
         try:
-            # Nothing else makes a commit survive a power cut.
+            # Without it, a commit does not survive a power cut.
             connection.execute("PRAGMA synchronous = FULL")
             with connection:
                 connection.execute(_CREATE)

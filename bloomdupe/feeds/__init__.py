@@ -1,11 +1,11 @@
-"""Output that is part of the checkpoint: every item in its file exactly once.
+"""Output that is part of the checkpoint: every item is in its file exactly once.
 
-``exporter`` stands in the place of Scrapy's feed exporter, ``contract`` says what
-passes between it and a crawl. ``feed`` and ``format`` turn items into lines, ``draft``
-works out what a commit makes of them, ``file`` holds what has been committed and
-nothing else, ``record`` goes on with what the last run has left. ``spooled_feed`` and
-``delivery`` are for storages that must have a file at once. Private names of Scrapy's
-exporter are in ``inside_scrapy``. ``addon`` and ``crawl`` come in.
+``exporter`` replaces Scrapy's feed exporter; ``contract`` holds the types shared with a
+crawl. ``feed`` and ``format`` turn items into lines, ``draft`` computes the content of
+the files after a commit, ``file`` writes only committed lines to a file, ``record``
+continues the feeds of the last run. ``spooled_feed`` and ``delivery`` are for storages
+that must have a file at once. Private names of Scrapy's exporter are in
+``inside_scrapy``. ``addon`` and ``crawl`` come in.
 """
 
 from bloomdupe.feeds.exporter import FeedExporter

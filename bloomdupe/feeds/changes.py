@@ -1,4 +1,4 @@
-"""Changes: how a file differs from what the last run has left of it."""
+"""Changes: differences between a file and the record that the last run has left."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["change_of", "is_old", "refuse"]
 
 
 def change_of(record: dict[str, Any], piece: bytes) -> str | None:
-    """Say how a file differs from what a run has left, or may have left.
+    """Describe how a file differs from the states that a run may have left.
 
-    A record with ``mark`` is that of a file which is to be cut back to there, and may
-    have been already. Raises :class:`FeedError` if the place cannot be read.
+    A record with ``mark`` belongs to a file that is to be cut back to that mark, and
+    may have been cut already. Raises :class:`FeedError` if the place cannot be read.
     """
     try:
         return _change_of(record, piece)
@@ -53,7 +53,7 @@ def _change_of(record: dict[str, Any], piece: bytes) -> str | None:
 
 
 def refuse(record: dict[str, Any], piece: bytes, change: str) -> NoReturn:
-    """Raise :class:`FeedChangedError` for a file that is not as a run has left it."""
+    """Raise :class:`FeedChangedError` for a file that has changed since a run."""
     left = record["base"] + (len(piece) or len(record.get("end", "")) // 2)
     raise FeedChangedError(
         f"the feed {record['path']} {change} since the last run, which left"
@@ -65,7 +65,7 @@ def refuse(record: dict[str, Any], piece: bytes, change: str) -> NoReturn:
 
 
 def is_old(record: dict[str, Any]) -> bool:
-    """Whether there still stands in a file what was to be replaced."""
+    """Whether a file still has the content that was to be replaced."""
     old = record.get("old")
     return old is not None and _ends_at(Path(record["path"]), *old)
 
@@ -83,10 +83,9 @@ def _ends_at(place: Path, size: int, tail: str) -> bool:
 
 
 def _is_begun(found: bytes, end: bytes, piece: bytes) -> bool:
-    """Whether a piece may have been partly written over what closed the file.
+    """Whether a piece may have been partly written over the closing bytes of the file.
 
-    A power cut may leave any of its sectors as they were, and zeros where there was
-    nothing.
+    A power cut may leave any of its sectors unchanged, or zeros beyond the old end.
     """
     if piece.startswith((found, found.rstrip(b"\0"))):
         return True

@@ -1,4 +1,4 @@
-"""Content: what stands in an output file, and what is to be written to it next."""
+"""Content: the present content of an output file, and the piece to be written next."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ if TYPE_CHECKING:
 __all__ = ["TAIL_BYTES", "Content", "digest", "read_bytes"]
 
 TAIL_BYTES = 4096
-"""How much of the end of a file is recognized when a crawl goes on."""
+"""Bytes at the end of a file by which it is recognized when a crawl goes on."""
 
 
 @dataclass(frozen=True)
 class Content:
-    """What stands in a file, and the piece that is to be written to it next.
+    """The content of a file, and the piece that is to be written to it next.
 
-    A file has ``base`` bytes that stay as they are, and after them ``end``, which is
-    what closes it (the bracket of a JSON list, say; mostly it is empty). A *piece* is
-    written over ``end``; its last ``closing`` bytes close the file anew. Lines that are
-    *held* are committed, too; they wait in the store until there are enough of them to
-    be compressed, and make up a piece then.
+    A file has ``base`` bytes that stay as they are. After them comes ``end``, the bytes
+    that close the file (the bracket of a JSON list, say; mostly it is empty). A *piece*
+    is written over ``end``; its last ``closing`` bytes close the file anew. Lines that
+    are *held* are committed, too; they stay in the store until there are enough of them
+    to be compressed, and make up a piece then.
 
-    The store keeps, as JSON (:meth:`record`), besides the piece and what is held:
+    The store keeps, as JSON (:meth:`record`), besides the piece and the held lines:
 
     ``path``     as it was given
     ``base``     bytes
     ``tail``     digest of the last 4,096 of them
     ``end``      as hexadecimal digits
     ``closing``  bytes
-    ``old``      size, and digest of the last 4,096 bytes, of what stands there before
-                 the first piece and goes with it (``overwrite``); or null
+    ``old``      size, and digest of the last 4,096 bytes, of the earlier content that
+                 the first piece replaces (``overwrite``); or null
     ``held``     bytes
     """
 
@@ -55,10 +55,10 @@ class Content:
 
     @classmethod
     def begin(cls, path: str, *, overwrite: bool) -> Self:
-        """Look at what somebody has left in a place, to go on at its end.
+        """Return the content of a place before the first piece, to go on at its end.
 
-        ``overwrite`` is to replace it. Nothing is changed. Raises :class:`FeedError`
-        if the place cannot be read.
+        ``overwrite`` replaces that content. Nothing is changed. Raises
+        :class:`FeedError` if the place cannot be read.
         """
         place = Path(path)
         try:
@@ -80,30 +80,30 @@ class Content:
         return cls(path, size, tail)
 
     def with_more(self, data: bytes, closing: bytes) -> Self:
-        """Return what it is with more data, closed in this way."""
+        """Return the content with more data and these closing bytes."""
         body = self._body + data
         return replace(self, piece=body + closing, closing=len(closing), held=b"")
 
     def with_held(self, data: bytes) -> Self:
-        """Return what it is with these lines held, in the place of those before."""
+        """Return the content with these held lines instead of the earlier lines."""
         return replace(self, held=data)
 
     def has(self, piece: bytes, start: int) -> bool:
-        """Whether a piece stands in the file, at this place or at the end."""
+        """Whether a piece is in the file, at this place or at the end."""
         place = Path(self.path)
         size = len(piece)
         ends = (start + size, self.base) if self.base >= size else ()
         return any(read_bytes(place, max(0, end - size), end) == piece for end in ends)
 
     def open_again(self, end: bytes) -> Self:
-        """Return what it is if the file ends with what has closed it."""
+        """Return the content without these bytes, if the file ends with them."""
         if not end or not self.tail.endswith(end):
             return self
         size = len(end)
         return replace(self, base=self.base - size, tail=self.tail[:-size], end=end)
 
     def with_piece(self, piece: bytes, closing: int) -> Self:
-        """Return what it is with a piece that was committed."""
+        """Return the content with a piece that was committed."""
         return replace(self, piece=piece, closing=closing if piece else 0)
 
     def begins_with(self, head: bytes) -> bool:
@@ -116,12 +116,12 @@ class Content:
 
     @property
     def length(self) -> int:
-        """Bytes in the file with the piece, without what closes it."""
+        """Bytes in the file with the piece, without the closing bytes."""
         return self.base + len(self._body)
 
     @property
     def size(self) -> int:
-        """Bytes in the file with the piece, and what closes it."""
+        """Bytes in the file with the piece and the closing bytes."""
         return self.base + len(self.piece or self.end)
 
     @property
@@ -134,7 +134,7 @@ class Content:
         return (self.tail + self._body)[-TAIL_BYTES:]
 
     def written(self) -> Self:
-        """Return what it is when the piece is in the file and the store forgets it."""
+        """Return the content after the piece is written and dropped by the store."""
         end = self.piece[len(self.piece) - self.closing :]
         return replace(
             self,
@@ -148,7 +148,7 @@ class Content:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What the store has to keep, besides the piece."""
+        """Record for the store, without the piece."""
         return {
             "path": self.path,
             "base": self.base,
@@ -161,7 +161,7 @@ class Content:
 
     @classmethod
     def of(cls, record: dict[str, Any], piece: bytes) -> Self:
-        """Return the content of a file that is as the record says, or is going to be.
+        """Return the content of a file according to its record and its piece.
 
         Raises :class:`FeedError` if the place cannot be read.
         """
@@ -184,7 +184,7 @@ class Content:
 
 
 def digest(tail: bytes) -> str:
-    """Return what the end of a file is recognized by."""
+    """Return the digest that identifies the end of a file."""
     return mmh3_x64_128_digest(tail).hex()
 
 

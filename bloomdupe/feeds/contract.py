@@ -1,4 +1,4 @@
-"""What passes between a crawl and its feeds."""
+"""Contract: the types shared by a crawl and its feeds."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["Change", "FeedJob", "Put"]
 
 
 class Put(Protocol):
-    """Takes the lines of an item for the outcome of the request of a response."""
+    """Adds the lines of an item to the outcome of the request of a response."""
 
     def __call__(self, response: Any, lines: list[tuple[int, bytes]], /) -> None:  # noqa: ANN401
-        """Take ``(number of the feed, line)``, once for each item."""
+        """Add lines as ``(number of the feed, line)``; called once for each item."""
 
 
 class FeedJob(NamedTuple):
-    """What the feeds of a crawl need of it."""
+    """The functions and paths of a crawl that its feeds use."""
 
     put: Put
     fail: Callable[[Exception], None]
@@ -31,24 +31,24 @@ class FeedJob(NamedTuple):
     """Returns an item as bytes; ``load`` returns it again."""
     load: Callable[[bytes], object]
     store: Path
-    """The directory of the store; that of the spool is beside it."""
+    """The directory of the store; the directory of the spool is beside it."""
 
 
 class Change(NamedTuple):
-    """What a commit writes of the feeds."""
+    """A commit of the feeds."""
 
     record: dict[str, Any]
     """``feeds`` (see :class:`bloomdupe.feeds.feed.Feed`) by URI as it was set,
     ``files`` (see :class:`bloomdupe.feeds.content.Content`), ``deliveries`` (see
     :class:`bloomdupe.feeds.delivery.Delivery`) and ``feeds_finished``. The ``feeds``
-    are as of when everything in them was settled; if that is not now, each of the files
-    has a ``mark``, to which it is cut back if the crawl dies."""
+    are those of the last moment when everything in them was settled. If that is not
+    now, each of the files has a ``mark``, to which it is cut back if the crawl dies."""
     blobs: dict[str, bytes]
-    """The pieces: ``feed0`` is that of the first file."""
+    """The pieces: ``feed0`` is the piece of the first file."""
     taken: int
-    """How many of the lines are in it."""
+    """Number of lines in it."""
     whole: bool
-    """Whether these are all."""
+    """Whether the commit includes all settled lines."""
     take_note: Callable[[Change], None]
     drafts: list[Draft]
     changed: set[str]
@@ -56,5 +56,5 @@ class Change(NamedTuple):
     gone: set[str]
 
     def done(self) -> None:
-        """Take note that it is committed; to be called once."""
+        """Mark the change as committed; call it once."""
         self.take_note(self)

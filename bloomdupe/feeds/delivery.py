@@ -1,4 +1,4 @@
-"""Deliveries: complete files of the spool, handed to their storages."""
+"""Deliveries: brings complete files of the spool to their storages."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ CHUNK = 1 << 18
 
 @dataclass(frozen=True)
 class Delivery:
-    """A file in the spool that is complete, and where it is to go."""
+    """A complete file in the spool, and its destination."""
 
     feed: str
     """Name of the feed."""
     uri: str
-    """Without name and password, which are those of the settings."""
+    """Without name and password, which come from the settings."""
     batch: int
     items: int
     path: str
@@ -53,17 +53,17 @@ class Delivery:
     size: int
     """Bytes."""
     whole: bool
-    """Whether it holds what the exporter writes, and not the items."""
+    """Whether it holds the output of the exporter, and not the items."""
 
 
 class Deliveries:
-    """What is to be handed to storages, one after the other.
+    """Files to be delivered to storages, one after the other.
 
-    The store keeps a list of them. When a storage has taken a file, a *receipt* is put
-    beside it in the spool, as the store may be closed by then; the next commit drops
-    the delivery, and then the receipt goes. The file goes as soon as it is not in use
-    (``in_use`` returns the names of those that the store or a feed has). If the process
-    dies on the way, the storage is given the whole file again.
+    The store keeps a list of them. When a storage has accepted a file, a *receipt* is
+    put beside it in the spool, because the store may be closed by then; the next commit
+    drops the delivery, and then the receipt is removed. The file is removed as soon as
+    it is not in use (``in_use`` returns the names of the files that the store or a feed
+    uses). If the process dies meanwhile, the whole file is delivered again.
     """
 
     def __init__(
@@ -83,12 +83,12 @@ class Deliveries:
         self._gone: set[str] = set()
         self._worker: Deferred[None] | None = None
         self.sizes: dict[str, int] = {}
-        """Of files that were delivered, by name."""
+        """Sizes of delivered files, by name."""
 
-    # What the store keeps
+    # Records of the store
 
     def take_up(self, records: Iterable[dict[str, Any]]) -> None:
-        """Go on with what the last run has left."""
+        """Restore the deliveries of the last run."""
         for record in records:
             delivery = Delivery(**record)
             if self._has_receipt(delivery):
@@ -97,9 +97,9 @@ class Deliveries:
                 self._waiting[delivery.path] = delivery
 
     def records(self, changed: Collection[str], new: list[Delivery]) -> list[Any]:
-        """Return what the store has to keep.
+        """Return the records for the store.
 
-        Files of these names have ``changed``, so that they are delivered later.
+        Files of these names have ``changed``, so they are delivered later.
         """
         rest = {n: d for n, d in self._waiting.items() if n not in changed}
         rest |= {delivery.path: delivery for delivery in new}
@@ -107,11 +107,11 @@ class Deliveries:
 
     @property
     def gone(self) -> set[str]:
-        """Names of files that the store needs no more."""
+        """Names of files that the store does not need any more."""
         return set(self._gone)
 
     def committed(self, changed: Collection[str], new: list[Delivery]) -> None:
-        """Take note of what :meth:`records` has returned."""
+        """Update the list after :meth:`records` was committed."""
         for name in changed:
             self._waiting.pop(name, None)
         self._queue = deque(d for d in self._queue if d.path in self._waiting)
@@ -120,19 +120,19 @@ class Deliveries:
             self._queue.append(delivery)
 
     def forget(self, name: str) -> None:
-        """Let a file go with the next commit, unless it is still to be delivered."""
+        """Remove a file with the next commit, unless it is still to be delivered."""
         if name not in self._waiting:
             self._gone.add(name)
 
     def tidy(self, gone: set[str]) -> None:
-        """Remove what belongs to deliveries that are not in the store any more."""
+        """Remove the files of deliveries that are not in the store any more."""
         for name in gone:
             self._receipt(name).unlink(missing_ok=True)
             if self._remove(name):
                 self._gone.discard(name)
 
     def _remove(self, name: str) -> bool:
-        """Remove a file; False if that must wait."""
+        """Remove a file; False if it is still in use."""
         if name in self._in_use():
             return False
         self._spool.place(name).unlink(missing_ok=True)
@@ -141,7 +141,7 @@ class Deliveries:
     # Deliveries
 
     def set_feeds(self, feeds: dict[str, tuple[str, dict[str, Any]]]) -> None:
-        """Name the feeds of this run: template and options."""
+        """Set the feeds of this run: template and options by name."""
         self._feeds = feeds
         for delivery in self._waiting.values():
             if delivery.feed in feeds:
@@ -159,12 +159,12 @@ class Deliveries:
                 )
 
     def start(self) -> None:
-        """Deliver what is complete, while the crawl goes on."""
+        """Deliver complete files, while the crawl goes on."""
         if self._queue and self._worker is None:
             self._worker = deferred_from_coro(self._work())
 
     async def finish(self) -> None:
-        """Deliver all that is complete."""
+        """Deliver all complete files."""
         while self._queue or self._worker is not None:
             self.start()
             if self._worker is not None:
@@ -183,7 +183,7 @@ class Deliveries:
         try:
             uri = full_uri(access, template, options, delivery.uri)
             slot = access.new_slot(template, options, delivery.batch, uri)
-        except Exception:  # noqa: BLE001 - of whatever the settings name now
+        except Exception:  # noqa: BLE001 - of any class in the settings
             self._log_failure(delivery)
             return
         slot.itemcount = delivery.items
@@ -207,7 +207,7 @@ class Deliveries:
         plugins = slot.feed_options.get("postprocessing")
         if plugins:
             out = PostProcessingManager(plugins, file, slot.feed_options)
-        # In the slot, as Scrapy has it: when it goes, it closes the plugins again.
+        # In the slot, as in Scrapy: when it is deleted, it closes the plugins again.
         slot.file = out
         self._write(slot, out, delivery)
         if plugins:
@@ -265,7 +265,10 @@ class Deliveries:
         return self._spool.place(f"{name}.delivered")
 
     def _write_receipt(self, delivery: Delivery, target: dict[str, Any] | None) -> None:
-        """Note that a file was delivered; or will be when ``target`` is as it says."""
+        """Write a receipt for a file that was delivered.
+
+        With ``target``, it is valid only if the target has this state.
+        """
         place = self._receipt(delivery.path)
         building = place.with_suffix(".new")
         with building.open("w") as file:

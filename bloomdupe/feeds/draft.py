@@ -1,4 +1,4 @@
-"""Draft: what the next commit makes of a feed, which knows nothing of it before."""
+"""Draft: the next commit of a feed, which does not change the feed before."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from bloomdupe.feeds.file import FeedFile
 
     Complete: TypeAlias = tuple[FeedSlot, int, Content]
-    """A batch's slot, number of items, and what its file will hold."""
+    """A batch's slot, number of items, and the new content of its file."""
 
 __all__ = ["Draft"]
 
 
 @dataclass
 class _Part:
-    """What is added to a batch."""
+    """The lines that are added to a batch."""
 
     batch: Batch
     lines: list[bytes] = field(default_factory=list)
     file: FeedFile | None = None
     content: Content | None = None
-    """What it is going to hold; None: no change."""
+    """The new content of the file; None: no change."""
 
     @property
     def items(self) -> int:
@@ -38,7 +38,7 @@ class _Part:
 
 
 class Draft:
-    """Takes lines in, works out what the files will hold, and tells the feed at last.
+    """Collects lines, computes the content of the files, and updates the feed.
 
     The order is: :meth:`add`, :meth:`seal`, :meth:`record`, (commit), :meth:`done`.
     """
@@ -47,14 +47,14 @@ class Draft:
         self._feed = feed
         self._parts = [_Part(feed.batch, file=feed.batch.file)]
         self._lines = self._parts[0].lines
-        # Items until the batch is full; without batches that never becomes 0.
+        # Items until the batch is full; without batches it never becomes 0.
         self._left = feed.most - feed.batch.items if feed.most else -1
         self._whole = True
         self._finishing = False
         self._record: dict[str, Any] = {}
 
     def add(self, line: bytes) -> bool:
-        """Put the line of a settled item into the feed; True if a batch begins."""
+        """Add the line of a settled item to the feed; True if a batch begins."""
         begins = not self._left
         if begins:
             self._parts.append(_Part(self._feed.after(self._parts[-1].batch)))
@@ -65,10 +65,10 @@ class Draft:
         return begins
 
     def seal(self, *, whole: bool, finishing: bool, hold: bool) -> None:
-        """Work out what the files will hold.
+        """Compute the new content of the files.
 
-        ``whole`` says that everything in them is settled, ``finishing`` that nothing
-        comes after it, ``hold`` that lines may wait for others.
+        ``whole`` says that everything in them is settled, ``finishing`` that no line
+        comes after it, ``hold`` that lines may be held for later lines.
         """
         self._whole, self._finishing = whole, finishing
         feed = self._feed
@@ -87,7 +87,7 @@ class Draft:
             self._seal_empty(part)
 
     def _seal_empty(self, part: _Part) -> None:
-        """Make a file without items, unless there is one already."""
+        """Make a file without items, unless the file exists."""
         if part.file is None:
             file = self._feed.new_file(part.batch)
             if not file.content.base:
@@ -97,7 +97,7 @@ class Draft:
     def record(
         self, files: list[dict[str, Any]], blobs: dict[str, bytes]
     ) -> dict[str, Any]:
-        """Return what the store has to keep of the feed; add its files and pieces."""
+        """Return the record of the feed for the store; add its files and pieces."""
         feed = self._feed
         last = self._parts[-1]
         present = feed.settled_file
@@ -124,7 +124,7 @@ class Draft:
         return self._record
 
     def complete(self) -> Iterator[Complete]:
-        """Yield the batches to which nothing will be added once it is committed."""
+        """Yield the batches that will be complete after the commit."""
         if not self._whole:
             return
         for batch in self._feed.earlier:
@@ -137,13 +137,13 @@ class Draft:
 
     @property
     def changed(self) -> str | None:
-        """Name of the file, if there was one, that becomes longer."""
+        """Name of the present file, if it gets more lines."""
         part = self._parts[0]
         file = part.batch.file
         return Path(file.path).name if file is not None and part.lines else None
 
     def _files(self) -> Iterator[tuple[FeedFile, Content]]:
-        """Yield the files of the feed, and what they will hold."""
+        """Yield the files of the feed and their new content."""
         for batch in self._feed.earlier:
             if batch.file is not None:
                 yield batch.file, batch.file.content
@@ -155,7 +155,7 @@ class Draft:
         return bool(self._feed.most) and part.items >= self._feed.most
 
     def done(self) -> None:
-        """Let the feed take note of what has been committed."""
+        """Update the feed after the commit."""
         feed = self._feed
         for part in self._parts:
             part.batch.slot.itemcount = part.items

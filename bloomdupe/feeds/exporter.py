@@ -41,17 +41,17 @@ __all__ = ["FeedExporter"]
 logger = logger_of(__name__)
 
 MOST_BYTES = 1 << 20
-"""Of lines in one transaction: they block the crawl for some 10 ms."""
+"""Bytes of lines in one transaction: they block the crawl for some 10 ms."""
 MOST_BATCHES = 200
-"""That begin in one transaction: each of them is a file that is synced."""
+"""Batches that begin in one transaction: each of them is a file that is synced."""
 
 
 class FeedExporter(FeedExporterAccess):
     """Replaces ``scrapy.extensions.feedexport.FeedExporter``.
 
     With :class:`bloomdupe.FrontierScheduler` and a ``JOBDIR``, feeds are part of the
-    checkpoint: an item waits until its request is settled, and is committed together
-    with that. Without them, all is as in Scrapy.
+    checkpoint: an item stays in memory until its request is settled, and is committed
+    together with the request. Otherwise, all is as in Scrapy.
 
     A checkpoint calls, in this order, :meth:`sync`, :meth:`prepare`, (commits),
     :meth:`done` of the change, :meth:`append`.
@@ -61,7 +61,7 @@ class FeedExporter(FeedExporterAccess):
         try:
             super().__init__(crawler)
         except NotConfigured:
-            # No feeds now; but the job may have begun with some.
+            # There are no feeds now, but the job may have begun with feeds.
             if job_dir(crawler.settings) is None:
                 raise
             self.feeds.clear()
@@ -80,7 +80,7 @@ class FeedExporter(FeedExporterAccess):
 
     @classmethod
     def of(cls, crawler: Crawler) -> FeedExporter:
-        """Return the feed exporter of a crawl; where it is off, one without feeds."""
+        """Return the feed exporter of a crawl; it has no feeds if it is off."""
         exporter = crawler.get_extension(FeedExporter)
         if exporter is None:
             exporter = cls(crawler)
@@ -88,7 +88,7 @@ class FeedExporter(FeedExporterAccess):
             crawler.signals.connect(exporter.item_scraped, signals.item_scraped)
         return exporter
 
-    # Taking up
+    # Opening
 
     @classmethod
     def check_job(
@@ -100,7 +100,7 @@ class FeedExporter(FeedExporterAccess):
         store: Path,
         resumed: bool,
     ) -> None:
-        """Refuse what :meth:`take_up` would, before anything is open; change nothing.
+        """Raise the errors of :meth:`take_up` before anything is open; change nothing.
 
         ``store`` is the directory of the store. Raises
         :class:`~bloomdupe.errors.FeedError`.
@@ -124,11 +124,11 @@ class FeedExporter(FeedExporterAccess):
     ) -> None:
         """Make the feeds part of the checkpoint; called when the crawl opens.
 
-        ``record`` and ``blobs`` are those of the last checkpoint, ``resumed`` says that
-        the round goes on, even if it had finished, and that none begins. Raises
-        :class:`~bloomdupe.errors.FeedError` for a feed that cannot be continued, unless
-        ``accept`` takes changed files as they are and does without feeds that are not
-        there any more, and :class:`~bloomdupe.errors.EngineError`.
+        ``record`` and ``blobs`` are those of the last checkpoint. ``resumed`` says that
+        a round goes on, even if it had finished, and that no new round begins. Raises
+        :class:`~bloomdupe.errors.FeedError` for a feed that cannot be continued; with
+        ``accept``, changed files are accepted as they are and missing feeds are left
+        out. Raises :class:`~bloomdupe.errors.EngineError`, too.
         """
         self.check()
         spool = Spool(spool_of(job.store), job.dump, job.load)
@@ -154,7 +154,7 @@ class FeedExporter(FeedExporterAccess):
         self._job = job
 
     def _checked(self, left: Left) -> dict[str, str]:
-        """Compare the feeds with those of the last run; return the names of all."""
+        """Compare the feeds with the last run; return their names by template."""
         names = {
             template: left.name_of(
                 without_secret(template),
@@ -168,7 +168,7 @@ class FeedExporter(FeedExporterAccess):
         return names
 
     def name_of(self, template: str, options: dict[str, Any]) -> str:
-        """Return the name of a feed: its URI, but for what no run has in common.
+        """Return the name of a feed: its URI without the parts that change in each run.
 
         So a feed for another value of a spider's argument is another feed.
         """
@@ -179,7 +179,7 @@ class FeedExporter(FeedExporterAccess):
             return name
 
     def _path_of(self, template: str, options: dict[str, Any]) -> str | None:
-        """Return the place of a feed that is one local file; None of others."""
+        """Return the path of a feed that is one local file; None for other feeds."""
         if options["batch_item_count"]:
             return None
         try:
@@ -254,7 +254,7 @@ class FeedExporter(FeedExporterAccess):
         try:
             self._encode(item, self._durable, lines)
         except (BloomDupeError, MemoryError) as error:
-            job.fail(error)  # the item is ours to keep
+            job.fail(error)  # the item must not be lost
         finally:
             job.put(response, lines)
 
@@ -271,24 +271,24 @@ class FeedExporter(FeedExporterAccess):
                 raise
 
     def fail(self, error: Exception) -> None:
-        """Stop the crawl, for something that belongs to an item and cannot be kept."""
+        """Stop the crawl, because a part of an item cannot be kept."""
         if self._job is not None:
             self._job.fail(error)
 
     # Checkpoints
 
     def sync(self) -> None:
-        """Make sure that the last pieces are on disk: the store may forget them."""
+        """Sync the files, so that the store may drop the last pieces."""
         for feed in self._durable:
             for file in feed.files:
                 file.sync()
 
     def prepare(self, lines: Iterable[tuple[int, bytes]]) -> Change:
-        """Work out what the next commit writes; nothing is changed by that.
+        """Return the change of the next commit; nothing is changed by that.
 
-        ``lines`` are ``(number of the feed, line)`` of all that is settled and not
-        committed. Raises whatever exporters and plugins raise, and
-        :class:`~bloomdupe.errors.FeedError`; the same lines can be given again.
+        ``lines`` are ``(number of the feed, line)`` of all items that are settled and
+        not committed. Raises :class:`~bloomdupe.errors.FeedError`, and any exception of
+        exporters and plugins; the same lines can be given again.
         """
         drafts = [Draft(feed) for feed in self._durable]
         size = begun = taken = 0
@@ -333,7 +333,7 @@ class FeedExporter(FeedExporterAccess):
         )
 
     def done(self, change: Change) -> None:
-        """Take note of what has been committed."""
+        """Mark a change as committed."""
         self._whole = change.whole
         self._finished = change.record["feeds_finished"]
         if change.taken:
@@ -346,7 +346,7 @@ class FeedExporter(FeedExporterAccess):
         self._deliveries.tidy(change.gone)
 
     def append(self) -> None:
-        """Write the pieces, which have been committed, to the files.
+        """Write the committed pieces to the files.
 
         Raises :class:`~bloomdupe.errors.FeedError`; the store keeps the pieces then.
         """
@@ -359,14 +359,14 @@ class FeedExporter(FeedExporterAccess):
     # The end
 
     def end(self, *, finished: bool) -> None:
-        """Take note that the run ends: no line comes after the next ones.
+        """Announce the end of the run: only the next :meth:`prepare` gets more lines.
 
-        Called before the last :meth:`prepare`; ``finished`` says: nor in the crawl.
+        ``finished`` says that the crawl ends, too.
         """
         self._ending, self._finishing = True, finished
 
     async def close_spider(self, spider: Spider) -> None:
-        """Say what was stored, and store what waits for the end; called by Scrapy.
+        """Report the stored feeds, and make the last deliveries; called by Scrapy.
 
         The scheduler has closed by then, so the store may be closed, too.
         """
@@ -404,12 +404,12 @@ class FeedExporter(FeedExporterAccess):
         feed.close()
 
     def _in_use(self) -> set[str | None]:
-        """Return the names of files in the spool that the store or a feed has."""
+        """Return the names of the spool's files that the store or a feed uses."""
         present = {f.present for f in self._durable if isinstance(f, SpooledFeed)}
         return present | self._in_store
 
     def _tell(self, slot: FeedSlot, stored: bool) -> None:
-        """Tell the log, the stats and whoever listens that a file is complete."""
+        """Report a complete file in the log, in the stats and by a signal."""
         assert self.crawler.stats is not None  # noqa: S101 - it runs
         kind = type(slot.storage).__name__
         how = "success" if stored else "failed"

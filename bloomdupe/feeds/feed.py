@@ -1,4 +1,4 @@
-"""Feed: one of Scrapy's feeds, as lines that are committed before they are written."""
+"""Feed: a feed of Scrapy, as lines that are committed before they are written."""
 
 from __future__ import annotations
 
@@ -27,40 +27,40 @@ if TYPE_CHECKING:
 __all__ = ["Batch", "Feed", "Known", "full_uri"]
 
 BLOCK_BYTES = 64 << 10
-"""Of lines that are compressed together: the file is less than one and a half times as
-large then as if it were compressed in one piece."""
+"""Bytes of lines that are compressed together. The file is less than one and a half
+times as large as a file that is compressed in one piece."""
 
 
 class Known(NamedTuple):
-    """What is known of a feed that this run has, too."""
+    """The state of a feed that an earlier run may have begun."""
 
     name: str
     """Its name in the store."""
     record: dict[str, Any] | None = None
-    """None: it begins."""
+    """None for a new feed."""
     file: FeedFile | None = None
     ours: bool = False
-    """Whether this crawl has put something into its present file."""
+    """Whether this crawl has written to its present file."""
 
 
 @dataclass
 class Batch:
-    """A file of a feed, with Scrapy's slot for it, which knows its place."""
+    """A file of a feed, with Scrapy's slot for it, which holds its place."""
 
     slot: FeedSlot
     file: FeedFile | None = None
-    """None as long as there is nothing in it, and when it is complete."""
+    """None as long as it is empty, and when it is complete."""
     ours: bool = False
-    """Whether what stands in its place is of this crawl already."""
+    """Whether the present content of its place is of this crawl."""
 
     @property
     def items(self) -> int:
-        """How many were committed."""
+        """Number of committed items."""
         return self.slot.itemcount
 
 
 class Feed:
-    """Takes items as lines when they are scraped, into a file when they are settled.
+    """Encodes items as lines when they are scraped; writes them when they are settled.
 
     The store keeps, for each feed:
 
@@ -70,12 +70,12 @@ class Feed:
     ``file``    its number among the files that the store knows; null if it is not
                 there yet, or complete, so that it is the user's
     ``header``  line at the head of each file (CSV), as Latin-1 text
-    ``fields``  what its columns are
-    ``options`` what shapes it: see :func:`~bloomdupe.feeds.options.options_of`
-    ``done``    true if it was complete, and the present run has not got it
+    ``fields``  its columns
+    ``options`` see :func:`~bloomdupe.feeds.options.options_of`
+    ``done``    true if it was complete, and the present run does not have it
 
-    ``known`` is what the store has of an earlier run. Raises :class:`KeyError` if the
-    spider has no such parameter as is in the URI.
+    ``known`` is the state that the store has from an earlier run. Raises
+    :class:`KeyError` if the spider lacks a parameter of the URI.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Feed:
             slot.itemcount = record["items"]
         self.batch = Batch(slot, known.file, ours=known.ours)
         self.earlier: list[Batch] = []
-        """Complete ones that the store must know of, or that nobody was told of."""
+        """Complete batches that the store must know or that are not reported yet."""
         self.accepts: Callable[[object], bool] = slot.filter.accepts
         self.format = self._new_format(slot)
         if record is not None:
@@ -111,12 +111,12 @@ class Feed:
         self._overwrite = bool(options.get("overwrite", False))
         self._closing: bytes | None = None
         self.settled = self.record(slot.batch_id, slot.uri, slot.itemcount)
-        """What the store has got when everything in the files was settled."""
+        """The record at the last moment when everything in the files was settled."""
         self.settled_file = known.file
         """The present file of that moment."""
 
     def record(self, batch: int, uri: str, items: int) -> dict[str, Any]:
-        """Return what the store has to keep, all but the number of the file."""
+        """Return the record for the store, without the number of the file."""
         return {
             "uri": without_secret(uri),
             "batch": batch,
@@ -128,19 +128,19 @@ class Feed:
         }
 
     def after(self, batch: Batch) -> Batch:
-        """Return the batch that follows another one."""
+        """Return the batch after this batch."""
         return Batch(self._new_slot(batch.slot.batch_id + 1))
 
     @property
     def files(self) -> list[FeedFile]:
-        """Files that are open, or to be written."""
+        """Files that are open or to be written."""
         batches = [*self.earlier, self.batch]
         return [batch.file for batch in batches if batch.file is not None]
 
     def append(self, *, whole: bool) -> list[FeedSlot]:
-        """Write what has been committed; return the slots of complete batches.
+        """Write the committed pieces; return the slots of complete batches.
 
-        These are only told of when everything in them is settled (``whole``).
+        The slots are returned only when everything in them is settled (``whole``).
         """
         full = bool(self.most) and self.batch.items >= self.most
         complete = [*self.earlier, self.batch] if full else self.earlier
@@ -165,14 +165,14 @@ class Feed:
             file.close()
         self.format.close()
 
-    # What the files hold
+    # Content of the files
 
     def _new_format(self, slot: FeedSlot) -> Format | Items:
         build = partial(self._new_exporter, slot)
         return Format(build, slot.feed_options["fields"])
 
     def new_file(self, batch: Batch) -> FeedFile:
-        """Return the file of a batch that has none yet; nothing is changed."""
+        """Return the file of a batch that has no file yet; nothing is changed."""
         storage: Any = batch.slot.storage
         overwrite = self._overwrite and not batch.ours
         return FeedFile(Content.begin(str(storage.path), overwrite=overwrite))
@@ -182,7 +182,7 @@ class Feed:
     ) -> Content:
         """Return the content of a file that begins with these lines.
 
-        ``hold`` says that they may wait for others, to be compressed together.
+        ``hold`` allows the lines to be held, and compressed together with later lines.
         """
         data = self._head_for(content) + self.format.separator.join(lines)
         return self._grown(content, data, hold=hold)
@@ -214,7 +214,7 @@ class Feed:
         return content.with_more(self._packed(data), self._closing)
 
     def _head_for(self, content: Content, /) -> bytes:
-        """Return what stands before the first item, after what others have left."""
+        """Return the text before the first item, given the present content."""
         head = self.format.head
         slot = self.batch.slot
         kind = slot.exporters[slot.format]
@@ -236,7 +236,7 @@ class Feed:
         options = self.batch.slot.feed_options
         if not self._compresses or not data:
             return data
-        # A whole stream for each piece; one after the other they are a valid file.
+        # A whole stream for each piece; the streams together are a valid file.
         target = BytesIO()
         manager = PostProcessingManager(options["postprocessing"], target, options)
         manager.write(data)

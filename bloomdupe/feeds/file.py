@@ -1,4 +1,4 @@
-"""FeedFile: an output file that holds what has been committed, and nothing else."""
+"""FeedFile: an output file that holds committed lines, and nothing else."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["FeedFile"]
 
 
 class FeedFile:
-    """A file that grows piece by piece, each of them committed before it is written.
+    """A file that grows by pieces; each piece is committed before it is written.
 
-    A piece is committed to the store, bytes and all, and written to the file only
-    then; the next commit, before which the file is synced, drops it from the store.
-    So the file never holds what is not committed, and after a crash everything that
-    is missing in it is at hand. Whatever else is found in the file is not ours.
+    A piece is committed to the store with all its bytes, and written to the file only
+    then; the next commit, before which the file is synced, drops it from the store. So
+    the file never holds uncommitted lines, and after a crash the store has everything
+    that is missing in it. Any other content of the file comes from elsewhere.
 
-    Nobody else can read one that is ``private``. While it is open, nobody else who goes
-    by this class can write to it (``flock``).
+    A ``private`` file can be read by no other user. While it is open, no other process
+    that uses this class can write to it (``flock``).
     """
 
     def __init__(self, content: Content, *, private: bool = False) -> None:
@@ -39,24 +39,24 @@ class FeedFile:
 
     @property
     def path(self) -> str:
-        """Where it is."""
+        """Path of the file."""
         return self.content.path
 
     def settle(self) -> None:
-        """Take note that everything in it is settled."""
+        """Mark everything in the file as settled."""
         self.mark = self.content.mark
-        """Where it is cut back to if its crawl dies in the middle of a request."""
+        """To this mark it is cut back if its crawl dies in the middle of a request."""
         self.held = self.content.held
-        """What is held then."""
+        """The lines that are held then."""
 
     def take(self, content: Content) -> None:
-        """Take note of what has been committed, to be written by :meth:`append`."""
+        """Accept committed content, to be written by :meth:`append`."""
         self._begun = bool(self.content.piece)
         self.content = content
         self.due = not content.held
 
     def finish(self) -> None:
-        """Write what the last run has committed, and perhaps has written in part."""
+        """Write the piece of the last run, which may be in the file in part."""
         if self.content.piece:
             self.due = self._begun = True
             self.append()
@@ -92,7 +92,7 @@ class FeedFile:
         self._unsynced = True
 
     def sync(self) -> None:
-        """Make sure that what was written is on disk: the store may forget it."""
+        """Sync the file, so that the store may drop the piece."""
         if not self._unsynced or self._file is None or self._file.closed:
             return  # in a fork, the store refuses the commit
         try:
@@ -107,7 +107,7 @@ class FeedFile:
             self.content = self.content.written()
 
     def cut_back(self, length: int) -> None:
-        """Take away what counts for nothing; remove the file if nothing is left."""
+        """Cut the file back to its settled length; remove it if that is 0."""
         place = Path(self.path)
         try:
             if not length:
@@ -122,7 +122,7 @@ class FeedFile:
         self.settle()
 
     def hold(self, held: bytes) -> None:
-        """Take up lines that the last run has held."""
+        """Continue with lines that the last run has held."""
         self.content = self.content.with_held(held)
         self.settle()
 
@@ -154,11 +154,11 @@ class FeedFile:
                     " with %(name)s in it, which stands for the spider"
                 ) from None
             except OSError:
-                pass  # a file system without locks; others are seen by the size
+                pass  # no locks on this file system; the size shows other writers
         return self._file.fileno()
 
     def _check_place(self, fd: int) -> None:
-        """Refuse to write to a file that others have changed while it was open."""
+        """Refuse to write to a file that was changed while it was open."""
         content = self.content
         ours = os.fstat(fd)
         place = Path(self.path)

@@ -1,4 +1,4 @@
-"""Format: items as bytes that can be put together in any order, in several runs."""
+"""Format: items as bytes that can be combined in any order, over several runs."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ _CUTTABLE = frozenset(
         XmlItemExporter,
     }
 )
-"""Exporters that write each item for itself."""
+"""Exporters that write each item independently."""
 
 
 def can_be_cut(exporter: type[BaseItemExporter]) -> bool:
-    """Whether an exporter writes each item for itself, regardless of items before it.
+    """Whether an exporter writes each item independently of the items before.
 
     This is known of Scrapy's own classes only. A subclass may remember items, or write
     a line of its own at the beginning or the end.
@@ -52,7 +52,7 @@ def can_be_cut(exporter: type[BaseItemExporter]) -> bool:
 
 
 class Format:
-    """What an exporter writes: a head, items with separators, and what closes it all.
+    """The output of an exporter: a head, items with separators, and a closing.
 
     ``build`` makes an exporter that writes to a file, ``given`` are the columns in the
     settings.
@@ -71,10 +71,10 @@ class Format:
         self.fields: Any = None
         """The columns of a CSV file: a list, a mapping or None."""
         self.header: str | None = None
-        """The line that names them, as Latin-1; None if it is not known yet."""
+        """The line with their names, as Latin-1; None if it is not known yet."""
 
     def encode(self, item: object) -> bytes:
-        """Return an item as it will stand in the file."""
+        """Return an item as the bytes of its line in the file."""
         exporter = self._exporter or self._begin()
         try:
             if isinstance(exporter, CsvItemExporter):
@@ -83,36 +83,36 @@ class Format:
             elif isinstance(exporter, JsonItemExporter):
                 forget_items(exporter)
             exporter.export_item(item)
-        finally:  # nothing of an item that fails must stand before the next one
+        finally:  # no part of an item that fails may precede the next item
             line = self._take()
         return line
 
     @property
     def head(self) -> bytes:
-        """What a file begins with; of CSV known after the first item only."""
+        """Bytes at the beginning of a file; for CSV known after the first item only."""
         self._exporter or self._begin()
         return self._head or b""
 
     @property
     def separator(self) -> bytes:
-        """What stands between two items."""
+        """Bytes between two items."""
         self._exporter or self._begin()
         return self._separator
 
     @property
     def closing(self) -> bytes:
-        """What a file ends with."""
+        """Bytes at the end of a file."""
         self._exporter or self._begin()
         return self._closing
 
     def resume(self, header: str | None, fields: object) -> None:
-        """Keep to the columns that an earlier run has fixed."""
+        """Keep the columns that an earlier run has fixed."""
         if header is not None:
             self.header, self.fields = header, fields
             self._head = header.encode("latin-1")
 
     def close(self) -> None:
-        """Let the exporter go."""
+        """Finish the exporter."""
         if self._exporter is not None:
             self._exporter.finish_exporting()
 
@@ -132,7 +132,7 @@ class Format:
         return exporter
 
     def _find_out_ends(self) -> None:
-        """See what another exporter of this kind writes, which gets no items."""
+        """Find separator and closing, with another exporter that gets no items."""
         sink = BytesIO()
         exporter = self._build(sink)
         exporter.start_exporting()
@@ -158,7 +158,7 @@ class Format:
 
 
 def plain(fields: Any) -> Any:  # noqa: ANN401 - a list, a mapping or None
-    """Return a list of fields as JSON gives it back."""
+    """Return a list of fields as JSON returns it."""
     if fields is None or isinstance(fields, dict):
         return fields
     return list(fields)

@@ -1,4 +1,4 @@
-"""Items: what an exporter that cannot be interrupted is given at the end."""
+"""Items: the items for an exporter that cannot be interrupted and runs at the end."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _HEAD = Struct("<I")
 
 
 class Items:
-    """Items as they were scraped, one after the other; takes the place of a Format.
+    """Items as they were scraped, one after the other; used instead of a Format.
 
-    Each of them is what ``dump`` returns for it, after its length in four bytes.
+    Each item is the bytes that ``dump`` returns for it, after its length in four bytes.
     """
 
     head = separator = closing = b""
@@ -27,15 +27,15 @@ class Items:
         self._dump = dump
 
     def encode(self, item: object) -> bytes:
-        """Return an item as bytes; raises what ``dump`` raises."""
+        """Return an item as bytes; raises the exceptions of ``dump``."""
         data = self._dump(item)
         return _HEAD.pack(len(data)) + data
 
     def resume(self, header: str | None, fields: object) -> None:
-        """There is nothing that an earlier run has fixed."""
+        """Do nothing: an earlier run has fixed no columns."""
 
     def close(self) -> None:
-        """There is nothing to let go."""
+        """Do nothing: no exporter is open."""
 
     @staticmethod
     def read(

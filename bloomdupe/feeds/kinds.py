@@ -1,4 +1,4 @@
-"""Kinds of feeds: which can be written while the crawl runs, and which must wait."""
+"""Kinds of feeds: feeds that are written while the crawl runs, and spooled feeds."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ STREAMS = (GzipPlugin, Bz2Plugin, LZMAPlugin)
 def is_direct(slot: FeedSlot) -> bool:
     """Whether a feed can be written piece by piece, in several runs.
 
-    That is so for files on this machine, if their exporter writes each item for itself
-    and all plugins are compressors whose streams may follow one another.
+    This holds for files on this machine, if their exporter writes each item
+    independently and all plugins are compressors whose streams may follow one another.
     """
     return (
         local_path(slot) is not None
@@ -43,9 +43,9 @@ def is_direct(slot: FeedSlot) -> bool:
 
 
 def only_compresses(slot: FeedSlot) -> bool:
-    """Whether none of its plugins cares how much it is given at once.
+    """Whether all plugins are compressors that accept their input in any pieces.
 
-    Others may do something to each line that an exporter writes.
+    Other plugins may process each line that an exporter writes.
     """
     return all(
         load_object(plugin) in STREAMS
@@ -54,9 +54,9 @@ def only_compresses(slot: FeedSlot) -> bool:
 
 
 def local_path(slot: FeedSlot) -> Path | None:
-    """Return the place of a file on this machine; None for all other storages.
+    """Return the path of a file on this machine; None for all other storages.
 
-    Raises :class:`~bloomdupe.errors.FeedError` if nobody can say what stands there.
+    Raises :class:`~bloomdupe.errors.FeedError` if the path cannot be checked.
     """
     storage: Any = slot.storage
     if type(storage) is not FileFeedStorage:
@@ -71,10 +71,10 @@ def local_path(slot: FeedSlot) -> Path | None:
 
 
 def replaces(slot: FeedSlot) -> bool:
-    """Whether a delivery takes the place of the one before; else it is added to it."""
+    """Whether a delivery replaces the delivery before; otherwise it is appended."""
     overwrite = slot.feed_options.get("overwrite")
     if isinstance(slot.storage, (S3FeedStorage, GCSFeedStorage)):
-        return True  # which have files in one piece only
+        return True  # they have files in one piece only
     if isinstance(slot.storage, StdoutFeedStorage):
         return False
     if isinstance(slot.storage, FTPFeedStorage):

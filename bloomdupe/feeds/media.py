@@ -1,7 +1,7 @@
-"""WholeFiles: what Scrapy's media pipelines download is whole, or is not there.
+"""WholeFiles: a file of Scrapy's media pipelines is complete, or does not exist.
 
 Scrapy writes a file in its place. If the process is killed meanwhile, half a file is
-there, and the next run takes it for the file: "uptodate".
+there, and the next run regards it as complete: "uptodate".
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ OF_THE_DISK = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 class WholeFiles:
     """An extension that gives media pipelines another store, if there is a job.
 
-    It is for those that derive from ``FilesPipeline``, as ``ImagesPipeline`` does, and
-    write to Scrapy's own store for local files. Other stores stay: S3, Google Cloud
-    and FTP, and classes of the project's own.
+    It applies to pipelines that derive from ``FilesPipeline``, as ``ImagesPipeline``
+    does, and write to Scrapy's own store for local files. Other stores stay: S3, Google
+    Cloud and FTP, and classes of the project.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -56,7 +56,7 @@ class WholeFiles:
         return extension
 
     def spider_opened(self) -> None:
-        """Exchange the stores; called by Scrapy before there is any item."""
+        """Replace the stores; called by Scrapy before the first item."""
         exporter = FeedExporter.of(self._crawler)
         for pipeline in item_pipelines(self._crawler):
             if isinstance(pipeline, FilesPipeline):
@@ -66,14 +66,14 @@ class WholeFiles:
 
 
 class WholeFilesStore(FSFilesStore):
-    """Writes a file aside, syncs it, and renames it into its place.
+    """Writes a file under a temporary name, syncs it, and renames it.
 
-    Aside means in the same folder, under a name that follows from the file's own, with
-    a dot before it. What a killed process has left under that name is overwritten by
-    the next download of the same file, which comes when the page is fetched again.
+    The temporary file is in the same folder. Its name begins with a dot and is derived
+    from the file's own name. If a killed process has left such a file, the next
+    download of the same file overwrites it, when the page is fetched again.
 
     Scrapy would log that a file could not be written, and let the item go on without
-    it, for ever. So if that is the disk's fault, ``fail`` is told, and stops the crawl.
+    it, for ever. So if the disk is the cause, ``fail`` is called and stops the crawl.
     """
 
     def __init__(self, basedir: str, fail: Callable[[Exception], None]) -> None:
@@ -96,7 +96,7 @@ class WholeFilesStore(FSFilesStore):
             self._fail(error)
             raise
         except OSError as error:
-            if error.errno in OF_THE_DISK:  # and not of this file's name
+            if error.errno in OF_THE_DISK:  # and not in this file's name
                 self._fail(_explained(place, error))
             raise
 
@@ -120,13 +120,13 @@ def _explained(place: Path, error: OSError) -> FeedError:
 
 
 def _locked(path: Path) -> Descriptor:
-    """Open a file that no other process writes to; waits while one does."""
+    """Open and lock a file; waits while another process has locked it."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
     while True:
         descriptor = Descriptor.open(path, flags, 0o666)
         fcntl.flock(descriptor.fileno(), fcntl.LOCK_EX)
         found = os.fstat(descriptor.fileno())
-        # Whoever had the lock may have renamed it into its place meanwhile.
+        # The process that had the lock may have renamed the file meanwhile.
         if path.exists() and os.path.samestat(found, path.stat()):
             return descriptor
         descriptor.close()

@@ -1,4 +1,4 @@
-"""Options: what a feed's exporter is made with, which shapes all of its file."""
+"""Options: the arguments of a feed's exporter, which determine the whole file."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ __all__ = ["changed_options", "options_of"]
 
 
 def options_of(options: dict[str, Any]) -> dict[str, Any]:
-    """Return those options of a feed that must not change while a crawl goes on.
+    """Return the options of a feed that must not change while a crawl goes on.
 
     ``options`` are complete: Scrapy has filled in the settings ``FEED_EXPORT_*``. The
-    result is plain, as JSON gives it back, and the same in every process.
+    result consists of plain values, as JSON returns them, and is the same in every
+    process.
     """
     return {
         "format": options["format"],
@@ -27,17 +28,17 @@ def options_of(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def changed_options(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """Return the names of options that are not as a record of the store has them.
+    """Return the names of options that differ from the store's record.
 
-    An earlier version has stored fewer of them; of the others nothing is known.
+    Options that an earlier version has not stored are not compared.
     """
     return [name for name in before if before[name] != now.get(name)]
 
 
 def _encoding(name: str | None) -> str:
-    """Return the one name of an encoding; without any, Scrapy's exporters write UTF-8.
+    """Return the standard name of an encoding; the default is UTF-8, as in Scrapy.
 
-    What is no encoding is left to the exporter to complain of.
+    An unknown encoding is returned unchanged: the exporter will report it.
     """
     try:
         return codecs.lookup(name or "utf-8").name
@@ -45,8 +46,8 @@ def _encoding(name: str | None) -> str:
         return str(name)
 
 
-def _stable(value: object) -> Any:  # noqa: ANN401 - whatever JSON can hold
-    """Return a value without what differs between processes, such as addresses."""
+def _stable(value: object) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a value without parts that differ between processes, such as addresses."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, dict):

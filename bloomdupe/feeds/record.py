@@ -1,4 +1,4 @@
-"""Left: what the last run has left of its feeds, in the store and in the files."""
+"""Left: the feeds of the last run, in the store and in the files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Left", "Lost"]
 
 
 class Lost(NamedTuple):
-    """A feed that this run has not; the store keeps it for a later one."""
+    """A feed that this run does not have; the store keeps it for a later run."""
 
     name: str
     record: dict[str, Any]
@@ -35,7 +35,7 @@ class Lost(NamedTuple):
         files: list[dict[str, Any]],
         blobs: dict[str, bytes],
     ) -> None:
-        """Add it to the others, which the next commit writes."""
+        """Add the feed to the record, files and blobs of the next commit."""
         feeds[self.name] = {**self.record, "file": None}
         if self.file is not None:
             feeds[self.name]["file"] = len(files)
@@ -45,13 +45,14 @@ class Lost(NamedTuple):
 
 
 class Left:
-    """What the last run has left.
+    """The feeds of the last run.
 
     ``record`` and ``blobs`` are those of the last commit. ``resumed`` says that the
-    crawl goes on, and does not begin anew. Files of a crawl that had finished are the
-    user's: whatever has become of them is right. So are those of a feed that is
+    crawl goes on, and does not begin anew. The files of a finished crawl belong to the
+    user, who may change them in any way. The same holds for the files of a feed that is
     ``done``: it was complete when the crawl had finished, and the run that has found
-    new work did without it. ``accept`` takes all others, too, as they are now.
+    new work did without it. With ``accept``, all other files are accepted as they are
+    now, too.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class Left:
         self._done = {feed["file"] for feed in self._feeds.values() if _is_done(feed)}
 
     def check(self) -> None:
-        """Refuse to go on with files that are not as they were left.
+        """Refuse to go on with files that were changed since the last run.
 
         Raises :class:`~bloomdupe.errors.FeedChangedError`.
         """
@@ -93,9 +94,9 @@ class Left:
                     refuse(record, piece, change)
 
     def check_feeds(self, feeds: Mapping[str, dict[str, Any]]) -> None:
-        """Refuse to go on with other feeds than the crawl has begun with.
+        """Refuse to go on with feeds that differ from those of the last run.
 
-        ``feeds`` are the options of those of this run, by name. Raises
+        ``feeds`` are the options of the feeds of this run, by name. Raises
         :class:`~bloomdupe.errors.FeedError`.
         """
         if not self._bound:
@@ -129,7 +130,7 @@ class Left:
             )
 
     def finish(self) -> None:
-        """Write what is missing in the files, and take away what does not count.
+        """Write missing pieces to the files, and cut off lines that are not settled.
 
         Raises :class:`~bloomdupe.errors.FeedError`.
         """
@@ -144,7 +145,7 @@ class Left:
                     file.close()
 
     def _owes(self, number: int) -> bool:
-        """Whether something must be done in a file, or be as it was left."""
+        """Whether a file must be unchanged, or has to be written or cut back."""
         bound = self._bound and number not in self._done
         return bound or bool(self._pieces[number]) or "mark" in self._files[number]
 
@@ -153,8 +154,8 @@ class Left:
     def name_of(self, template: str, own: str, path: str | None) -> str:
         """Return the name in the store of a feed that has this name of its ``own``.
 
-        An earlier version has named it by its ``template``; or it was given in other
-        words, and its file is at ``path``.
+        An earlier version may have named the feed by its ``template``. Or its URI was
+        written differently then, and its file is at ``path``.
         """
         if own in self._feeds:
             return own
@@ -174,7 +175,7 @@ class Left:
         return None if record is None or not self._resumed else record["uri"]
 
     def take(self, name: str, options: dict[str, Any]) -> Known:
-        """Return what is known of a feed of this run; to be called after finish()."""
+        """Return the state of a feed of this run; call it after :meth:`finish`."""
         record = self._feeds.pop(name, None)
         if record is None:
             return Known(name)
@@ -190,10 +191,10 @@ class Left:
         return Known(name, record, file, ours=number is not None)
 
     def take_spooled(self, name: str, *, replaces: bool) -> Known:
-        """Return what is known of a feed of this run whose file lies in the spool.
+        """Return the state of a feed of this run that has its file in the spool.
 
-        ``replaces`` says that a delivery takes the place of the one before. Else a
-        file that was complete is never added to.
+        ``replaces`` says that a delivery replaces the delivery before. Otherwise a
+        complete file never gets more items.
         """
         record = self._feeds.pop(name, None)
         if record is None or not self._resumed:
@@ -206,13 +207,13 @@ class Left:
         return Known(name, record, file)
 
     def spooled(self, name: str) -> str | None:
-        """Return the name in the spool of the present file of a feed."""
+        """Return the name of a feed's present file in the spool."""
         number = self._feeds.get(name, {}).get("file")
         return None if number is None else Path(self._files[number]["path"]).name
 
     @property
     def names_in_spool(self) -> set[str | None]:
-        """Names of all files in the spool that the store has."""
+        """Names of all files in the spool that are in the store."""
         return {Path(f["path"]).name for f in self._files if "spooled" in f}
 
     def _file(self, number: int) -> FeedFile | None:
@@ -224,7 +225,7 @@ class Left:
         return self._open[number]
 
     def lost(self) -> list[Lost]:
-        """Return the feeds that this run has not."""
+        """Return the feeds that this run does not have."""
         if not self._resumed:
             return []
         lost = []
@@ -245,7 +246,7 @@ class Left:
 
 
 def _finished(record: dict[str, Any], piece: bytes, held: bytes) -> FeedFile | None:
-    """Take up a file and finish it; None if there is nothing of ours in it."""
+    """Open and finish a file of the last run; None if no item of the crawl is in it."""
     mark = record.get("mark")
     changed = change_of(record, piece)
     untouched = (mark or not piece) and is_old(record)
@@ -271,7 +272,7 @@ def _finished(record: dict[str, Any], piece: bytes, held: bytes) -> FeedFile | N
 
 
 def _accepted(record: dict[str, Any], piece: bytes) -> Content:
-    """Return what others have made of a file, to go on at its end."""
+    """Return the content of a file that was changed, to go on at its end."""
     content = Content.begin(record["path"], overwrite=False)
     end = bytes.fromhex(record.get("end", ""))
     if piece and content.has(piece, record["base"]):

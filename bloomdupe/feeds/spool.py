@@ -1,4 +1,4 @@
-"""Spool: where feeds on their way lie in the directory of a job."""
+"""Spool: the directory of a job for feeds that are not delivered yet."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Spool", "placed", "spool_of", "stored"]
 
 @dataclass(frozen=True)
 class Spool:
-    """The directory of a job for feeds on their way, which nobody else can read."""
+    """The directory of a job for feeds that are not delivered yet; it is private."""
 
     directory: Path
     dump: Callable[[object], bytes]
@@ -23,19 +23,20 @@ class Spool:
     """Returns the item again."""
 
     def place(self, name: str) -> Path:
-        """Return the place of a file."""
+        """Return the path of a file."""
         return self.directory / name
 
 
 def spool_of(store: Path) -> Path:
-    """Return the directory that goes with a store."""
+    """Return the spool's directory for a store."""
     return store.with_name(f"{store.name}.feeds")
 
 
 def stored(file: dict[str, Any], directory: Path) -> dict[str, Any]:
-    """Return the record of a file as the store has it.
+    """Return the record of a file for the store.
 
-    One in the spool has its name only, and ``spooled``, as a job may be moved.
+    A file in the spool has only its name there, and ``spooled``, because a job may be
+    moved.
     """
     path = Path(file["path"])
     if path.parent != directory:
@@ -44,7 +45,7 @@ def stored(file: dict[str, Any], directory: Path) -> dict[str, Any]:
 
 
 def placed(file: dict[str, Any], directory: Path) -> dict[str, Any]:
-    """Return the record of a file with the path that it has now."""
+    """Return the record of a file with its present path."""
     if not file.get("spooled"):
         return file
     return {**file, "path": str(directory / file["path"])}

@@ -1,4 +1,4 @@
-"""SpooledFeed: a feed whose file lies in the job until the crawl has finished."""
+"""SpooledFeed: a feed that is kept in the job until the crawl has finished."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ __all__ = ["SpooledFeed"]
 class SpooledFeed(Feed):
     """A feed that is delivered when the crawl, or the batch, is complete.
 
-    That is one for which a storage must have the whole file at once, or whose exporter
-    or plugins cannot be interrupted. Its file in the spool holds what the exporter
-    writes, before any compressor; or the items themselves (:class:`Items`) if that
-    exporter does not write each of them for itself, or a plugin sees what it writes.
-    The store keeps, besides what it has of all feeds:
+    It is for a storage that must have the whole file at once, and for an exporter or
+    plugins that cannot be interrupted. Its file in the spool holds the output of the
+    exporter, before any compressor. If the exporter does not write each item
+    independently, or a plugin processes its output, the file holds the items themselves
+    (:class:`Items`). The store keeps, besides the record of all feeds:
 
-    ``spool``      what the names of its files begin with
+    ``spool``      beginning of the names of its files
     ``delivered``  size of the present file when it was last delivered; 0: never
     """
 
@@ -57,12 +57,12 @@ class SpooledFeed(Feed):
         super().__init__(number, template, options, access, known)
 
     def record(self, batch: int, uri: str, items: int) -> dict[str, Any]:
-        """Return what the store has to keep, all but the number of the file."""
+        """Return the record for the store, without the number of the file."""
         record = super().record(batch, uri, items)
         return {**record, "spool": self._token, "delivered": self.delivered}
 
     def new_file(self, batch: Batch) -> FeedFile:
-        """Return the file of a batch that has none yet."""
+        """Return the file of a batch that has no file yet."""
         path = self._spool.place(f"{self._token}.{batch.slot.batch_id}")
         return FeedFile(Content.begin(str(path), overwrite=False), private=True)
 
@@ -73,7 +73,7 @@ class SpooledFeed(Feed):
         return None if file is None else Path(file.path).name
 
     def deliveries(self, complete: Iterable[Complete]) -> list[Delivery]:
-        """Return what is to be delivered of complete batches, unless it was."""
+        """Return the deliveries of complete batches that were not delivered before."""
         return [
             Delivery(
                 self.name,
@@ -98,4 +98,4 @@ class SpooledFeed(Feed):
 
     @property
     def _compresses(self) -> bool:
-        return False  # but when it is delivered
+        return False  # only the delivery compresses

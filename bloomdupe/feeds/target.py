@@ -17,10 +17,10 @@ __all__ = ["Target"]
 
 
 class Target:
-    """Takes the place of Scrapy's storage for local files.
+    """Replaces Scrapy's storage for local files.
 
-    What is to stand in the file, with what was there before unless ``overwrite``, is
-    written to another one beside it, which is then renamed.
+    The new content is written to another file beside the place, which is then renamed.
+    Unless ``overwrite``, it begins with the old content.
     """
 
     def __init__(self, place: Path, *, overwrite: bool) -> None:
@@ -30,7 +30,7 @@ class Target:
         self._file: IO[bytes] | None = None
 
     def open(self, _: Spider) -> IO[bytes]:
-        """Return the file beside, to be written to."""
+        """Open the file beside the place, for writing."""
         make_directory(self._place.parent)
         self._beside.unlink(missing_ok=True)
         self._file = file = self._beside.open("xb")
@@ -42,7 +42,7 @@ class Target:
         return file
 
     def prepare(self) -> dict[str, Any]:
-        """Make sure that all of it is on disk; return what the file will be like."""
+        """Sync the file, and return the state that it will have in its place."""
         assert self._file is not None  # noqa: S101 - it was opened
         if not self._file.closed:  # by a plugin, as Scrapy's documentation has it
             self._file.flush()
@@ -51,14 +51,14 @@ class Target:
         return {"path": str(self._place), **_state(self._beside)}
 
     def store(self, file: IO[bytes]) -> None:
-        """Put the file in its place."""
+        """Move the file to its place."""
         file.close()
         self._beside.replace(self._place)
         sync_directory(self._place.parent)
 
     @staticmethod
     def is_there(state: dict[str, Any]) -> bool:
-        """Whether a file is as :meth:`prepare` has said."""
+        """Whether a file has the state that :meth:`prepare` has returned."""
         place = Path(state["path"])
         return place.is_file() and {"path": str(place), **_state(place)} == state
 

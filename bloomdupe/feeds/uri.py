@@ -13,17 +13,17 @@ __all__ = ["fits", "with_parameters", "with_secret", "without_secret"]
 _PARTS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^/?#]*@)?(.*)", re.DOTALL)
 _PARAMETER = re.compile(r"%\((?P<name>[^)]*)\)[-#0 +]*\d*(?:\.\d+)?[a-zA-Z]")
 _CHANGING = frozenset({"time", "batch_time", "batch_id"})
-"""Parameters that Scrapy itself gives another value in each run or batch."""
+"""Parameters for which Scrapy has another value in each run or batch."""
 
 
 def without_secret(uri: str) -> str:
-    """Return a URI as it may stand in a store, a log or an error message."""
+    """Return a URI without its secret, for a store, a log or an error message."""
     found = _PARTS.fullmatch(uri)
     return uri if found is None else found[1] + found[3]
 
 
 def with_secret(uri: str, other: str) -> str:
-    """Return a URI with the name and the password that stand in another one."""
+    """Return a URI with the name and the password of another URI."""
     found, secret = _PARTS.fullmatch(uri), _PARTS.fullmatch(other)
     if found is None or secret is None:
         return uri
@@ -33,8 +33,8 @@ def with_secret(uri: str, other: str) -> str:
 def with_parameters(template: str, values: Mapping[str, object]) -> str:
     """Return the template of a URI with all its parameters that do not change.
 
-    Those of time and batch stay as they are. Raises :class:`KeyError` if one is not
-    among the ``values``.
+    The parameters of time and batch stay as they are. Raises :class:`KeyError` if a
+    parameter is not among the ``values``.
     """
 
     def filled(found: re.Match[str]) -> str:
@@ -44,7 +44,7 @@ def with_parameters(template: str, values: Mapping[str, object]) -> str:
 
 
 def fits(uri: str, template: str) -> bool:
-    """Whether a URI may be what such a template stands for."""
+    """Whether a URI may be a result of this template."""
     literal = _PARAMETER.sub("\0", template).replace("%%", "%")
     pattern = ".*".join(map(re.escape, literal.split("\0")))
     return re.fullmatch(pattern, uri.replace("%%", "%"), re.DOTALL) is not None

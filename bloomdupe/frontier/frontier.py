@@ -1,4 +1,4 @@
-"""Frontier: what a crawl owes. Bytes in, bytes out; it survives anything."""
+"""Frontier: the pending requests of a crawl, as bytes; they survive a crash."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ RECORD = "frontier"
 DIGEST_MODULUS = 1 << 64
 
 MAX_FRESH = 3 << 20
-"""Bytes of unwritten requests after which a checkpoint is due at once: some 2,400 of
-usual size, for which it takes 15 ms. See :attr:`Entry.size`."""
+"""Bytes of unwritten requests after which a checkpoint is due at once: some 2,400
+requests of usual size, written in 15 ms. See :attr:`Entry.size`."""
 
 MAX_LOADED = 6 << 20
 """Bytes of requests kept in memory, over all slots, when a checkpoint has written
 them."""
 
 MAX_HEAD = 640 << 10
-"""The same for one slot."""
+"""The same limit for a single slot."""
 
 MOST_MOVED = 320 << 10
-"""Bytes of requests whose time has come that join their slots at once."""
+"""Bytes of due requests that join their slots at once."""
 
 
 def _at_once(_slot: str, _under_way: int) -> float:
@@ -51,23 +51,23 @@ def _at_once(_slot: str, _under_way: int) -> float:
 
 
 class Frontier:
-    """Pending and leased requests, and what has been seen.
+    """Pending and leased requests, and the filter of seen fingerprints.
 
-    A request whose fingerprint is new is marked in :attr:`seen` and *pushed*: it
-    waits (*pending*), in the slot and with the priority it was given. *Leasing*
-    hands out the next one; *settling* says that it is done, its children pushed.
-    A *checkpoint* writes everything that has changed in one transaction, marks
-    included. What is leased stays in the store until the checkpoint that also
-    holds its children; after a crash it is pending again. So in every state that
-    the store is ever in, **what is seen is pending, leased or done**.
+    If the fingerprint of a request is new, the request is marked in :attr:`seen` and
+    *pushed*: it is *pending* in its slot, with its priority. *Leasing* hands out the
+    next request; *settling* ends it when it is done and its children are pushed. A
+    *checkpoint* writes all changes in one transaction, marks included. A leased request
+    stays in the store until the checkpoint that also holds its children; after a crash
+    it is pending again. So in every state of the store, **each request that is marked
+    as seen is pending, leased or done**.
 
-    The store is that of the filter ``seen``, which is the frontier's from now on;
-    without one both live in memory. ``fifo`` takes the oldest request first,
-    ``start_fifo`` the oldest start request. ``wait`` says how long a slot must
-    wait, see :class:`bloomdupe.frontier.rotation.Rotation`. ``clock`` gives seconds,
-    ``wall`` Unix time.
+    The frontier uses the store of the filter ``seen`` and controls the filter from now
+    on; without a store both live in memory. ``fifo`` takes the oldest request first,
+    ``start_fifo`` the oldest start request. ``wait`` returns how long a slot must wait,
+    see :class:`bloomdupe.frontier.rotation.Rotation`. ``clock`` gives seconds, ``wall``
+    Unix time.
 
-    A request may be pushed for a point in time (``not_before``): it waits apart (see
+    A request may be scheduled for later (``not_before``): it is kept apart (see
     :class:`bloomdupe.frontier.later.Later`) and joins its slot when it is due. Then its
     turn comes as if it had been pushed at that moment.
 
@@ -75,12 +75,12 @@ class Frontier:
 
     ``format``    of slots, queue and payloads: ``FRONTIER_FORMAT`` in ``store``
     ``requests``  number of requests in the store
-    ``digest``    sum of their checksums modulo 2**64: with ``requests``, it finds
-                  missing and outdated ones
+    ``digest``    sum of their checksums modulo 2**64: with ``requests``, it detects
+                  missing and outdated requests
     ``slots``     number of slots in the store
     ``sequence``  requests numbered so far
     ``numbered``  slots numbered so far
-    ``later``     if any requests wait for a point in time: ``requests`` and ``digest``
+    ``later``     if any requests are scheduled for later: ``requests`` and ``digest``
                   of these
     """
 
@@ -105,14 +105,14 @@ class Frontier:
         self._numbered = 0
         self._sequence = 0
         self.pending = 0
-        """Requests that wait in their slots."""
+        """Requests that are pending in their slots."""
         self.leased = 0
         """Requests handed out and not settled."""
         self._stored = 0
         self._digest = 0
         self._slots = 0
         self._loaded = 0
-        # Queues with requests in memory; those that came first were asked long ago.
+        # Queues with requests in memory, the least recently asked first.
         self._crowded: dict[SlotQueue, None] = {}
         # Since the last checkpoint:
         self._fresh: dict[Entry, None] = {}
@@ -120,13 +120,13 @@ class Frontier:
         self._settled: dict[Entry, None] = {}
         self._prepared: _Change | None = None
         self._later: Later | None = None
-        """Requests that wait for a point in time; None if there never was one."""
+        """Requests that are scheduled for later; None if there never were any."""
         if self._store is not None:
             self._store.make_room_for(*FRONTIER_DATABASES)
             self._recover(self._store)
 
     def _recover(self, store: Store) -> None:
-        """Take up what the last checkpoint holds; leased requests are pending again."""
+        """Restore the last checkpoint; requests in progress are pending again."""
         with store.snapshot() as snapshot:
             record = snapshot.record(RECORD)
             if record is None:
@@ -169,14 +169,14 @@ class Frontier:
         not_before: float | None = None,
         sequence: int | None = None,
     ) -> Entry:
-        """Take in a request, whose fingerprint the caller has marked in :attr:`seen`.
+        """Add a request; the caller has marked its fingerprint in :attr:`seen`.
 
         ``start`` marks a start request (see :func:`bloomdupe.frontier.rank.rank_of`).
-        Without ``payload`` it lives in memory only. The ``attachment`` comes back
-        with a request that is in memory; of one that is stored it may be gone.
-        ``not_before`` is the Unix time before which nobody gets it; one that has passed
-        changes nothing. Its age is that of the next ``sequence``, unless it is given;
-        no two may be equal.
+        Without ``payload`` the request lives in memory only. The ``attachment`` comes
+        back with a request that is still in memory; a request that was read from the
+        store may have lost it. A request with ``not_before`` is not handed out before
+        this Unix time; a time in the past has no effect. The ``sequence`` is the age of
+        the request, by default the next number; no two may be equal.
         """
         if not_before is not None and not_before > self._wall():
             entry = waiting_entry(payload, attachment)
@@ -211,7 +211,7 @@ class Frontier:
         return rank_of(priority, sequence, start=start, fifo=fifo)
 
     def _join(self, entry: Entry) -> None:
-        """Let a request wait in the queue of its slot."""
+        """Add a request to the queue of its slot."""
         queue = entry.queue
         if queue.push(entry):
             self._loaded += entry.size
@@ -224,19 +224,19 @@ class Frontier:
 
     @property
     def waiting(self) -> int:
-        """Requests that wait for a point in time."""
+        """Number of requests that are scheduled for later."""
         return 0 if self._later is None else self._later.waiting
 
     @property
     def next_due(self) -> float:
-        """Unix time at which the next of these is due; infinite if there is none."""
+        """Unix time at which the next of these is due; infinite if there are none."""
         return math.inf if self._later is None else self._later.next_due
 
     def _move_due(self, later: Later) -> None:
-        """Let those whose time has come join their slots.
+        """Move the requests that are due into the queues of their slots.
 
-        Not more than the next checkpoint should hold, as long as others are ready: the
-        rest follows after it.
+        While other requests are pending, it moves no more than the next checkpoint
+        should hold; the rest follows after the checkpoint.
         """
         if self.due and self.pending:
             return
@@ -248,21 +248,21 @@ class Frontier:
 
     @property
     def slots(self) -> int:
-        """Count the slots with requests that wait or are under way."""
+        """Number of slots with requests that are pending or in progress."""
         return len(self._queues)
 
     @property
     def sequence(self) -> int:
-        """Number of the next request, of all that were ever taken in."""
+        """Number that the next request gets."""
         return self._sequence
 
     def pending_in(self, slot: str) -> int:
-        """Count the requests that wait in a slot."""
+        """Count the pending requests of a slot."""
         queue = self._queues.get(slot)
         return 0 if queue is None else queue.pending
 
     def lease(self) -> Entry | None:
-        """Hand out the next request, or None if none is ready."""
+        """Hand out the next request, or return None if no request is ready."""
         later = self._later
         if later is not None and later.next_due <= self._wall():
             self._move_due(later)
@@ -283,7 +283,7 @@ class Frontier:
         return entry
 
     def withdraw(self, unwanted: Callable[[Entry], bool]) -> list[Entry]:
-        """Take out pending requests, of a frontier that has no store; return them."""
+        """Remove and return pending requests, of a frontier without a store."""
         assert self._store is None  # noqa: S101 - what is stored must be settled
         found = []
         for queue in list(self._queues.values()):
@@ -297,13 +297,13 @@ class Frontier:
         return found
 
     def release(self, entry: Entry) -> None:
-        """Say that a leased request does not keep its slot busy any more."""
+        """Free the place that a leased request holds in its slot."""
         if entry.active:
             entry.active = False
             self._rotation.freed(entry.queue)
 
     def settle(self, entry: Entry) -> None:
-        """Say that a leased request is done: its children have been pushed."""
+        """Remove a leased request that is done; its children have been pushed."""
         self.release(entry)
         self.leased -= 1
         if entry.stored:
@@ -316,7 +316,7 @@ class Frontier:
         # Else it may be in the store by now: see _written() and _give_up().
 
     def _no_more_fresh(self, entry: Entry) -> bool:
-        """Forget that a request is to be written; False if it is not."""
+        """Remove a request from those to be written; False if it is not among them."""
         if entry not in self._fresh:
             return False
         del self._fresh[entry]
@@ -324,9 +324,9 @@ class Frontier:
         return True
 
     def seconds_until_ready(self) -> float | None:
-        """Return how long to wait until a slot is ready that was not so far.
+        """Return the seconds until a further slot is ready, or None if unknown.
 
-        Or until the next request is due that waits for a point in time.
+        A slot becomes ready, too, when a request that is scheduled for later is due.
         """
         alarm = self._rotation.next_alarm()
         seconds = math.inf if alarm is None else alarm - self._clock()
@@ -335,7 +335,7 @@ class Frontier:
         return None if seconds == math.inf else max(0.0, seconds)
 
     def ask_again(self, slot: str) -> None:
-        """Take note that a slot may be ready sooner than it has said."""
+        """Ask a slot again, because it may be ready sooner than it has said."""
         queue = self._queues.get(slot)
         if queue is not None:
             self._rotation.ask_again(queue)
@@ -365,7 +365,7 @@ class Frontier:
 
     @property
     def store(self) -> Store | None:
-        """What holds everything durable, if anything does."""
+        """The store, or None if the frontier is in memory."""
         return self._store
 
     def checkpoint(self, *others: Change) -> None:
@@ -379,13 +379,13 @@ class Frontier:
             self._store.commit(self.prepare(), *others)
 
     def prepare(self) -> Change:
-        """Return what the next checkpoint writes, for a common transaction.
+        """Return the change of the next checkpoint, for a common transaction.
 
         It takes time to commit it, and requests may be pushed, leased and settled
-        meanwhile: what comes after this call is for the checkpoint after it. Once
-        it is committed, ``done`` must be called before anything else is prepared.
-        If it is not committed, it can just be dropped: preparing the next one
-        gives it up, and it cannot be written any more.
+        meanwhile: everything after this call belongs to the next checkpoint. Once it is
+        committed, call ``done`` before anything else is prepared. If it is not
+        committed, it can just be dropped: preparing the next change gives it up, and it
+        cannot be written any more.
         """
         self._give_up()
         marks = self.seen.prepare()
@@ -456,9 +456,9 @@ class Frontier:
                 self._tidy(entry.queue)
 
     def _written(self, change: _Change) -> None:
-        """Take note that a checkpoint is durable: what it held, and nothing else.
+        """Mark the content of a checkpoint as durable, and nothing newer.
 
-        Takes as long as what it held.
+        Takes time in proportion to the size of the checkpoint.
         """
         self._prepared = None
         for entry, checksum in change.written.items():
@@ -482,7 +482,7 @@ class Frontier:
             self._tidy(queue)
 
     def _relieve(self, queues: list[SlotQueue]) -> None:
-        """Keep the memory small, now that everything is on disk."""
+        """Free memory, now that everything is on disk."""
         for queue in queues:
             self._loaded -= queue.relieve(MAX_HEAD)
         if self._loaded > MAX_LOADED:
@@ -500,14 +500,14 @@ class _Change(NamedTuple):
     marks: Change
     """The filter's part."""
     later: LaterPart | None
-    """What waits for a point in time."""
+    """The part of the requests that are scheduled for later."""
     puts: dict[int, list[tuple[bytes, bytes]]]
     """Records by number of their slot, all in order."""
     deletes: list[bytes]
     slots: list[tuple[int, int, SlotQueue]]
     """Number, requests that will be stored, queue."""
     queues: list[SlotQueue]
-    """All that have changed."""
+    """All queues that have changed."""
     record: dict[str, Any]
     written: dict[Entry, int]
     """Entries that will be stored, and their checksums."""
@@ -528,7 +528,7 @@ class _Change(NamedTuple):
         batch.put_record(RECORD, self.record)
 
     def done(self) -> None:
-        """Take note that it is durable."""
+        """Mark the change as durable."""
         try:
             self.marks.done()
         finally:

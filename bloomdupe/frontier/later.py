@@ -1,4 +1,4 @@
-"""Later: requests that wait for a point in time. The next are in memory."""
+"""Later: requests that are scheduled for later. The next of them are in memory."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ BATCH = 500
 """Requests read from disk at once; but none after ``READ_BYTES``."""
 
 _NOWHERE = SlotQueue(0, "")
-"""Stands for the queue of those that have not joined that of their slot."""
+"""Queue of the requests that have not joined the queue of their slot."""
 
 
 class Postponed:
-    """A request that waits for a point in time."""
+    """A request that is scheduled for later."""
 
     __slots__ = ("checksum", "entry", "key", "priority", "slot", "start")
 
@@ -46,21 +46,21 @@ class Postponed:
         self, key: bytes, slot: str, priority: int, entry: Entry, *, start: bool
     ) -> None:
         self.key = key
-        """When it is due, and its number: see :func:`later_key`."""
+        """Its due time and its number: see :func:`later_key`."""
         self.slot = slot
         self.priority = priority
         self.start = start
         self.entry = entry
-        """What it is when it is due; its queue and rank are not known before."""
+        """Its entry; queue and rank are not known before it is due."""
         self.checksum = 0
-        """Of its value in the store, as a number; 0 if it is not there."""
+        """Checksum of its value in the store, as a number; 0 if it is not there."""
 
     def __lt__(self, other: Postponed) -> bool:
         return self.key < other.key
 
 
 class LaterPart(NamedTuple):
-    """What a checkpoint writes of the requests that wait for a point in time."""
+    """Part of a checkpoint: the requests that are scheduled for later."""
 
     puts: list[tuple[bytes, bytes]]
     """Keys and values, in order."""
@@ -78,14 +78,15 @@ class LaterPart(NamedTuple):
 
 
 class Later:
-    """Requests by the time before which nobody gets them.
+    """Requests by their not-before time.
 
-    They lie in the database ``later`` of the store, in the order of their times. In
-    memory are those up to ``_bound``, and of those above it the ones that no checkpoint
-    has written yet, and those that cannot be written. So a million of them cost no more
-    than a few thousand. What is due *moves* into the queue of its slot: in memory at
-    once, and in the store with the next checkpoint, which deletes it here and stores it
-    there, unless it is done by then. So after a crash it is in one of the two.
+    They are stored in the database ``later``, in the order of their times. In memory
+    are all requests up to ``_bound``, and above it only those that no checkpoint has
+    written yet, and those that cannot be stored. So a million of them cost no more than
+    a few thousand. A request that is due *moves* into the queue of its slot: in memory
+    at once, and in the store with the next checkpoint, which deletes it here and stores
+    it there, unless it is done by then. So after a crash it is in exactly one of the
+    two databases.
     """
 
     def __init__(self, store: Store | None, record: dict[str, int] | None) -> None:
@@ -96,26 +97,27 @@ class Later:
         self._stored = record["requests"]
         self._digest = record["digest"]
         self.waiting = self._stored
-        """Requests that wait, wherever they are."""
+        """Number of requests, in memory and in the store."""
         self._near: list[Postponed] = []
         self._near_bytes = 0
         self._bound = BEFORE_ALL if self._stored else AFTER_ALL
-        # Not written yet; of these, those above the bound.
+        # Requests that are not written yet; ``_beyond`` has those above the bound.
         self._fresh: dict[bytes, Postponed] = {}
         self.fresh_bytes = 0
-        """Bytes of those that no checkpoint has written."""
+        """Bytes of the requests that no checkpoint has written."""
         self._beyond: dict[bytes, Postponed] = {}
-        # Moved, and in the store until the next checkpoint.
+        # Moved to their slots, and still in ``later`` until the next checkpoint.
         self._moved: dict[bytes, int] = {}
         self.next_due = math.inf
-        """Unix time at which the next one is due; infinite if there is none."""
+        """Unix time at which the next request is due; infinite if there are no
+        requests."""
         self._find_next()
 
     def push(
         self, due: float, sequence: int, slot: str, priority: int, entry: Entry,
         *, start: bool,
     ) -> None:  # fmt: skip
-        """Let a request wait until a Unix time; ``sequence`` tells it from others."""
+        """Schedule a request for a Unix time; ``sequence`` makes its key unique."""
         key = later_key(due, sequence)
         item = Postponed(key, slot, priority, entry, start=start)
         storable = self._store is not None and entry.payload is not None
@@ -136,9 +138,9 @@ class Later:
         return bool(self._fresh or self._moved)
 
     def take(self, now: float, most: int) -> list[Postponed]:
-        """Take out those that are due, the first one first.
+        """Remove and return the requests that are due, in order of time.
 
-        None is taken after ``most`` bytes.
+        It stops after ``most`` bytes.
         """
         taken: list[Postponed] = []
         while self.next_due <= now and most > 0:
@@ -161,7 +163,7 @@ class Later:
         return item
 
     def _find_next(self) -> None:
-        """Bring the next one to the front of those in memory."""
+        """Make sure that the next request is in memory, and update ``next_due``."""
         while not self._near or self._near[0].key > self._bound:
             if self._bound == AFTER_ALL:
                 break
@@ -169,7 +171,7 @@ class Later:
         self.next_due = _due(self._near[0].key) if self._near else math.inf
 
     def _refill(self) -> None:
-        """Bring the next ones from the store into memory."""
+        """Read the next requests from the store."""
         assert self._store is not None  # noqa: S101 - or there is no bound
         known = self._fresh.keys() | self._moved.keys()
         found = self._store.later(self._bound, known, BATCH)
@@ -195,7 +197,7 @@ class Later:
     # Two phases: see bloomdupe.frontier.frontier.Frontier.prepare()
 
     def prepare(self) -> LaterPart:
-        """Work out what the next checkpoint writes, and change nothing."""
+        """Return the part of the next checkpoint, and change nothing."""
         puts = []
         written = {}
         digest = self._digest
@@ -219,7 +221,7 @@ class Later:
         )
 
     def written(self, part: LaterPart) -> None:
-        """Take note that a part is durable: what it held, and nothing else."""
+        """Mark the content of a part as durable, and nothing newer."""
         for key in part.deletes:
             del self._moved[key]
         for key, checksum in part.written.items():
@@ -234,14 +236,14 @@ class Later:
         self._relieve()
 
     def _relieve(self) -> None:
-        """Keep the memory small, now that everything is on disk."""
+        """Free memory, now that everything is on disk."""
         if self._near_bytes <= MAX_NEAR:
             return
         self._near.sort()
         kept = size = 0
         for item in self._near:
             size += item.entry.size
-            if size > MAX_NEAR and kept:  # the next one stays, whatever its size
+            if size > MAX_NEAR and kept:  # the next request stays, however large
                 break
             kept += 1
         keep, rest = self._near[:kept], self._near[kept:]

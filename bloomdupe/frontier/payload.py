@@ -1,7 +1,7 @@
-"""Payload: how a stored request begins, whatever follows: with its URL.
+"""Payload: the head of a stored request, which is its URL.
 
-A payload is a msgpack array whose first element is the URL, its usual beginning
-replaced by one character. The rest is the business of who has written it.
+A payload is a msgpack array. Its first element is the URL, with a common beginning
+replaced by one character. The writer of the payload defines the other elements.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _HEADS = ("", "https://www.", "https://", "http://www.", "http://")
 
 
 def short_url(url: str) -> str:
-    """Replace the beginning of a URL by one character, if it is among the usual."""
+    """Replace the beginning of a URL by one character, if it is a common beginning."""
     for number in range(1, len(_HEADS)):
         if url.startswith(_HEADS[number]):
             return chr(number) + url[len(_HEADS[number]) :]
@@ -24,21 +24,21 @@ def short_url(url: str) -> str:
 
 
 def long_url(url: str) -> str:
-    """Return the URL that was made short."""
+    """Return the full URL of a short URL."""
     first = ord(url[0])
     return _HEADS[first] + url[1:] if first < len(_HEADS) else url
 
 
 def url_of(payload: bytes) -> str:
-    """Return the URL of a stored request, even of one that cannot be restored.
+    """Return the URL of a stored request, even if it cannot be restored.
 
-    For a message: of a URL that could break a line, characters are escaped.
+    It is meant for a message: characters that could break a line are escaped.
     """
     try:
         unpacker = msgpack.Unpacker(unicode_errors="surrogatepass")
         unpacker.feed(payload)
         unpacker.read_array_header()
         url = long_url(str(unpacker.unpack()))
-    except Exception:  # noqa: BLE001 - whatever is wrong with it
+    except Exception:  # noqa: BLE001 - any damage
         return f"{len(payload):,} bytes"
     return printable(url)

@@ -1,4 +1,4 @@
-"""Rank: when a request's turn is in its slot, as bytes. The smallest goes first.
+"""Rank: the order of requests in a slot, as bytes. The smallest rank is first.
 
 A rank takes 7 bytes, 9 to 16 with a priority far from 0:
 
@@ -15,8 +15,7 @@ bytes what                        value
 ===== =========================== ==================================================
 
 ``start`` is 1 for a start request, else 0; ``sequence`` numbers all requests ever. No
-rank begins another one, so they sort the other way round when all their bits are
-inverted.
+rank is a prefix of another rank, so inverting all bits reverses their order.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ _FIRST_HEAD, _LAST_HEAD = 16, 239
 
 
 def rank_of(priority: int, sequence: int, *, start: bool, fifo: bool) -> bytes:
-    """Return when a request's turn is in its slot.
+    """Return the rank of a request in its slot.
 
-    The highest priority first; within a priority, start requests last, as Scrapy
-    does; then the newest first, or the oldest with ``fifo``. Priorities outside 64
-    bits rank as the nearest within.
+    The highest priority is first; within a priority, start requests are last, as in
+    Scrapy; then the newest is first, or the oldest with ``fifo``. A priority outside 64
+    bits counts as the nearest within them.
     """
     order = sequence if fifo else LAST_SEQUENCE - sequence
     if _LOWEST <= priority <= _HIGHEST:
@@ -51,7 +50,7 @@ def rank_of(priority: int, sequence: int, *, start: bool, fifo: bool) -> bytes:
 
 
 def sequence_of(rank: bytes) -> int:
-    """Return the sequence in a rank, in whichever order it was written."""
+    """Return the sequence in a rank, for either order."""
     order = int.from_bytes(rank[-6:], "big")
     return min(order, LAST_SEQUENCE - order)
 

@@ -1,4 +1,4 @@
-"""Removal: requests are taken out of the store of a job that does not run."""
+"""Removal: takes requests out of the store of a job that does not run."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ RECORD = "frontier"
 
 
 class Remover:
-    """Takes requests out of a store, which the caller has opened to write to.
+    """Takes requests out of a store that the caller has opened for writing.
 
-    Nobody may have a :class:`~bloomdupe.frontier.frontier.Frontier` on it meanwhile.
+    The store must not be in use by a :class:`~bloomdupe.frontier.frontier.Frontier`
+    meanwhile.
     """
 
     def __init__(self, store: Store) -> None:
@@ -37,7 +38,7 @@ class Remover:
         return int(self._record.get("requests", 0) + later["requests"])
 
     def remove(self, found: Sequence[Waiting], *others: Change) -> None:
-        """Take these out in one transaction, ``others`` with it.
+        """Remove these requests in one transaction, ``others`` with it.
 
         Each of them must be in the store.
         """
@@ -68,7 +69,7 @@ class Remover:
         self._store.commit(change, *others)
 
     def _without(self, later: list[Waiting]) -> dict[str, int]:
-        """Return the record of those that wait for a point in time, without some."""
+        """Return the record of the requests scheduled for later, without these."""
         before = self._record["later"]
         digest = before["digest"] - sum(one.checksum for one in later)
         return {
@@ -83,7 +84,7 @@ class _Removal(NamedTuple):
     remover: Remover
     keys: list[bytes]
     later: list[bytes]
-    """Keys of those that wait for a point in time."""
+    """Keys of the requests that are scheduled for later."""
     slots: list[tuple[int, int, str]]
     record: dict[str, Any]
 
@@ -99,6 +100,6 @@ class _Removal(NamedTuple):
         batch.put_record(RECORD, self.record)
 
     def done(self) -> None:
-        """Take note that it is durable."""
+        """Mark the change as durable."""
         self.remover._record = self.record
         self.remover._left.update({number: left for number, left, _ in self.slots})

@@ -1,4 +1,4 @@
-"""Rotation: which slot is next. The one least busy, in rotation among equals."""
+"""Rotation: chooses the least busy slot, in turn among equals."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["Rotation"]
 
 
 class Rotation:
-    """Queues with pending requests, by the number of their requests under way.
+    """Queues with pending requests, by the number of their requests in progress.
 
-    A queue stands in the ring of the queues as busy as itself. It is asked whether
-    it is ready when it comes to the front; if it is not, it is set aside until its
-    time has come or one of its requests is through, so that a call costs the same
-    however many queues there are. ``wait(slot, under_way)`` answers with the seconds
-    until the slot may have another request; 0 means now.
+    A queue is in the ring of the queues that are as busy as itself. When it comes to
+    the front, it is asked whether it is ready. If it is not, it is set aside until its
+    time has come or one of its requests is done, so a call costs the same for any
+    number of queues. ``wait(slot, under_way)`` returns the seconds until the slot may
+    have another request; 0 means now.
     """
 
     def __init__(self, wait: Callable[[str, int], float]) -> None:
@@ -32,35 +32,35 @@ class Rotation:
         self._alarm = 0
 
     def join(self, queue: SlotQueue) -> None:
-        """Take in a queue that has something pending; it may be here already."""
+        """Add a queue with pending requests; it may be here already."""
         if queue.ring is None:
             self._put(queue)
 
     def leave(self, queue: SlotQueue) -> None:
-        """Take out a queue that has nothing pending."""
+        """Remove a queue without pending requests."""
         if queue.ring is not None:
             del queue.ring[queue]
             queue.ring = None
 
     def took(self, queue: SlotQueue) -> None:
-        """Count another request of the queue under way: to the end of the ring."""
+        """Count another request in progress; the queue goes to the end of the ring."""
         queue.active += 1
         if queue.ring is not None:
             self._put(queue)
 
     def freed(self, queue: SlotQueue) -> None:
-        """Count one request of the queue less under way."""
+        """Subtract a request from those in progress."""
         queue.active -= 1
         if queue.ring is not None:
             self._put(queue)
 
     def ask_again(self, queue: SlotQueue) -> None:
-        """Let a queue that was set aside be asked before its time."""
+        """Ask a queue that was set aside before its time."""
         if queue.ring is self._aside:
             self._put(queue)
 
     def next(self, now: float) -> SlotQueue | None:
-        """Return the queue whose turn it is, or None if none is ready."""
+        """Return the next queue, or None if no queue is ready."""
         alarms = self._alarms
         while alarms and alarms[0][0] <= now:
             _, number, queue = heappop(alarms)

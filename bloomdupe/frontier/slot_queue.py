@@ -1,6 +1,6 @@
-"""SlotQueue: the requests that wait in one slot, the next in memory, the rest on disk.
+"""SlotQueue: the pending requests of a slot; the next are in memory, the rest on disk.
 
-A slot is what the downloader is polite to: a host, usually.
+The downloader limits concurrency and delay by slot; a slot is usually a host.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ __all__ = ["Entry", "SlotQueue"]
 
 MIN_BATCH = 1
 MAX_BATCH = 256
-"""Requests read from disk at once: few from a slot that is only visited, more from
-one that is emptied; but none after ``READ_BYTES``."""
+"""Requests read from disk at once: few at first, more from a slot that is emptied;
+reading ends after ``READ_BYTES``."""
 
 REQUEST_BYTES = 1_000
-"""What a request costs besides its payload, in memory and in a checkpoint, at most.
-So a bound in bytes is one in numbers, too."""
+"""Most bytes that a request costs besides its payload, in memory and in a checkpoint.
+So a bound in bytes also bounds the number of requests."""
 
 
 class Entry:
@@ -55,17 +55,17 @@ class Entry:
         self.payload = payload
         """None: it cannot be stored, and lives in memory only."""
         self.attachment = attachment
-        """Whatever came with it; None once it has been on disk only."""
+        """The attachment of :meth:`Frontier.push`; None after it was read from disk."""
         self.stored = checksum != 0
         """Whether it is in the store, be it pending, leased or just settled."""
         self.checksum = checksum
-        """Of its value in the store, as a number; 0 if it is not there."""
+        """Checksum of its value in the store, as a number; 0 if it is not there."""
         self.active = False
         """Whether it keeps its slot busy."""
 
     @property
     def size(self) -> int:
-        """Bytes that it takes."""
+        """Bytes of the request in memory and in a checkpoint."""
         payload = self.payload
         return REQUEST_BYTES + len(payload) if payload else REQUEST_BYTES
 
@@ -73,9 +73,10 @@ class Entry:
 class SlotQueue:
     """Pending requests of one slot, by rank.
 
-    Those up to ``bound`` are all in ``heap``. Those above are in the store only,
-    but for ``beyond``: new ones that no checkpoint has written yet, and those
-    that cannot be written. A slot that nobody asks costs no more than this object.
+    All requests up to ``bound`` are in ``heap``. The requests above it are in the store
+    only, except for ``beyond``: new requests that no checkpoint has written yet, and
+    requests that cannot be stored. A slot that is not asked costs no more than this
+    object.
     """
 
     __slots__ = (
@@ -98,17 +99,17 @@ class SlotQueue:
         self.number = number
         self.name = name
         self.pending = stored
-        """Requests that wait, wherever they are."""
+        """Number of pending requests, in memory and in the store."""
         self.stored = stored
-        """Requests in the store, those included that are out."""
+        """Number of requests in the store, including those that are out."""
         self.heap: list[tuple[bytes, Entry]] | None = None
         self.loaded = 0
         """Bytes in ``heap``."""
         self.beyond: list[tuple[bytes, Entry]] | None = None
         self.bound = BEFORE_ALL if stored else AFTER_ALL
         self.out: set[bytes] | None = None
-        """Ranks of leased and settled requests that are still in the store, or
-        may be after a checkpoint that is under way or the next one."""
+        """Ranks of leased and settled requests that are still in the store, or may be
+        there after the current or the next checkpoint."""
         self.batch = MIN_BATCH
         # Of bloomdupe.frontier.rotation:
         self.active = 0
@@ -116,7 +117,7 @@ class SlotQueue:
         self.alarm = 0
 
     def push(self, entry: Entry) -> bool:
-        """Add a new request; whether it is among the next in memory, in ``heap``."""
+        """Add a new request; return whether it went into ``heap``."""
         self.pending += 1
         item = (entry.rank, entry)
         if entry.rank > self.bound:
@@ -132,7 +133,7 @@ class SlotQueue:
         return True
 
     def pop(self) -> Entry:
-        """Take the next request out, which must be in memory."""
+        """Remove and return the next request, which must be in memory."""
         assert self.heap  # noqa: S101 - refill() raises when nothing is there
         _, entry = heappop(self.heap)
         self.loaded -= entry.size
@@ -143,7 +144,7 @@ class SlotQueue:
         return entry
 
     def withdraw(self, unwanted: Callable[[Entry], bool]) -> list[Entry]:
-        """Take out the unwanted ones of the requests that are in memory."""
+        """Remove and return the unwanted requests among those in memory."""
         found = [entry for _, entry in self.heap or () if unwanted(entry)]
         if found:
             gone = {entry.rank for entry in found}
@@ -154,23 +155,23 @@ class SlotQueue:
         return found
 
     def forget(self, rank: bytes) -> None:
-        """Take note that a request that was out is not in the store any more."""
+        """Forget a request that was out and is not in the store any more."""
         if self.out is not None:
             self.out.discard(rank)
             if not self.out:
                 self.out = None
 
     def refill(self, store: Store | None) -> int:
-        """Bring the next requests into memory, when none is; return their bytes.
+        """Read the next requests when none is in memory; return their bytes.
 
-        Raises :class:`~bloomdupe.errors.StoreDamagedError` if there are none.
+        Raises :class:`~bloomdupe.errors.StoreDamagedError` if they are missing.
         """
         heap = []
         bound = AFTER_ALL
         if store is not None and self.bound < AFTER_ALL:
             here = self.out or set()
             if self.beyond:
-                # A commit that is under way may have brought them there by now.
+                # A commit in progress may have written them by now.
                 here = here.union(rank for rank, _ in self.beyond)
             heap = [
                 (rank, Entry(self, rank, payload, None, checksum))
@@ -193,7 +194,7 @@ class SlotQueue:
         return self.loaded
 
     def _sort_in(self, items: Iterable[tuple[bytes, Entry]]) -> None:
-        """Put items where they belong, given ``bound``."""
+        """Distribute items over ``heap`` and ``beyond``, by ``bound``."""
         heap = self.heap if self.heap is not None else []
         beyond = self.beyond if self.beyond is not None else []
         for item in items:
@@ -209,9 +210,9 @@ class SlotQueue:
     # After a checkpoint, when everything that can be written is in the store
 
     def relieve(self, keep: int) -> int:
-        """Keep only the next ``keep`` bytes in memory; return how many went."""
+        """Keep only the next ``keep`` bytes in memory; return the bytes freed."""
         if self.beyond:
-            # What cannot be stored stays.
+            # Requests that cannot be stored stay.
             self.beyond = [item for item in self.beyond if not item[1].stored] or None
         heap, loaded = self.heap, self.loaded
         if heap is None or loaded <= keep:

@@ -1,7 +1,7 @@
-"""Waiting: the requests in a store, looked at without taking the job up.
+"""Waiting: reads the requests in a store without opening the job for a crawl.
 
-Those that a running crawl works on are among them: they stay in the store until they
-are done.
+The requests that a running crawl works on are among them: they stay in the store until
+they are done.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["Waiting", "count_waiting", "slots_of", "waiting", "waiting_in"]
 
 PORTION = 1_000
-"""Requests, up to ``READ_BYTES``, that are read in one transaction of LMDB: a crawl
-that runs cannot use its pages again meanwhile."""
+"""Requests, up to ``READ_BYTES``, that are read in one transaction of LMDB. During the
+transaction a running crawl cannot reuse free pages."""
 
 
 class Waiting(NamedTuple):
@@ -30,31 +30,31 @@ class Waiting(NamedTuple):
 
     slot: str
     number: int | None
-    """Of the slot; None if the request waits for a point in time."""
+    """Number of the slot; None if the request is scheduled for later."""
     key: bytes
-    """Its rank in the slot; of one that waits for a point in time, its key."""
+    """Its rank in the slot; or its key in ``later``."""
     payload: bytes
     checksum: int
     later: StoredLater | None = None
 
     @property
     def start(self) -> bool:
-        """Whether it comes after others of its priority, as start requests do."""
+        """Whether it is a start request, which comes last in its priority."""
         return is_start(self.key) if self.later is None else self.later.start
 
     @property
     def age(self) -> int:
-        """Its number among all requests ever taken in."""
+        """Its number among all requests that were ever accepted."""
         return sequence_of(self.key) if self.later is None else self.later.sequence
 
     @property
     def not_before(self) -> float | None:
-        """Unix time before which nobody gets it."""
+        """Unix time before which it is not handed out."""
         return None if self.later is None else self.later.due
 
 
 def slots_of(store: Store) -> list[StoredSlot]:
-    """Return the slots that have requests, about 200 bytes of memory for each."""
+    """Return the slots that have requests; each takes about 200 bytes of memory."""
     with store.snapshot() as snapshot:
         return list(snapshot.slots())
 
@@ -62,7 +62,8 @@ def slots_of(store: Store) -> list[StoredSlot]:
 def count_waiting(store: Store, slot: str | None = None) -> int:
     """Count the requests in the store.
 
-    In a ``slot``, those that wait for a point in time are counted whatever their slot.
+    With a ``slot``, only its requests are counted, but the requests scheduled for later
+    are counted for all slots.
     """
     with store.snapshot() as snapshot:
         later = (snapshot.record("frontier") or {}).get("later", {"requests": 0})
@@ -73,11 +74,12 @@ def count_waiting(store: Store, slot: str | None = None) -> int:
 
 
 def waiting(store: Store, slot: str | None = None) -> Iterator[Waiting]:
-    """Yield the requests in the store, slot by slot, in each the next one first.
+    """Yield the requests in the store, slot by slot, in the order of their turns.
 
-    Those that wait for a point in time come last, the next one first. Of one ``slot``
-    only, if it is given. Memory does not grow with the requests. While a crawl runs,
-    what it takes in or settles meanwhile may be there or not.
+    The requests scheduled for later come last, in the order of their times. With a
+    ``slot``, it yields only the requests of this slot. Memory does not grow with the
+    requests. While a crawl runs, a request that it adds or settles meanwhile may be
+    missing or not.
     """
     slots = iter([one for one in slots_of(store) if slot in (None, one.name)])
     current, after = next(slots, None), BEFORE_ALL
@@ -105,7 +107,7 @@ def waiting(store: Store, slot: str | None = None) -> Iterator[Waiting]:
 
 
 def waiting_in(snapshot: Snapshot) -> Iterator[Waiting]:
-    """Yield the requests of one snapshot, which has to be kept meanwhile."""
+    """Yield the requests of a snapshot, which must stay open meanwhile."""
     for slot in snapshot.slots():
         for request in snapshot.requests(slot.number, BEFORE_ALL):
             yield Waiting(slot.name, slot.number, *request)

@@ -1,6 +1,6 @@
-"""Every private name of Scrapy that is read or replaced, and nothing else.
+"""The only room that reads or replaces private names of Scrapy.
 
-Each is checked when a crawl opens, and :class:`~bloomdupe.errors.EngineError` names
-the one that is missing. Uses ``errors`` only; ``crawl``, ``links`` and ``feeds`` come
-in.
+Each name is checked when a crawl opens, and :class:`~bloomdupe.errors.EngineError`
+tells which name is missing. Uses ``errors`` only; ``crawl``, ``links`` and ``feeds``
+come in.
 """

@@ -1,10 +1,10 @@
-"""Scrapy's commands: which one runs a crawl, and how a crawl ends before it begins.
+"""Commands of Scrapy: finds the running command, and ends a crawl before it begins.
 
 ``scrapy check`` and ``scrapy parse`` run a spider of the project, with a ``start`` of
-their own; ``scrapy shell`` makes a crawler without crawling. Nothing that a crawler
-shows tells them from ``scrapy crawl`` for certain: what they set, a project can set,
-too. But a command of Scrapy waits until its crawl is over, so it is among the callers
-of everything that happens in it. Tested with Scrapy 2.13 to 2.19.
+their own; ``scrapy shell`` makes a crawler without crawling. No attribute of a crawler
+tells them from ``scrapy crawl`` for certain: a project can set all that they set, too.
+But a command of Scrapy waits until its crawl is over, so it is among the callers of all
+code of the crawl. Tested with Scrapy 2.13 to 2.19.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _COMMANDS = "scrapy.commands."
 
 
 def running_command() -> str | None:
-    """Return the name of the command of Scrapy that is running this, such as ``crawl``.
+    """Return the name of the running command of Scrapy, such as ``crawl``.
 
-    None if it is none of Scrapy's own: a script, or a command of somebody else that
-    starts its crawls itself.
+    None if no command of Scrapy is running: the crawl was started by a script, or by a
+    command of another package that starts its crawls itself.
     """
     frame = inspect.currentframe()
     while frame is not None:
@@ -38,15 +38,15 @@ def running_command() -> str | None:
 
 
 def cancel_crawl(crawler: Crawler, say_why: Callable[[], None]) -> None:
-    """Let a crawl be over before its engine is made, with exit status 1.
+    """End a crawl before its engine is made, with exit status 1.
 
-    For crawls that a command of Scrapy has started: it would show any exception with
-    a traceback, whatever its message. ``say_why`` is called last.
+    Use it for crawls that a command of Scrapy has started: the command would show any
+    exception with a traceback. ``say_why`` is called last.
     """
 
     def no_engine() -> _NoEngine:
         say_why()
-        # The command takes a crawler without a spider for one that did not start.
+        # For the command, a crawler without a spider is a crawler that did not start.
         crawler.spider = None
         return _NoEngine()
 
@@ -54,7 +54,7 @@ def cancel_crawl(crawler: Crawler, say_why: Callable[[], None]) -> None:
 
 
 class _NoEngine:
-    """What ``Crawler.crawl()`` uses of an engine, without anything behind it."""
+    """An engine that does nothing, with the methods that ``Crawler.crawl()`` calls."""
 
     running = False
 

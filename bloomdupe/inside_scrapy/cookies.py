@@ -1,11 +1,11 @@
-"""CookieJars: what Scrapy's CookiesMiddleware keeps, and what changes in it.
+"""CookieJars: the cookies of Scrapy's CookiesMiddleware, and their changes.
 
-Each of its jars holds a :class:`http.cookiejar.CookieJar`, and whatever sets or removes
-a cookie calls ``set_cookie`` or ``clear`` of that: answers to requests, to redirects
-and for robots.txt, ``request.cookies``, expiry, and code that reaches for the jars
-itself. So a subclass with these two methods knows all changes, one by one.
+Each of its jars holds a :class:`http.cookiejar.CookieJar`. All code that sets or
+removes a cookie calls ``set_cookie`` or ``clear`` of that object: answers to requests,
+to redirects and for robots.txt, ``request.cookies``, expiry, and code that uses the
+jars itself. So a subclass with these two methods sees every single change.
 
-:meth:`CookieJars.of` looks for every name that is used here when a crawl opens. Tested
+When a crawl opens, :meth:`CookieJars.of` looks for every name that is used here. Tested
 with Scrapy 2.13 to 2.19.
 """
 
@@ -32,7 +32,7 @@ __all__ = ["CookieJars", "Place", "cookie_of", "fields_of"]
 
 
 class Place(NamedTuple):
-    """Where a cookie is kept."""
+    """The key of a cookie in the jars."""
 
     jar: Any
     """Key of the jar: ``meta["cookiejar"]``, None for the usual one."""
@@ -42,9 +42,9 @@ class Place(NamedTuple):
 
 
 class CookieJars:
-    """The jars of a crawl, which are watched from now on.
+    """The jars of a crawl, watched from now on.
 
-    Raises :class:`~bloomdupe.errors.EngineError` if they are not like Scrapy's.
+    Raises :class:`~bloomdupe.errors.EngineError` if they differ from Scrapy's.
     """
 
     def __init__(self, middleware: CookiesMiddleware) -> None:
@@ -55,14 +55,14 @@ class CookieJars:
 
     @classmethod
     def of(cls, crawler: Crawler) -> CookieJars | None:
-        """Return the jars of a crawl; None if it has not Scrapy's middleware.
+        """Return the jars of a crawl; None if it does not have Scrapy's middleware.
 
-        A class derived from that will do.
+        A class derived from Scrapy's middleware is fine.
         """
         middleware = crawler.get_downloader_middleware(CookiesMiddleware)
         return None if middleware is None else cls(middleware)
 
-    def _watch(self, jars: Any) -> None:  # noqa: ANN401 - whatever is there
+    def _watch(self, jars: Any) -> None:  # noqa: ANN401 - any object
         if type(jars) not in (dict, defaultdict):
             raise _unknown("CookiesMiddleware.jars")
         factory = getattr(jars, "default_factory", None)
@@ -74,7 +74,7 @@ class CookieJars:
         self._middleware.jars = self._jars
 
     def _enter(self, key: Any, jar: Any) -> None:  # noqa: ANN401
-        """Watch a jar, and what is in it already."""
+        """Watch a jar, and report the cookies that are in it already."""
         inner = _inner(jar)
 
         def changed(domain: str, path: str, name: str, cookie: Cookie | None) -> None:
@@ -102,19 +102,19 @@ class CookieJars:
         return key in self._jars
 
     def restore(self, key: Any, cookie: Cookie) -> None:  # noqa: ANN401
-        """Put a cookie into its jar, as something that has not changed."""
+        """Put a cookie into its jar, and do not count it as changed."""
         self._jars[key].jar.set_cookie(cookie)
         self._changed.pop(Place(key, cookie.domain, cookie.path, cookie.name), None)
 
     def remove(self, place: Place) -> None:
-        """Remove a cookie, if it is there, as something that has not changed."""
+        """Remove a cookie, if it is there, and do not count it as changed."""
         if place.jar in self._jars:
             with suppress(KeyError):
                 self._jars[place.jar].jar.clear(place.domain, place.path, place.name)
             self._changed.pop(place, None)
 
     def expire(self, place: Place) -> None:
-        """Take note that a cookie which is stored is gone."""
+        """Report that a stored cookie is gone."""
         self._changed[place] = None
 
     @property
@@ -138,14 +138,14 @@ def _nothing(key: object, jar: object) -> None:
 
 
 class _Jars(defaultdict[Any, Any]):
-    """Jars by key; tells which come and which go."""
+    """Jars by key; reports jars that are added or removed."""
 
     enter: Callable[[Any, Any], None] = staticmethod(_nothing)
     leave: Callable[[Any, Any], None] = staticmethod(_nothing)
-    """Called with key and jar. A copy of the jars does not call anybody."""
+    """Called with key and jar. In a copy of the jars they do nothing."""
 
     def __setitem__(self, key: Any, jar: Any) -> None:  # noqa: ANN401
-        # A jar that is made for a new key comes here, too.
+        # The factory's jar for a new key is set here, too.
         if key in self:
             self.leave(key, self[key])
         super().__setitem__(key, jar)
@@ -157,30 +157,30 @@ class _Jars(defaultdict[Any, Any]):
         super().__delitem__(key)
 
     def pop(self, key: Any, *default: Any) -> Any:  # noqa: ANN401
-        """Take a jar out."""
+        """Remove and return a jar."""
         if key in self:
             self.leave(key, self[key])
         return super().pop(key, *default)
 
     def popitem(self) -> tuple[Any, Any]:
-        """Take the last jar out."""
+        """Remove and return the last jar."""
         key, jar = super().popitem()
         self.leave(key, jar)
         return key, jar
 
     def clear(self) -> None:
-        """Take all jars out."""
+        """Remove all jars."""
         for key in list(self):
             del self[key]
 
     def setdefault(self, key: Any, default: Any = None) -> Any:  # noqa: ANN401
-        """Return a jar, the given one if there is none."""
+        """Return a jar; if it is missing, add the given jar."""
         if key not in self:
             self[key] = default
         return self[key]
 
     def update(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
-        """Put several jars in."""
+        """Add several jars."""
         for key, jar in dict(*args, **kwargs).items():
             self[key] = jar
 
@@ -194,10 +194,10 @@ class _Jars(defaultdict[Any, Any]):
 
 
 class _Watched(CookieJar):
-    """A cookie jar that tells of each change."""
+    """A cookie jar that reports each change."""
 
     plain: type[CookieJar]
-    """What it was before."""
+    """Its original class."""
     on_change: Callable[[str, str, str, Cookie | None], None]
 
     def set_cookie(self, cookie: Cookie) -> None:
@@ -211,7 +211,7 @@ class _Watched(CookieJar):
         path: str | None = None,
         name: str | None = None,
     ) -> None:
-        """Remove cookies: all, of a domain, of a path there, or one."""
+        """Remove all cookies, those of a domain or of a path, or a single cookie."""
         if name is not None:
             gone = [(domain, path, name)]
         else:
@@ -225,7 +225,7 @@ class _Watched(CookieJar):
             self.on_change(*place, None)  # type: ignore[arg-type]
 
     def __reduce_ex__(self, protocol: Any) -> Any:  # noqa: ANN401
-        """Give to a pickle, or a copy, what it was before."""
+        """Pickle or copy the jar as an object of its original class."""
         twin = self.plain.__new__(self.plain)
         twin.__dict__.update(self.__dict__)
         del twin.__dict__["on_change"]
@@ -239,7 +239,7 @@ def _watched(kind: type[CookieJar]) -> type[_Watched]:
 
 
 def _inner(jar: Any) -> Any:  # noqa: ANN401
-    """Return the jar of the standard library in one of Scrapy's."""
+    """Return the jar of the standard library inside a jar of Scrapy."""
     inner = getattr(jar, "jar", None)
     if not isinstance(inner, CookieJar):
         raise _unknown("CookieJar.jar")
@@ -247,12 +247,12 @@ def _inner(jar: Any) -> Any:  # noqa: ANN401
 
 
 def fields_of(cookie: Cookie) -> list[Any]:
-    """Return what a cookie is made of, for :func:`cookie_of`."""
+    """Return the attributes of a cookie, for :func:`cookie_of`."""
     return [getattr(cookie, name) for name in _FIELDS]
 
 
 def cookie_of(fields: list[Any]) -> Cookie:
-    """Make the cookie again."""
+    """Return the cookie with these attributes."""
     return Cookie(*fields)
 
 

@@ -1,8 +1,8 @@
-"""EngineAccess: what we know about the inside of Scrapy's engine and downloader.
+"""EngineAccess: reads and replaces private names of Scrapy's engine and downloader.
 
-Together with :mod:`bloomdupe.inside_scrapy.processing` it reads or replaces private
-names of Scrapy. :func:`check_engine` looks for all of them when a crawl opens, before
-any of them is used. Tested with Scrapy 2.13 to 2.19.
+The module :mod:`bloomdupe.inside_scrapy.processing` does so, too. :func:`check_engine`
+looks for all these names when a crawl opens, before any of them is used. Tested with
+Scrapy 2.13 to 2.19.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ __all__ = [
 ]
 
 GLANCE = 0.05
-"""Seconds after which to look again at a slot that others than us keep busy."""
+"""Seconds until the next look at a slot that foreign requests keep busy."""
 LONG = 1.0
-"""Seconds after which to look at a slot again though nobody has called."""
+"""Seconds until the next look at a slot without a call meanwhile."""
 
 
 class EngineAccess:
-    """Looks into the engine of a running crawl: the downloader's slots, mostly."""
+    """Access to the engine of a running crawl, mostly to the downloader's slots."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -71,10 +71,10 @@ class EngineAccess:
         return str(self._downloader.get_slot_key(request))
 
     def wait(self, name: str, under_way: int) -> float:
-        """Seconds until the downloader can use another request in a slot.
+        """Return the seconds until the downloader can use another request in a slot.
 
-        ``under_way`` is the number of ours in it, those included that have not
-        reached it yet.
+        ``under_way`` is the number of requests of this scheduler in the slot, including
+        those that have not reached it yet.
         """
         slot = self._slots.get(name)
         if slot is None:
@@ -88,28 +88,28 @@ class EngineAccess:
             delay = slot.delay
             transferring = len(slot.transferring)
             if len(slot.active) > under_way and len(slot.active) >= concurrency > 0:
-                return GLANCE  # inline requests, robots.txt: nobody tells us
-            # The downloader draws the delay anew each time it looks; before the
-            # least possible one there is no use in having a request there.
+                return GLANCE  # inline requests, robots.txt: their end is not reported
+            # The downloader draws the delay anew each time it looks; a request that
+            # arrives before the least possible delay would only wait there.
             earliest = slot.lastseen + delay * (1 - _jitter(slot)) - self._clock()
         if under_way >= concurrency > 0:
             return LONG
         if delay <= 0:
             return 0.0
         if under_way > transferring:
-            # One is there already, and will go when the delay is over.
+            # A request is there already, and will go when the delay is over.
             return max(float(delay) * 0.5, GLANCE)
         return float(earliest)
 
     def delay_of(self, name: str) -> float:
-        """Return the seconds between two requests to a slot, as Scrapy has them."""
+        """Return the seconds between two requests to a slot, as Scrapy knows them."""
         slot = self._slots.get(name)
         if slot is not None:
             return float(slot.delay)
         given = self._slot_settings.get(name, {})
         return float(given.get("delay", self._delay))
 
-    # Delays that have come about
+    # Delays that AutoThrottle has set
 
     @property
     def throttled(self) -> bool:
@@ -121,7 +121,7 @@ class EngineAccess:
         return {name: slot.delay for name, slot in self._slots.items()}
 
     def restore_delays(self, delay_of: Callable[[str], float | None]) -> None:
-        """Let slots begin with the delays that ``delay_of`` knows of."""
+        """Let new slots begin with the delays that ``delay_of`` returns."""
         settings = _WithDelays(self._slot_settings, delay_of)
         self._slot_settings = self._downloader.per_slot_settings = settings
 
@@ -145,7 +145,7 @@ class EngineAccess:
 
 
 class _WithDelays(dict[str, dict[str, Any]]):
-    """Settings of slots, with a delay that is looked up when a slot is made."""
+    """Settings of slots; the delay is looked up when a slot is made."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class _WithDelays(dict[str, dict[str, Any]]):
 def check_engine(crawler: Crawler) -> None:
     """Check that Scrapy has every private name that this package reads or replaces.
 
-    Raises :class:`~bloomdupe.errors.EngineError`, which names what is missing.
+    Raises :class:`~bloomdupe.errors.EngineError`, which tells the missing name.
     """
     engine: Any = crawler.engine
     for path, kind in _NAMES:
@@ -197,7 +197,7 @@ _NAMES: tuple[tuple[str, type | tuple[type, ...] | None], ...] = (
     ("scraper._process_spidermw_output", None),
     ("scraper.spidermw.middlewares", (list, tuple)),
 )
-"""What must be there, and its type; None: something to call."""
+"""Required names and their types; None for a callable."""
 
 
 def spider_middlewares(crawler: Crawler) -> tuple[Any, ...]:
@@ -209,7 +209,7 @@ def spider_middlewares(crawler: Crawler) -> tuple[Any, ...]:
 def item_pipelines(crawler: Crawler) -> tuple[Any, ...]:
     """Return the item pipelines of a running crawl, in their order.
 
-    None are known of an ``ITEM_PROCESSOR`` of the project's own.
+    Returns an empty tuple if the project has an ``ITEM_PROCESSOR`` of its own.
     """
     engine: Any = crawler.engine
     return tuple(getattr(engine.scraper.itemproc, "middlewares", ()))
@@ -231,7 +231,7 @@ def stop_crawl(crawler: Crawler, reason: str) -> None:
 
 
 def send_signal(crawler: Crawler, signal: object, **arguments: object) -> Deferred[Any]:
-    """Send a signal whose receivers may be coroutines."""
+    """Send a signal; its receivers may be coroutines."""
     send = getattr(crawler.signals, "send_catch_log_async", None)
     if send is None:  # before Scrapy 2.14
         return crawler.signals.send_catch_log_deferred(signal, **arguments)
@@ -239,9 +239,9 @@ def send_signal(crawler: Crawler, signal: object, **arguments: object) -> Deferr
 
 
 def mark_failed(crawler: Crawler) -> None:
-    """Let the process end with status 1 when the crawl is over.
+    """Let the process end with status 1 when the crawl has ended.
 
-    ``scrapy crawl`` does so if a crawler has no spider then.
+    ``scrapy crawl`` exits with status 1 if the crawler has no spider at that moment.
     """
     crawler.signals.connect(
         lambda: setattr(crawler, "spider", None), signals.engine_stopped, weak=False

@@ -1,9 +1,9 @@
-"""The inside of Scrapy's feed exporter and of its item exporters.
+"""FeedExporterAccess: private names of Scrapy's feed exporter and item exporters.
 
-Scrapy opens a file when a feed gets its first item, and writes each item at once. To
-write later, and to more than one file, we must have its slots without their files, and
-what its exporters write before, between and after the items. Tested with Scrapy 2.13
-to 2.19.
+Scrapy opens a file when a feed gets its first item, and writes each item at once. This
+package writes later, and to more than one file. So it needs the slots of the feed
+exporter without their files, and the text that item exporters write before, between and
+after the items. Tested with Scrapy 2.13 to 2.19.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ _ATTRIBUTES = {
     ),
     JsonItemExporter: ("_add_comma_after_first", "first_item"),
 }
-"""What the exporters that are Scrapy's own have."""
+"""Attributes of Scrapy's own exporters that are used."""
 
 
 class FeedExporterAccess(feedexport.FeedExporter):
-    """Scrapy's feed exporter, whose feeds can be taken from it one by one."""
+    """Scrapy's feed exporter, with access to each of its feeds."""
 
     def check(self) -> None:
-        """Check that Scrapy's feed exports are as we know them.
+        """Check that Scrapy has every private name that is used here.
 
-        Raises :class:`~bloomdupe.errors.EngineError` if they are not.
+        Raises :class:`~bloomdupe.errors.EngineError` if a name is missing.
         """
         for name, arguments in _ARGUMENTS.items():
             method = getattr(feedexport.FeedExporter, name, None)
@@ -77,13 +77,13 @@ class FeedExporterAccess(feedexport.FeedExporter):
     ) -> FeedSlot:
         """Return the slot of a batch, as Scrapy makes it; no file is opened.
 
-        Raises :class:`KeyError` if the spider lacks a parameter that is in the URI.
+        Raises :class:`KeyError` if the spider lacks a parameter of the URI.
         """
         spider = self.crawler.spider
         assert spider is not None  # noqa: S101 - a crawl is on
         if uri is None:
             params = self.uri_params(options, batch_id)
-            # Before Scrapy 2.19 every percent sign is one of a parameter.
+            # Before Scrapy 2.19 every percent sign begins a parameter.
             apply = getattr(feedexport, "apply_uri_params", str.__mod__)
             uri = str(apply(template, params))
         return self._start_new_batch(
@@ -95,7 +95,7 @@ class FeedExporterAccess(feedexport.FeedExporter):
         )
 
     def uri_params(self, options: dict[str, Any], batch_id: int) -> dict[str, Any]:
-        """Return what may stand in the URI of a batch."""
+        """Return the parameters for the URI of a batch."""
         spider = self.crawler.spider
         assert spider is not None  # noqa: S101 - a crawl is on
         previous: Any = SimpleNamespace(batch_id=batch_id - 1)
@@ -116,15 +116,15 @@ class FeedExporterAccess(feedexport.FeedExporter):
 
 
 def write_columns(exporter: CsvItemExporter, item: object) -> None:
-    """Let an item fix the columns, and write the line that names them."""
+    """Let an item fix the columns, and write the line with their names."""
     exporter._headers_not_written = False
     exporter._write_headers_and_set_fields_to_export(item)
 
 
 def restore_columns(exporter: CsvItemExporter, fields: Any, *, found: bool) -> None:  # noqa: ANN401
-    """Set the columns as an earlier run has fixed them, and write that line again.
+    """Set the columns that an earlier run has fixed, and write their line again.
 
-    ``found`` says that they were those of an item, and not in the settings.
+    ``found`` says that they came from an item, and not from the settings.
     """
     exporter._headers_not_written = False
     exporter.fields_to_export = fields
@@ -134,13 +134,13 @@ def restore_columns(exporter: CsvItemExporter, fields: Any, *, found: bool) -> N
 
 
 def write_separator(exporter: JsonItemExporter) -> None:
-    """Write what stands between two items."""
+    """Write the separator between two items."""
     exporter.first_item = False
     exporter._add_comma_after_first()
 
 
 def forget_items(exporter: JsonItemExporter) -> None:
-    """Let the next item be written as if it were the first one."""
+    """Let the exporter write the next item as if it were the first."""
     exporter.first_item = True
 
 

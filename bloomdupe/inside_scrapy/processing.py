@@ -1,13 +1,15 @@
-"""Processing: the road of a result, from the downloader's answer to its end.
+"""Processing: follows a result from the downloader's answer to its end.
 
 Scrapy has no public signal for "this request is done: its callback, its items, their
-pipelines and exports". Its engine and scraper know, though, so their methods are
-replaced here by ones that tell. Nothing is polled, and nothing is guessed from
-``response.request``, which may be another request than the one that was scheduled.
+pipelines and exports". Its engine and scraper know, so their methods are replaced here
+by methods that report it. The state is never polled. It is never derived from
+``response.request`` either, because that may differ from the request that was
+scheduled.
 
-One of them is also made faster. Scrapy (2.14 to 2.19) starts ``CONCURRENT_ITEMS`` tasks
-for every response, whatever the callback yields: half of a crawl's CPU time. Here
-requests are scheduled at once, and only an item starts a task, up to the same limit.
+One of these methods is also made faster. Scrapy (2.14 to 2.19) starts
+``CONCURRENT_ITEMS`` tasks for every response, regardless of its output: half of a
+crawl's CPU time. Here requests are scheduled at once, and only an item starts a task,
+up to the same limit.
 """
 
 from __future__ import annotations
@@ -37,56 +39,56 @@ __all__ = ["Processing", "Work", "current_work"]
 BREATH = 100
 """Outputs of a callback after which other tasks get a turn."""
 PAUSE = 0.001
-"""Seconds after which to look again whether there is room for more."""
+"""Seconds until the next look whether it is still crowded."""
 
 
 class Work(Protocol):
-    """Stands for what a piece of work belongs to: a request handed to the engine."""
+    """A request handed to the engine, as the owner of the work on it."""
 
     def answered(self, result: object) -> bool:
-        """Take note of the downloader's answer: a response, request or failure.
+        """Handle the downloader's answer: a response, request or failure.
 
-        Returns whether it is to be handed on, to the callback or to the scheduler.
+        Returns whether the answer goes on, to the callback or to the scheduler.
         """
 
     def given(self, result: object) -> None:
-        """Take note of what callback (a response) or errback (a failure) are given."""
+        """Handle the argument of the callback (a response) or errback (a failure)."""
 
     def takes_item(self) -> bool:
-        """Whether the next item that is yielded is to be handed on; asked for each."""
+        """Whether the next item goes on to the pipelines; asked once for each item."""
 
     def cut_short(self) -> None:
-        """Take note that the callback was ended by ``CloseSpider``."""
+        """``CloseSpider`` has ended the callback."""
 
     def gave_up(self, error: BaseException) -> None:
-        """Take note that there is no page for the callback: an errback gets this."""
+        """There is no page for the callback: the errback gets this exception."""
 
     def raised(self, error: BaseException, response: object) -> None:
-        """Take note of what callback or errback have raised, given a response."""
+        """The callback or errback has raised an exception, given a response."""
 
     def broke_off(self, error: BaseException) -> None:
-        """Take note of what went wrong on the road; the end follows, not whole."""
+        """Processing has failed; the end follows, not whole."""
 
     def ended(self, *, whole: bool) -> None:
-        """Take note of the end; ``whole`` says that nothing went wrong on the road."""
+        """The work has ended; ``whole`` says that processing has not failed."""
 
 
 _CURRENT: ContextVar[Work | None] = ContextVar("bloomdupe_work", default=None)
-"""What the running code works on. Tasks inherit it from those that start them."""
+"""The work of the running code. A task inherits it from the code that starts it."""
 
 
-def current_work() -> Any:  # noqa: ANN401 - whatever the crawl has put there
-    """Return what the code that is running works on; None if nobody knows."""
+def current_work() -> Any:  # noqa: ANN401 - any object of the crawl
+    """Return the work of the running code; None if it is unknown."""
     return _CURRENT.get()
 
 
 class Processing:
     """Watches engine and scraper of a running crawl.
 
-    ``work_of`` finds the work that a request of the scheduler stands for.
-    ``failed`` is told what a download or a callback has raised, before any errback is.
-    ``direct`` asks for the faster way of handing on what callbacks yield. While it is
-    ``crowded``, callbacks wait with their next output.
+    ``work_of`` finds the work of a request of the scheduler. ``failed`` is called with
+    each exception of a download or a callback, before any errback is called. ``direct``
+    asks for the faster processing of the callbacks' output. While ``crowded`` is true,
+    callbacks wait before their next output.
     """
 
     def __init__(
@@ -106,14 +108,14 @@ class Processing:
         self._direct = direct
         self._crowded = crowded
         self._broken: dict[Work, BaseException] = {}
-        # Where Scrapy hands outputs on: whose they are, by the identity of the object.
+        # If Scrapy processes outputs: their works, by the identity of the object.
         self._owners: defaultdict[int, deque[Work | None]] = defaultdict(deque)
         self.answering: Work | None = None
-        """Whose answer from the downloader is a request that is being scheduled: a
-        retry, a redirect."""
+        """The work that the downloader has just answered with a request (a retry, a
+        redirect), while that request is being scheduled."""
 
     def attach(self) -> None:
-        """Replace what tells; :mod:`bloomdupe.inside_scrapy.engine` has checked it."""
+        """Replace Scrapy's methods, which :func:`check_engine` has checked."""
         engine, scraper = self._engine, self._scraper
         self._handle_result = engine._handle_downloader_output
         engine._handle_downloader_output = self._result
@@ -136,10 +138,10 @@ class Processing:
             self._process = scraper._process_spidermw_output
             scraper._process_spidermw_output = self._process_deferred
 
-    # In: what the downloader answers
+    # In: the downloader's answers
 
     def _result(self, result: Any, request: Request) -> Deferred[None]:  # noqa: ANN401
-        """Stand for ``ExecutionEngine._handle_downloader_output()``."""
+        """Replacement of ``ExecutionEngine._handle_downloader_output()``."""
         work = self._work_of(request)
         if work is None:
             return self._handle_result(result, request)  # type: ignore[no-any-return]
@@ -152,7 +154,7 @@ class Processing:
         if isinstance(result, Request):
             self.answering = work
         try:
-            # For a request it has been scheduled, or not, when the call returns.
+            # If the result is a request, scheduling it is over when the call returns.
             deferred: Deferred[None] = self._handle_result(result, request)
         finally:
             self.answering = None
@@ -170,10 +172,10 @@ class Processing:
         return deferred.addBoth(ended)
 
     def _call(self, result: object, request: Request) -> Awaitable[Any]:
-        """Stand for ``Scraper.call_spider_async()``.
+        """Replacement of ``Scraper.call_spider_async()``.
 
-        It gets a failure where the download has failed, or where a spider middleware
-        has refused the response.
+        It gets a failure if the download has failed, or if a spider middleware has
+        refused the response.
         """
         work = self._work_of(request)
         if work is not None:
@@ -182,10 +184,10 @@ class Processing:
                 work.gave_up(result.value)
         return self._call_spider(result, request)  # type: ignore[no-any-return]
 
-    # Out: what callbacks yield
+    # Out: the output of callbacks
 
     def _error(self, failure: Failure, request: Request, response: object) -> None:
-        """Stand for ``Scraper.handle_spider_error()``."""
+        """Replacement of ``Scraper.handle_spider_error()``."""
         if failure.value is not None:
             self._failed(failure.value)
         work = self._work_of(request)
@@ -202,7 +204,7 @@ class Processing:
         request: Request,
         response: object,
     ) -> None:
-        """Stand for ``Scraper.handle_spider_output_async()``: the faster way."""
+        """Faster replacement of ``Scraper.handle_spider_output_async()``."""
         work = self._work_of(request)
         _CURRENT.set(work)  # of this task only
         outputs: Iterable[Any]
@@ -246,13 +248,13 @@ class Processing:
         await items.join()
 
     async def _breathe(self) -> None:
-        """Let other tasks have a turn, and more of them while it is crowded."""
+        """Give other tasks a turn, and wait as long as it is crowded."""
         await asyncio.sleep(0)
         while self._crowded():
             await asyncio.sleep(PAUSE)
 
     def _take_output(self, output: object, response: object, work: Work | None) -> Any:  # noqa: ANN401 - a coroutine, or None
-        """Schedule a request; of an item, return the coroutine of its pipelines."""
+        """Schedule a request; for an item, return the coroutine of its pipelines."""
         if isinstance(output, Request):
             self._engine.crawl(output)
             return None
@@ -266,15 +268,15 @@ class Processing:
         *,
         response: Response | Failure | None,
     ) -> Awaitable[None]:
-        """Stand for ``Scraper.start_itemproc_async()``."""
+        """Replacement of ``Scraper.start_itemproc_async()``."""
         processed: Awaitable[None] = self._start_itemproc(item, response=response)
         return processed if response is not None else self._then_close(processed)
 
     async def _then_close(self, processed: Awaitable[None]) -> None:
-        """Let a crawl close after an item of ``start()``, if it only waits for that.
+        """Close the crawl after an item of ``start()``, if it waits only for that.
 
-        Scrapy looks only when a response is through, so a crawl that has none under way
-        when it is to be closed would wait for ever.
+        Scrapy checks this only at the end of a response. So if no response is in
+        progress when a crawl is to close, the crawl would wait for ever.
         """
         try:
             await processed
@@ -290,7 +292,7 @@ class Processing:
         request: Request,
         response: object,
     ) -> None:
-        """Stand for ``Scraper.handle_spider_output_async()``, and call it."""
+        """Wrapper of ``Scraper.handle_spider_output_async()``."""
         work = self._work_of(request)
         _CURRENT.set(work)
         marked: Any
@@ -315,7 +317,7 @@ class Processing:
         return work
 
     async def _process_async(self, output: object, response: object) -> None:
-        """Stand for ``Scraper._process_spidermw_output_async()``."""
+        """Replacement of ``Scraper._process_spidermw_output_async()``."""
         work = self._owner_of(output)
         if _is_left_out(output, work):
             return
@@ -326,7 +328,7 @@ class Processing:
             _CURRENT.reset(token)
 
     def _process_deferred(self, output: object, response: object) -> Deferred[None]:
-        """Stand for ``Scraper._process_spidermw_output()`` of Scrapy 2.13."""
+        """Replacement of ``Scraper._process_spidermw_output()`` of Scrapy 2.13."""
         work = self._owner_of(output)
         if _is_left_out(output, work):
             return succeed(None)
@@ -336,10 +338,10 @@ class Processing:
         finally:
             _CURRENT.reset(token)
 
-    # Beside the road
+    # Other code
 
     def works_on(self, work: Work | None) -> None:
-        """Say what the code that runs from here on works on, and what it starts."""
+        """Set the work of the code that runs from here on, and of its tasks."""
         _CURRENT.set(work)
 
 
@@ -351,7 +353,7 @@ def _is_left_out(output: object, work: Work | None) -> bool:
 
 
 def _starts_tasks_for_nothing() -> bool:
-    """Whether Scrapy hands outputs on in the slow way, and asyncio is there."""
+    """Whether this Scrapy is slow in this respect, and asyncio is available."""
     if not hasattr(scraper_module, "_parallel_asyncio"):
         return False
     from scrapy.utils.asyncio import is_asyncio_available
@@ -368,7 +370,7 @@ class _Tasks:
         self._error: BaseException | None = None
 
     async def start(self, coroutine: Any) -> None:  # noqa: ANN401
-        """Start another one, when there is room for it."""
+        """Start a task, as soon as the limit allows it."""
         running = self._running
         while len(running) >= self._most:
             await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
@@ -382,7 +384,7 @@ class _Tasks:
             self._error = self._error or task.exception()
 
     async def join(self) -> None:
-        """Wait for all; raise what the first of them has raised."""
+        """Wait for all tasks; raise their first exception."""
         while self._running:
             await asyncio.wait(self._running)
         if self._error is not None:
@@ -390,7 +392,7 @@ class _Tasks:
 
 
 class _Marked:
-    """Outputs of a callback, each of which is noted as its work's when it is taken."""
+    """Outputs of a callback; records the work of each output when it is taken."""
 
     def __init__(
         self,
@@ -412,7 +414,7 @@ class _Marked:
 
 
 class _MarkedAsync:
-    """The same of an asynchronous callback."""
+    """Outputs of an asynchronous callback, recorded in the same way."""
 
     def __init__(
         self,

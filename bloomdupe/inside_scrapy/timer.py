@@ -1,4 +1,4 @@
-"""Timer: calls a function later, on the loop that Scrapy runs on."""
+"""Timer: calls a function later, in the event loop of Scrapy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Timer"]
 
 
 class Timer:
-    """Calls a function once, later, on the loop that Scrapy runs on."""
+    """Calls a function once, later, in the event loop of Scrapy."""
 
     def __init__(self, function: Callable[[], None]) -> None:
         self._function = function
@@ -20,13 +20,13 @@ class Timer:
         self.due: float | None = None
 
     def set(self, seconds: float) -> None:
-        """Call in so many seconds, and not when it was to be called before."""
+        """Call the function in so many seconds, and drop an earlier appointment."""
         self.cancel()
         self.due = time.monotonic() + seconds
         self._call = _call_later(seconds, self._run)
 
     def cancel(self) -> None:
-        """Do not call."""
+        """Drop the appointment."""
         if self._call is not None:
             self._call.cancel()
             self._call = self.due = None

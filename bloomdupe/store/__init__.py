@@ -1,10 +1,9 @@
-"""Where it lies: the directory with an LMDB environment, and its transactions.
+"""Storage: the directory with an LMDB environment, and its transactions.
 
 ``store`` begins and ends every transaction, ``batch`` writes and ``snapshot`` reads
-within one; ``format`` says what the bytes on disk look like. ``trust`` holds the
-checks that a store must pass, ``environment`` opens, builds and copies LMDB's files,
-``files`` looks after what stands beside them, ``failures`` says why something failed.
-``datafile`` and ``check`` read the data file without LMDB. No other room imports
-``lmdb``. It uses ``errors`` only; ``filter``, ``frontier``, ``rescue`` and ``crawl``
-come in.
+within a transaction; ``format`` defines the bytes on disk. ``trust`` holds the checks
+that a store must pass, ``environment`` opens, builds and copies LMDB's files, ``files``
+manages the files beside them, ``failures`` explains errors. ``datafile`` and ``check``
+read the data file without LMDB. No other room imports ``lmdb``. It uses ``errors``
+only; ``filter``, ``frontier``, ``rescue`` and ``crawl`` come in.
 """

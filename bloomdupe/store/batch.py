@@ -1,4 +1,4 @@
-"""Batch: what one transaction writes, in the words of filter and frontier."""
+"""Batch: the writes of one transaction, in the words of filter and frontier."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ __all__ = ["Batch"]
 
 LMDB_PAGE_BYTES = 4096
 MANY = 40
-"""Requests of a slot, in one checkpoint, that are worth some trouble."""
+"""Requests of a slot in one checkpoint from which :func:`_lift` pays off."""
 
 
 class Batch:
-    """One write transaction, in the words of the filter.
+    """A write transaction, in the words of the filter.
 
-    ``totals`` are those of the last transaction. :meth:`seal` must come last.
+    ``totals`` are those of the last transaction. Call :meth:`seal` last.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Batch:
         self._exact = databases[b"exact"]
 
     def _put(self, database: bytes, key: bytes, value: bytes) -> None:
-        """Store a value that begins with its sum, in the place of another or not."""
+        """Store a value that begins with its sum, and keep the totals right."""
         before = self._txn.replace(key, value, db=self._databases[database])
         total = self._totals[database]
         if before is None:
@@ -89,7 +89,7 @@ class Batch:
             total[1] -= sum_of(before)
 
     def seal(self) -> Ledger:
-        """Write down what is in the store now."""
+        """Write the ledger: the number of records of each database, and their sums."""
         totals = {
             name: [records, sums % MODULUS]
             for name, (records, sums) in self._totals.items()
@@ -108,8 +108,8 @@ class Batch:
     def put_again(self, database: bytes, key: bytes, value: bytes) -> None:
         """Store a record as it was found elsewhere.
 
-        Of a page, all bits that are set in either stay; of anything else, what is
-        there already.
+        A page keeps all bits that are set in either version; any other record that is
+        already there stays unchanged.
         """
         if database == b"exact":
             self.put_exact([key])
@@ -130,7 +130,7 @@ class Batch:
         self._put(b"meta", key, checksum(key, value) + value)
 
     def put_page(self, layer: int, page: int, value: bytes) -> None:
-        """Store what :func:`page_value` made."""
+        """Store a value that :func:`page_value` has made."""
         self._put(b"pages", PAGE_KEY.pack(layer, page), value)
 
     def put_journal(self, entry: JournalEntry) -> None:
@@ -152,11 +152,12 @@ class Batch:
                 total[1] += sum(unpack("<QQ", identity))
 
     def put_requests(self, slots: Iterable[list[tuple[bytes, bytes]]]) -> None:
-        """Store what :func:`request_record` made, of each slot in the order of keys.
+        """Store records of :func:`request_record`, of each slot in the order of keys.
 
         LMDB fills its pages only where records are appended at their ends; a page in
-        which other records follow it splits into halves, over and over. So where a
-        slot gets many, a page of those that follow is lifted and put back on top.
+        which more records follow splits into halves, over and over. So if a slot gets
+        many records, a page of the records that follow them is taken out and put back
+        at the end.
         """
         few: list[tuple[bytes, bytes]] = []
         with self._txn.cursor(self._databases[b"queue"]) as cursor:
@@ -196,25 +197,25 @@ class Batch:
         self._totals[b"slots"] = [records, sums]
 
     def count_requests(self, requests: int, sums: int) -> None:
-        """Say how many requests are stored now, and what their sums add up to."""
+        """Set the number of stored requests and the total of their sums."""
         self._totals[b"queue"] = [requests, sums]
 
     def put_later(self, records: list[tuple[bytes, bytes]]) -> None:
-        """Store what :func:`later_record` made, in the order of the keys.
+        """Store records of :func:`later_record`, in the order of the keys.
 
-        The database must be there, or ``records`` be empty.
+        The database must exist, or ``records`` be empty.
         """
         if records:
             with self._txn.cursor(self._databases[LATER]) as cursor:
                 cursor.putmulti(records)
 
     def delete_later(self, keys: list[bytes]) -> None:
-        """Remove requests that wait for a point in time, best in their order."""
+        """Remove requests that are scheduled for later, best in their order."""
         for key in keys:
             self._txn.delete(key, db=self._databases[LATER])
 
     def count_later(self, requests: int, sums: int) -> None:
-        """Say how many requests wait for a point in time, and their sums added up."""
+        """Set the number of requests scheduled for later, and the total of sums."""
         if LATER in self._databases:
             self._totals[LATER] = [requests, sums]
 
@@ -224,11 +225,11 @@ class Batch:
         self._put(BLOBS, key, checksum(key, value) + value)
 
     def delete_blob(self, name: str) -> None:
-        """Remove what is stored under a name."""
+        """Remove the bytes stored under a name."""
         self._delete(BLOBS, name.encode())
 
     def put_page_counts(self, counts: dict[str, int]) -> None:
-        """Store how many requests of these slots were ever taken in."""
+        """Store how many requests of these slots were ever accepted."""
         for slot, count in counts.items():
             key = name_digest(slot)
             value = COUNT.pack(count)
@@ -242,9 +243,9 @@ class Batch:
             self._put(DELAYS, key, checksum(key, value) + value)
 
     def put_cookies(self, cookies: Mapping[bytes, bytes]) -> None:
-        """Store cookies under their digests; those that are there already cost nothing.
+        """Store cookies under their digests; unchanged cookies cost nothing.
 
-        The database must be there, or ``cookies`` be empty.
+        The database must exist, or ``cookies`` be empty.
         """
         for key, cookie in cookies.items():
             value = COOKIE_HEAD + cookie
@@ -253,7 +254,7 @@ class Batch:
                 self._put(COOKIES, key, value)
 
     def delete_cookies(self, keys: Iterable[bytes]) -> None:
-        """Remove the cookies with these digests, as far as there are any."""
+        """Remove the cookies with these digests, if they are there."""
         if COOKIES in self._databases:
             for key in keys:
                 self._delete(COOKIES, key)
@@ -266,7 +267,7 @@ class Batch:
         self.note_cookies_left_out(0)
 
     def note_cookies_left_out(self, cookies: int) -> None:
-        """Say how many cookies the store from which this one was copied has had."""
+        """Store the number of cookies that were left out when this store was copied."""
         if cookies:
             self.put_record(COOKIES.decode(), {"left_out": cookies})
         else:
@@ -275,14 +276,14 @@ class Batch:
     def put_failures(self, failures: Mapping[bytes, bytes]) -> None:
         """Store failures under the digests of their requests.
 
-        The database must be there, or ``failures`` be empty.
+        The database must exist, or ``failures`` be empty.
         """
         for key, failure in failures.items():
             value = FAILURE_HEAD + failure
             self._put(FAILURES, key, checksum(key, value) + value)
 
     def delete_failures(self, keys: Iterable[bytes]) -> None:
-        """Remove the failures with these digests, as far as there are any."""
+        """Remove the failures with these digests, if they are there."""
         if FAILURES in self._databases:
             for key in keys:
                 self._delete(FAILURES, key)
@@ -290,7 +291,7 @@ class Batch:
     def put_history(self, points: Mapping[tuple[int, int], bytes]) -> None:
         """Store points of the history by milliseconds and run.
 
-        The database must be there, or ``points`` be empty.
+        The database must exist, or ``points`` be empty.
         """
         for moment, point in points.items():
             key = HISTORY_KEY.pack(*moment)
@@ -312,9 +313,9 @@ class Batch:
 def _lift(
     cursor: lmdb.Cursor, records: list[tuple[bytes, bytes]]
 ) -> list[tuple[bytes, bytes]]:
-    """Take out a page of those that will follow new records, and return them."""
+    """Take out and return about a page of the records that follow the new records."""
     if not cursor.set_range(records[0][0]) or not cursor.prev():
-        return []  # nothing follows; or nothing precedes, where no page has its end
+        return []  # no record follows, or none precedes
     lifted = []
     size = 0
     there = cursor.next()
@@ -323,5 +324,5 @@ def _lift(
         lifted.append(record)
         size += len(record[0]) + len(record[1])
         cursor.delete()
-        there = bool(cursor.key())  # it stands on the next record now, if there is one
+        there = bool(cursor.key())  # now at the next record, if any
     return lifted

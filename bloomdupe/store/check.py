@@ -1,4 +1,4 @@
-"""Check: whether a data file holds what was written, without LMDB's help."""
+"""Check: verifies the contents of a data file without LMDB's help."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ MAX_PROBLEMS = 100
 
 @dataclass
 class Report:
-    """What :func:`check` has found."""
+    """The result of :func:`check`."""
 
     transaction: int
     """Number of the last transaction."""
     problems: list[str]
-    """What is wrong, at most a few hundred lines; empty: the file is sound."""
+    """At most a few hundred lines; empty if the file is sound."""
     totals: Totals = field(default_factory=dict)
     """Of each database: number of records, and their sums added up."""
     records: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Report:
 
     @property
     def is_ours(self) -> bool:
-        """Whether the file has the databases of a store, or one of them."""
+        """Whether the file has any database of a store."""
         return not self.totals.keys().isdisjoint(DATABASES)
 
 
@@ -52,8 +52,8 @@ def check(data: Path, progress: Callable[[int], None] | None = None) -> Report:
     """Read the whole file and check structure, sums and ledger.
 
     Raises :class:`~bloomdupe.store.datafile.NotLmdbError`, and :class:`OSError` if it
-    cannot be read. ``progress`` is called with numbers of bytes. The time it takes
-    stands in tests/benchmarks/README.md.
+    cannot be read. ``progress`` is called with numbers of bytes. For the time it takes
+    see tests/benchmarks/README.md.
     """
     with DataFile(data, progress=progress) as file:
         wrong: list[str] = []
@@ -102,10 +102,10 @@ def check(data: Path, progress: Callable[[int], None] | None = None) -> Report:
 def verify(
     path: Path, progress: Callable[[int], None] | None = None
 ) -> tuple[dict[str, int], list[str]]:
-    """Read all of a store and change nothing; nobody may use it meanwhile.
+    """Read all of a store and change nothing; the store must not be in use.
 
-    Returns the number of records of each database, and what is wrong. py-lmdb's
-    own verifier is asked, too, which knows LMDB better and takes longer.
+    Returns the number of records of each database, and a list of problems. It also runs
+    py-lmdb's own verifier, which knows LMDB better and takes longer.
     """
     data = path / files.DATA
     files.identify(path)
@@ -148,7 +148,7 @@ def _by_lmdb(data: Path) -> list[str]:
 
 
 def _compare(report: Report, sealed: dict[str, Any]) -> None:
-    """Compare what is there with what the ledger says."""
+    """Compare the counts and sums of the file with the ledger."""
     expected = {name.encode(): total for name, total in sealed["totals"].items()}
     for name in {**expected, **report.totals}:
         records, sums = expected.get(name, [0, 0])

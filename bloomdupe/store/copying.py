@@ -1,11 +1,10 @@
 """Copying: a compacted copy of a store, with all of it or without its secrets.
 
-LMDB's own copies take whole pages. A page is rarely full, and in the rest of it LMDB
-leaves what the memory held before: pieces of records that were removed, also of other
-databases. A compacted copy from which the cookies are removed, and which is compacted
-once more, still holds pieces of them (``tests/crawl/test_cookies.py`` shows it). So a
-store that has ever had cookies is copied record by record, into pages that were zero
-before.
+LMDB's own copies take whole pages. A page is rarely full, and LMDB leaves the old
+content of the memory in the rest of it: pieces of removed records, also of other
+databases. If a compacted copy has its cookies removed and is compacted once more, it
+still holds pieces of them (``tests/crawl/test_cookies.py`` shows it). So a store that
+has ever had cookies is copied record by record, into pages that were zero before.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["copy_compacted"]
 
 BATCH_BYTES = 16 << 20
-"""Of one transaction, when records are copied."""
+"""Bytes of a transaction when records are copied."""
 
 Records = list[tuple[bytes, bytes]]
 
@@ -41,8 +40,8 @@ def copy_compacted(
 ) -> int:
     """Write a compacted copy of the last commit into a directory, with its marker.
 
-    Of the databases ``without`` nothing is copied; returns how many records that are.
-    Others may read and write ``env`` meanwhile.
+    The databases ``without`` are left out; returns the number of their records. Other
+    processes may read and write ``env`` meanwhile.
     """
     left_out = 0
     _copy_data(env, directory, without)
@@ -75,7 +74,7 @@ def _copy_data(
         with open_environment(directory, lock=False) as copy:
             if COOKIES not in open_databases(copy):
                 return
-        # Another process has made it just now.
+        # Another process has added cookies just now.
         (directory / files.DATA).unlink()
     databases = open_databases(env)
     with open_environment(directory, lock=False) as copy, env.begin() as snapshot:

@@ -1,8 +1,8 @@
 """DataFile: an LMDB data file, read as plain bytes and never through LMDB.
 
-LMDB trusts its file: a damaged one answers falsely, or ends the process by a signal
-that no ``except`` catches. So what may be damaged is read here, page by page, with
-``pread``, and every number in it is checked before it is followed.
+LMDB trusts its file: a damaged file gives wrong answers, or ends the process by a
+signal that no ``except`` catches. So a file that may be damaged is read here, page by
+page, with ``pread``, and every number in it is checked before it is followed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["DataFile", "Leaf", "NotLmdbError"]
 MAGIC = 0xBEEFC0DE
 DATA_VERSION = 1
 HEADS = 2
-"""Pages 0 and 1 are heads of the file; the one with the later transaction counts."""
+"""Pages 0 and 1 are heads of the file; the head with the later transaction counts."""
 NO_PAGE = (1 << 64) - 1
 MAX_DEPTH = 32
 MAX_PROBLEMS = 100
@@ -90,7 +90,7 @@ class Leaf(NamedTuple):
 
 
 class _Walk:
-    """One pass over one tree, and what it has counted."""
+    """A pass over a tree, and its counts."""
 
     def __init__(self, name: bytes, tree: _Tree) -> None:
         self.name = name.decode(errors="replace")
@@ -103,16 +103,16 @@ class _Walk:
 class DataFile:
     """The last commit in an LMDB 0.9 file, as our stores write it.
 
-    That is: named databases without flags (no duplicate keys), 64-bit
-    little-endian numbers. :meth:`databases`, then :meth:`records` of each of them,
-    then :meth:`finish` follow every page once. What is wrong is added to
-    :attr:`problems`, and all that can still be read is returned; only a file
-    without problems may be handed to LMDB.
+    Such a file has named databases without flags (no duplicate keys) and 64-bit
+    little-endian numbers. :meth:`databases`, then :meth:`records` of each of them, then
+    :meth:`finish` follow every page once. Damage is added to :attr:`problems`, and all
+    that can still be read is returned; only a file without problems may be handed to
+    LMDB.
 
     ``salvage`` also reads a file without sound heads. ``progress`` is called with
     the number of bytes whenever some have been read.
 
-    The layout and what it takes for granted: ``mdb.c`` of LMDB 0.9.
+    ``mdb.c`` of LMDB 0.9 defines the layout.
     """
 
     def __init__(
@@ -141,8 +141,8 @@ class DataFile:
             raise
         self.transaction = self._head.transaction
         """Number of the last transaction."""
-        # One byte a page: whether something uses it. What lies beyond the end of
-        # the file was never written, so it must be free.
+        # One byte a page: whether it is in use. Pages beyond the end of the file
+        # were never written, so they must be free.
         pages = self._head.last_page + 1
         written = self.size // self.page_size
         most = written + max(written, 1 << 18)
@@ -164,7 +164,7 @@ class DataFile:
         os.close(self._fd)
 
     def problem(self, what: str) -> None:
-        """Note something that is wrong."""
+        """Add a problem to the list."""
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(what)
 
@@ -195,10 +195,10 @@ class DataFile:
             heads.append(head)
         return max(heads, key=lambda head: head.transaction)
 
-    # What is in it
+    # Contents
 
     def databases(self) -> dict[bytes, bytes]:
-        """Read the list of databases: names, and what :meth:`records` wants."""
+        """Return the databases: their names, and their roots for :meth:`records`."""
         for leaf in self._walk(_Walk(FREE, self._head.free)):
             self._free_lists += zip(leaf.keys, leaf.values, strict=True)
         found: dict[bytes, bytes] = {}
@@ -216,9 +216,9 @@ class DataFile:
         yield from self._walk(walk)
 
     def finish(self) -> None:
-        """Check that every page is in use or free, and none is both.
+        """Check that every page is either in use or free.
 
-        To be called when all records have been read.
+        Call it after all records have been read.
         """
         used = self._used
         free = bytearray(len(used))
@@ -251,8 +251,8 @@ class DataFile:
     def strays(self) -> Iterator[Leaf]:
         """Yield leaves that no tree leads to, because pages above them are damaged.
 
-        To be called after :meth:`finish`. Where lists of free pages are damaged,
-        old versions of leaves are among them. Nothing in them is checked.
+        Call it after :meth:`finish`. If lists of free pages are damaged, old versions
+        of leaves are among them. The content of the leaves is not checked.
         """
         noted, self.problems = self.problems, []
         walk = _Walk(b"", _NO_TREE)
@@ -336,7 +336,7 @@ class DataFile:
             self.problem(f"{walk.name}: keys of page {number} are out of order")
 
     def _page(self, walk: _Walk, number: int, pages: int = 1) -> bytes | None:
-        """Read pages that nothing else may use."""
+        """Read pages, and refuse pages that are in use already."""
         used = self._used
         if number < HEADS or number + pages > len(used):
             self.problem(f"{walk.name}: there is no page {number}")
@@ -376,7 +376,7 @@ class DataFile:
         alike = self._alike(page, places)
         if alike is not None:
             return Leaf(number, *alike)
-        # One thing at a time for all nodes, for that is what CPython does fast.
+        # One step at a time for all nodes, because that is fast in CPython.
         keys: list[bytes] = []
         values: list[bytes] = []
         try:
@@ -425,7 +425,7 @@ class DataFile:
         return keys, [b""] * len(keys)
 
     def _places(self, page: bytes) -> tuple[int, ...]:
-        """Where the nodes of a page begin."""
+        """Return the offsets of the nodes of a page."""
         count = (_page_head(page)[3] - _HEAD) // 2
         return _places[count](page, _HEAD)
 
@@ -448,7 +448,7 @@ class DataFile:
 
 
 class _PlacesOf(dict[int, "Callable[[bytes, int], tuple[int, ...]]"]):
-    """``unpack_from`` for so many 16-bit numbers."""
+    """``unpack_from`` for a given count of 16-bit numbers."""
 
     def __missing__(self, count: int) -> Callable[[bytes, int], tuple[int, ...]]:
         self[count] = Struct(f"<{count}H").unpack_from

@@ -1,8 +1,8 @@
-"""Descriptor: an open file that ends with this process, whatever it has forked.
+"""Descriptor: an open file that ends with this process and is closed in its forks.
 
-``flock(2)`` locks the open file, and a forked process has the same open file. So a
-lock would be held until the last fork has ended, which may be long after its owner was
-killed: pools of processes outlive the process that has made them.
+``flock(2)`` locks the open file, and a forked process shares the open file. So a lock
+would be held until the last fork has ended, perhaps long after its owner was killed:
+pools of processes outlive the process that has made them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ __all__ = ["Descriptor"]
 class Descriptor:
     """A file descriptor that is closed in each fork of this process.
 
-    Neither another program nor a fork inherits it. Closing it in a fork releases no
-    lock of this process, for this process has the file open still.
+    Neither another program nor a fork inherits it. Closing it in a fork does not
+    release the lock of this process, because this process still has the file open.
     """
 
     def __init__(self, number: int) -> None:
@@ -36,7 +36,7 @@ class Descriptor:
 
     @property
     def closed(self) -> bool:
-        """Whether it is closed; in a fork of the process that has opened it, always."""
+        """Whether it is closed; always true in a fork of the process that opened it."""
         return self._number is None
 
     def fileno(self) -> int:

@@ -39,7 +39,7 @@ def open_environment(
             map_size=size,
             readonly=readonly,
             lock=lock,
-            # Pages are read at random: reading ahead would fetch what nobody asked for.
+            # Pages are read at random: reading ahead would fetch unused pages.
             readahead=False,
             max_dbs=len(DATABASES) + len(OPTIONAL_DATABASES),
             mode=0o600,

@@ -1,4 +1,4 @@
-"""Failures: why a store could not be written or read, and what helps."""
+"""Failures: turns errors of the disk and of LMDB into errors with a remedy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PROBE_BYTES = 1 << 20
 
 
 def failed(what: str, path: Path, error: Exception, then: str = "") -> StoreError:
-    """Return the error that says what failed in the directory ``path``, and why."""
+    """Return the error for a failure in ``path``, with its reason and a remedy."""
     code = getattr(error, "code", None) or getattr(error, "errno", None)
     kind: type[StoreError] = StoreError
     remedy = ""
@@ -60,7 +60,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def limit_of_memory() -> str:
-    """Say what limits the address space of the process."""
+    """Describe the limit on the address space of the process."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY:
         return "no limit on address space (ulimit -v)"

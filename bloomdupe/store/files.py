@@ -1,4 +1,4 @@
-"""Files: the directory of a store, and what stands in it beside LMDB's data."""
+"""Files: the directory of a store, and the files beside LMDB's data."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ LOCK_BYTES = 8192
 """Size of LMDB's lock file: a head, and 126 readers of 64 bytes."""
 MARK_BYTES = 400
 PATIENCE = 10.0
-"""Seconds in which the owner's lock is tried again while no owner holds it."""
+"""Seconds of further attempts at the owner's lock while there is no owner."""
 PAUSE = 0.001
 """Seconds between two attempts."""
 
@@ -65,12 +65,13 @@ NETWORK_FILE_SYSTEMS = frozenset([
 
 
 class Mark(NamedTuple):
-    """What the data file was like after the last transaction.
+    """State of the data file after the last transaction.
 
-    Whoever writes to a file changes these numbers, and so does copying it. As long as
-    they are the same, the file is as its owner has left it, even if he was killed: what
-    a process has written stays in the kernel. That ends with the power, so a mark is
-    good until the machine is started again; and it needs no sync.
+    Writing to a file changes these numbers, and so does copying it. As long as they are
+    the same, nothing has changed the file since its owner's last transaction, even if
+    the owner was killed: the kernel keeps everything that a process has written. A
+    power cut ends that, so a mark is valid until the machine restarts; and it needs no
+    sync.
     """
 
     device: int
@@ -95,7 +96,7 @@ def store_exists(path: Path) -> bool:
             " move it away or name another place"
         )
     with contextlib.suppress(FileNotFoundError):
-        (path / DATA).lstat()  # a disk that fails is not a file that is gone
+        (path / DATA).lstat()  # an error of the disk is not a missing file
         identify(path)
         return True
     if any(path.iterdir()):
@@ -110,9 +111,9 @@ def store_exists(path: Path) -> bool:
 
 
 def identify(path: Path) -> os.stat_result:
-    """Return what the data file of a store is like.
+    """Return the ``stat`` result of a store's data file.
 
-    Anything but a regular file of ours is refused.
+    Refuses everything except a regular file of this user.
     """
     data = path / DATA
     try:
@@ -138,13 +139,14 @@ def _restore(path: Path) -> str:
     )
 
 
-# Who uses it
+# Owner
 
 
 def lock_owner(path: Path, name: str = OWNER) -> Descriptor:
-    """Take the owner's lock, a file in ``path``, and return what holds it.
+    """Take the owner's lock, a file in ``path``, and return its descriptor.
 
-    The kernel drops the lock with the process, so a killed owner blocks no other.
+    The kernel drops the lock when the process ends, so a killed owner blocks no
+    process.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
     lock = Descriptor.open(path / name, flags, 0o600)
@@ -163,8 +165,8 @@ def lock_owner(path: Path, name: str = OWNER) -> Descriptor:
 def _lock(fd: int) -> bool:
     """Take the owner's lock, and return whether that was possible.
 
-    :func:`in_use` shares the lock for an instant. A process that can share it, too,
-    knows that there is no owner, and tries again.
+    An instant of :func:`in_use` shares the lock. If this process can share it, too,
+    there is no owner, and it tries again.
     """
     end = time.monotonic() + PATIENCE
     while not _flock(fd, fcntl.LOCK_EX):
@@ -185,7 +187,7 @@ def _flock(fd: int, kind: int) -> bool:
 
 
 def in_use(path: Path) -> bool:
-    """Whether somebody owns the store at this moment."""
+    """Whether a process owns the store at this moment."""
     try:
         fd = os.open(path / OWNER, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -197,9 +199,9 @@ def in_use(path: Path) -> bool:
 
 
 def owner_of(path: Path) -> int | None:
-    """Return the process that owns the store at this moment; 0 if it hides its number.
+    """Return the process that owns the store; 0 if its number cannot be read.
 
-    None if there is no such process.
+    None if the store has no owner at this moment.
     """
     if not in_use(path):
         return None
@@ -211,8 +213,8 @@ def owner_of(path: Path) -> int | None:
 def make_lock_file(path: Path) -> None:
     """Give LMDB's lock file its space on disk, before LMDB maps it.
 
-    LMDB makes it with a hole, and writing there on a full disk ends the process.
-    Never to be called while LMDB has the file open: closing it drops LMDB's locks.
+    LMDB makes it with a hole, and writing there on a full disk ends the process. Never
+    call this while LMDB has the file open: closing it drops LMDB's locks.
     """
     place = path / LMDB_LOCK
     with contextlib.suppress(FileNotFoundError):
@@ -232,12 +234,12 @@ def make_lock_file(path: Path) -> None:
 
 
 def write_marker(path: Path, header: dict[str, Any]) -> None:
-    """Say beside the data whose data it is, so that its loss is seen."""
+    """Copy the store's header to a file beside the data, so that a loss is detected."""
     write_json(path / MARKER, header)
 
 
 def read_marker(path: Path) -> dict[str, Any] | None:
-    """Return what :func:`write_marker` wrote; None if there is nothing."""
+    """Return the header in the marker; None if there is no marker."""
     try:
         return read_json(path / MARKER)
     except ValueError as error:
@@ -248,9 +250,9 @@ def read_marker(path: Path) -> dict[str, Any] | None:
 
 
 class MarkFile:
-    """Where the :class:`Mark` of a store is kept.
+    """The file that holds the :class:`Mark` of a store.
 
-    No harm if it cannot be written: the next run looks more closely.
+    If it cannot be written, no harm is done: the next run checks the whole data file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -262,7 +264,7 @@ class MarkFile:
             os.ftruncate(self._fd, MARK_BYTES)
 
     def write(self, found: os.stat_result, transaction: int) -> None:
-        """Note that the data file, which is like this, is sound."""
+        """Record that the data file is sound in this state."""
         if self._fd is not None:
             text = json.dumps(_mark(found, self._boot, transaction)._asdict())
             with contextlib.suppress(OSError):
@@ -276,9 +278,10 @@ class MarkFile:
 
 
 def read_mark(path: Path) -> tuple[bool, int]:
-    """Whether the data file is as its mark says; and which transaction it had then.
+    """Return whether the data file is unchanged, and the transaction in its mark.
 
-    0 if it is another file now: one that was compacted begins anew.
+    The transaction is 0 if the file was replaced: a compacted file numbers its
+    transactions anew.
     """
     try:
         record = read_json(path / MARK)
@@ -305,7 +308,7 @@ def _mark(found: os.stat_result, boot: str, transaction: int) -> Mark:
 
 
 def _boot() -> str:
-    """Return what tells one start of the machine from another."""
+    """Return the identifier of the current boot of the machine."""
     return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
 
 
@@ -313,7 +316,7 @@ def _boot() -> str:
 
 
 def write_json(place: Path, record: dict[str, Any]) -> None:
-    """Write a JSON file so that there is the old one or the new one, and durably."""
+    """Write a JSON file atomically and durably."""
     building = place.with_name(place.name + ".new")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
     fd = os.open(building, flags, 0o600)
@@ -327,9 +330,9 @@ def write_json(place: Path, record: dict[str, Any]) -> None:
 
 
 def read_json(place: Path) -> dict[str, Any] | None:
-    """Return what :func:`write_json` wrote; None if there is nothing.
+    """Return the record in a JSON file; None if there is no file.
 
-    Raises :class:`ValueError` for anything else.
+    Raises :class:`ValueError` for other content.
     """
     try:
         fd = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -357,7 +360,7 @@ def check_file_system(path: Path, mounts: str | None = None) -> None:
     for line in mounts.splitlines():
         fields, _, more = line.partition(" - ")
         point = Path(_unescaped(fields.split(" ")[4]))
-        # Of equal ones, the last was mounted over the others.
+        # If two are equal, the last was mounted over the first.
         if place.is_relative_to(point) and len(point.parts) >= best:
             best, kind = len(point.parts), more.split(" ")[0]
     if kind in NETWORK_FILE_SYSTEMS:
@@ -373,7 +376,7 @@ def _unescaped(name: str) -> str:
 
 
 def make_directory(path: Path, mode: int = 0o777) -> None:
-    """Make a directory and its parents so that a power cut leaves them."""
+    """Make a directory and its parents, durable in a power cut."""
     missing = [place for place in (path, *path.parents) if not place.exists()]
     path.mkdir(mode, parents=True, exist_ok=True)
     for place in missing:
@@ -381,10 +384,10 @@ def make_directory(path: Path, mode: int = 0o777) -> None:
 
 
 def refuse_link(path: Path) -> None:
-    """Refuse a link, or a file, where a directory of ours is made and emptied.
+    """Refuse a link or a file at a place where bloomdupe makes and empties a directory.
 
-    Nobody but an interrupted call of ours leaves something there; where a link leads
-    to, nothing of ours is.
+    Only an interrupted call of bloomdupe may leave a directory there. A link may lead
+    to files that do not belong to bloomdupe.
     """
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISDIR(path.lstat().st_mode):
@@ -396,7 +399,7 @@ def refuse_link(path: Path) -> None:
 
 
 def delete_unfinished(path: Path) -> None:
-    """Delete the directory that an interrupted call has left, if it has."""
+    """Delete the directory that an interrupted call may have left."""
     refuse_link(path)
     try:
         with contextlib.suppress(FileNotFoundError):
@@ -417,7 +420,7 @@ def sync_directory(path: Path) -> None:
 
 
 def free_space(path: Path) -> str:
-    """Free space where ``path`` lies, for an error message."""
+    """Return the free space on the disk of ``path``, for an error message."""
     for place in (path, *path.parents):
         with contextlib.suppress(OSError):
             return f" ({shutil.disk_usage(place).free:,} bytes free)"

@@ -1,16 +1,16 @@
-"""Format: what the bytes in a store look like.
+"""Format: the bytes of a store.
 
 Written by :mod:`bloomdupe.store.batch`, read by :mod:`bloomdupe.store.snapshot`.
 
-Format 1. ``data.mdb`` has four named databases; three more stand beside them once a
-frontier has been in use, ``page_counts`` once pages per slot were bounded,
-``delays`` once AutoThrottle was on, ``cookies`` once a crawl had one, ``later``
-once a request had to wait for a point in time, ``failures`` once one has failed, and
-``history`` once a crawl has run.
-``sum`` is the first 8 bytes of
-murmur3_x64_128 of the rest of the value, seeded with the first four bytes
-(little-endian) of murmur3_x64_128 of the key, so that a value under a wrong
-key is found, too.
+Format 1. ``data.mdb`` has four named databases. Three more are added when a frontier is
+first used, ``page_counts`` when pages per slot are first bounded, ``delays`` with
+AutoThrottle, ``cookies`` with the first cookie, ``later`` with the first request that
+is scheduled for later, ``failures`` with the first failure, and ``history`` with the
+first crawl.
+
+``sum`` is the first 8 bytes of murmur3_x64_128 of the rest of the value, seeded with
+the first four bytes (little-endian) of murmur3_x64_128 of the key, so that a value
+under a wrong key is detected, too.
 
 ========= =============================== ====================================
 database  key                             value
@@ -65,16 +65,16 @@ meta      ``ledger``                      sum + JSON: ``transaction``, the numbe
                                           halves), this record left out
 ========= =============================== ====================================
 
-Every transaction writes the ledger, so a record that is missing, outdated or
-exchanged is seen, and so is a ledger that is not of the last transaction. Stores
-from before have none, and get one; the others say so in ``store``.
+Every transaction writes the ledger, so a record that is missing, outdated or exchanged
+is detected, and so is a ledger that does not belong to the last transaction. Older
+stores have no ledger, and get one; newer stores say in ``store`` that they have it.
 
 A page's value is 8,176 bytes, which fills exactly two LMDB overflow pages.
 ``slots``, ``queue`` and payloads have a format number of their own, in the record
 ``frontier``.
 
-Frozen by golden files: a store of format 1 opens for ever, or is refused with the
-words that say what to do.
+Golden files freeze the format: a store of format 1 opens for ever, or is refused with a
+message that names the remedy.
 """
 
 from __future__ import annotations
@@ -155,9 +155,9 @@ __all__ = [
 MAGIC = "bloomdupe"
 FORMAT = 1
 PAGE_BYTES = 8168
-"""Of a page of bits: two LMDB overflow pages (8,176 bytes) less a checksum."""
+"""Size of a page of bits: two LMDB overflow pages (8,176 bytes) less a checksum."""
 DIGEST_BYTES = 16
-"""Of a key in the journal, of an exact identity, of the digest of a name."""
+"""Size of a key in the journal, an exact identity, and the digest of a name."""
 CHECKSUM_BYTES = 8
 DATABASES = (b"meta", b"pages", b"journal", b"exact")
 FRONTIER_DATABASES = (b"slots", b"queue")
@@ -173,7 +173,7 @@ OPTIONAL_DATABASES = (
 )  # fmt: skip
 """Made when they are first needed."""
 FRONTIER_FORMAT = 1
-"""Of ``slots``, ``queue`` and the payloads in it."""
+"""Format of ``slots``, ``queue`` and the payloads in it."""
 
 PAGE_KEY = Struct(">HI")
 JOURNAL_KEY = Struct(">Q")
@@ -208,7 +208,7 @@ Totals = dict[bytes, list[int]]
 
 
 class Ledger(NamedTuple):
-    """What the last transaction says is in the store."""
+    """Contents of the store, as counted by the last transaction."""
 
     transaction: int
     totals: Totals
@@ -235,7 +235,7 @@ class StoredRequest(NamedTuple):
 
 
 class StoredLater(NamedTuple):
-    """A request that waits for a point in time, as it is stored."""
+    """A request that is scheduled for later, as it is stored."""
 
     key: bytes
     slot: str
@@ -299,7 +299,7 @@ def later_record(
 
 
 def read_later(key: bytes, value: bytes) -> StoredLater:
-    """Return what a record in ``later`` says; its sum must be right."""
+    """Read a record of ``later``; its sum must be right."""
     at = CHECKSUM_BYTES
     _, flags, priority, size = _LATER_HEAD.unpack_from(value, at)
     at += _LATER_HEAD.size
@@ -311,7 +311,7 @@ def read_later(key: bytes, value: bytes) -> StoredLater:
 
 
 def slot_prefix(slot: int) -> bytes:
-    """Return the number of a slot so that it sorts, and begins no other one."""
+    """Encode the number of a slot: it sorts, and is no prefix of another number."""
     if slot < 1 << 6:
         return bytes((slot,))
     if slot < 1 << 14:
@@ -322,7 +322,7 @@ def slot_prefix(slot: int) -> bytes:
 
 
 def checksum(key: bytes, value: Buffer) -> bytes:
-    """Eight bytes that depend on the value and on the key it is stored under."""
+    """Return eight bytes that depend on the value and on its key."""
     seed = int.from_bytes(mmh3_x64_128_digest(key)[:4], "little")
     return mmh3_x64_128_digest(value, seed)[:CHECKSUM_BYTES]
 
@@ -333,7 +333,7 @@ def blob_sum(name: str, value: bytes) -> str:
 
 
 def name_digest(slot: str) -> bytes:
-    """Stand for the name of a slot, which may be longer than a key."""
+    """Return a digest of a slot's name, which may be longer than a key."""
     name = slot.encode(errors="surrogatepass")
     return hashlib.blake2b(name, digest_size=DIGEST_BYTES).digest()
 
@@ -347,7 +347,7 @@ def page_value(layer: int, page: int, bits: memoryview) -> bytes:
 def total_of(
     database: bytes, keys: list[bytes], values: list[bytes]
 ) -> tuple[int, list[int]]:
-    """Return the sums of records added up, and which records have a wrong one."""
+    """Return the total of the records' sums, and the numbers of damaged records."""
     if database == b"exact":
         wrong = [
             number
@@ -371,10 +371,10 @@ def total_of(
 
 
 def database_of(key: bytes, value: bytes) -> bytes | None:
-    """Tell where a record belongs that is found outside of its tree; None: nowhere.
+    """Return the database of a record found outside of its tree; None: no database.
 
-    No two databases have keys and values of the same form, and for what has a sum,
-    that must be right.
+    No two databases have keys and values of the same form, and a sum, where there is
+    one, must be right.
     """
     size = len(key)
     if not value:
@@ -397,7 +397,7 @@ def database_of(key: bytes, value: bytes) -> bytes | None:
 
 
 def _under_digest(value: bytes) -> bytes | None:
-    """Tell where a value belongs if its key is a digest."""
+    """Return the database of a value whose key is a digest."""
     if len(value) == CHECKSUM_BYTES + COUNT.size:
         return PAGE_COUNTS
     if len(value) == CHECKSUM_BYTES + DELAY.size:
@@ -420,7 +420,7 @@ def slot_of(key: bytes) -> tuple[int, bytes]:
 
 
 def describe(database: bytes, key: bytes) -> str:
-    """Say what a key stands for, for a message."""
+    """Describe a key, for a message."""
     if database == b"meta":
         return f"record {key.decode(errors='replace')!r}"
     if database == b"pages" and len(key) == PAGE_KEY.size:
@@ -439,12 +439,12 @@ def describe(database: bytes, key: bytes) -> str:
 
 
 def requests_in_slot(value: bytes) -> int:
-    """Return how many requests of a slot are stored, as its record says."""
+    """Return the number of stored requests in the record of a slot."""
     return int(SLOT_HEAD.unpack_from(value, CHECKSUM_BYTES)[0])
 
 
 def read_record(value: bytes) -> dict[str, Any] | None:
-    """Return what a value of ``meta`` says; None if it is of another database."""
+    """Read a value of ``meta``; None if it belongs to another database."""
     try:
         record = json.loads(value[CHECKSUM_BYTES:])
     except ValueError:
@@ -463,7 +463,7 @@ def sum_of(value: Buffer) -> int:
 
 
 def damaged(file: str, what: str) -> StoreDamagedError:
-    """Return the error that names the file, what is wrong, and what helps."""
+    """Return the error that names the file, the damage and the remedies."""
     store = Path(file).parent
     return StoreDamagedError(
         f"{file}: {what}; `bloomdupe restore BACKUP {store}` puts a backup in its"

@@ -1,4 +1,4 @@
-"""Snapshot: what one transaction reads, in the words of filter and frontier."""
+"""Snapshot: a read transaction, in the words of filter and frontier."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ if TYPE_CHECKING:
 __all__ = ["READ_BYTES", "Snapshot"]
 
 READ_BYTES = 1 << 20
-"""Of requests that are read at once: nothing is read after the one that exceeds it."""
+"""Bytes of requests that are read at once: reading ends after them."""
 
 
 class Snapshot:
-    """One read transaction, in the words of the filter.
+    """A read transaction, in the words of filter and frontier.
 
-    Raises :class:`~bloomdupe.errors.StoreDamagedError` for a value whose checksum
-    is wrong; ``file`` names the file in its message.
+    Raises :class:`~bloomdupe.errors.StoreDamagedError` for a value with a wrong
+    checksum; ``file`` names the file in its message.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Snapshot:
         self._queue_cursor: lmdb.Cursor | None = None
 
     def record(self, name: str) -> dict[str, Any] | None:
-        """Return the named record, or None if there is none."""
+        """Return the named record, or None if it is missing."""
         key = name.encode()
         value = self._get(key, b"meta")
         if value is None:
@@ -81,7 +81,7 @@ class Snapshot:
         return record
 
     def blob(self, name: str, expected: str) -> bytes:
-        """Return what is stored under a name; its :func:`blob_sum` must be this."""
+        """Return the bytes under a name; :func:`blob_sum` must be ``expected``."""
         key = name.encode()
         value = self._get(key, BLOBS)
         if value is None:
@@ -92,7 +92,7 @@ class Snapshot:
         return body
 
     def ledger(self) -> Ledger | None:
-        """Return the ledger, or None in a store from before there was one."""
+        """Return the ledger, or None in a store that is older than ledgers."""
         record = self.record(LEDGER)
         if record is None:
             return None
@@ -101,11 +101,11 @@ class Snapshot:
 
     @property
     def transaction(self) -> int:
-        """Number of the transaction that is looked at."""
+        """Number of the last committed transaction."""
         return int(self._txn.id())
 
     def page_count(self, slot: str) -> int:
-        """Return how many requests of a slot were ever taken in."""
+        """Return how many requests of a slot were ever accepted."""
         key = name_digest(slot)
         value = self._get(key, PAGE_COUNTS)
         if value is None:
@@ -133,7 +133,7 @@ class Snapshot:
 
     @property
     def cookies_left_out(self) -> int:
-        """How many cookies were not copied when this store was made, a backup."""
+        """How many cookies were left out when this store was made as a backup."""
         record = self.record(COOKIES.decode())
         return 0 if record is None else int(record["left_out"])
 
@@ -221,7 +221,7 @@ class Snapshot:
                 yield bytes(identity)
 
     def raw_marks(self) -> Iterator[tuple[str, bytes, bytes]]:
-        """Yield all records of the filter, as they are: database, key, value."""
+        """Yield all records of the filter unchanged: database, key, value."""
         for name in (b"pages", b"journal", b"exact"):
             with self._txn.cursor(self._databases[name]) as cursor:
                 for key, value in cursor:
@@ -232,7 +232,7 @@ class Snapshot:
                     yield name.decode(), *record
 
     def slots(self) -> Iterator[StoredSlot]:
-        """Yield all slots of the frontier; none if there never was one."""
+        """Yield all slots of the frontier, if there ever was a frontier."""
         if b"slots" not in self._databases:
             return
         with self._txn.cursor(self._databases[b"slots"]) as cursor:
@@ -244,9 +244,9 @@ class Snapshot:
                 yield StoredSlot(number, requests, name)
 
     def requests(self, slot: int, after: bytes) -> Iterator[StoredRequest]:
-        """Yield the requests of a slot whose rank is above ``after``, next one first.
+        """Yield the requests of a slot with a rank above ``after``, in order.
 
-        :data:`bloomdupe.frontier.rank.BEFORE_ALL` yields them all.
+        With :data:`bloomdupe.frontier.rank.BEFORE_ALL` it yields all requests.
         """
         while found := self.next_requests(slot, after, (), 1000):
             yield from map(StoredRequest._make, found)
@@ -259,10 +259,10 @@ class Snapshot:
         but: Container[bytes],
         limit: int,
     ) -> list[tuple[bytes, bytes, int]]:
-        """Return the first ``limit`` of them whose ranks are not among ``but``.
+        """Return the first ``limit`` requests above ``after`` that are not in ``but``.
 
-        None comes after ``READ_BYTES``. Plain tuples of what makes a
-        :class:`StoredRequest`: this is a hot path.
+        It stops after ``READ_BYTES``. It returns plain tuples of the fields of a
+        :class:`StoredRequest`, because this is a hot path.
         """
         cursor = self._queue_cursor
         if cursor is None:
@@ -270,7 +270,7 @@ class Snapshot:
             self._queue_cursor = cursor
         prefix = slot_prefix(slot)
         size = len(prefix)
-        # The keys are inverted: go backwards from the first one that is too large.
+        # The keys are inverted: go backwards from the first key that is too large.
         end = prefix + (after.translate(INVERTED) if after else b"\xff")
         there = cursor.prev() if cursor.set_range(end) else cursor.last()
         found: list[tuple[bytes, bytes, int]] = []
@@ -293,10 +293,7 @@ class Snapshot:
         return found
 
     def later(self, after: bytes = b"") -> Iterator[StoredLater]:
-        """Yield the requests that wait for a point in time, the first one first.
-
-        Those whose keys are above ``after``.
-        """
+        """Yield the requests scheduled for later, in order, from above ``after``."""
         if LATER not in self._databases:
             return
         with self._txn.cursor(self._databases[LATER]) as cursor:
@@ -310,7 +307,7 @@ class Snapshot:
                 there = cursor.next()
 
     def end(self) -> None:
-        """Give back what was opened, the transaction included."""
+        """Close the cursor and end the transaction."""
         if self._queue_cursor is not None:
             self._queue_cursor.close()
         self._txn.abort()

@@ -46,19 +46,19 @@ __all__ = ["Change", "Store"]
 
 
 class Change(Protocol):
-    """Something that belongs in the next transaction.
+    """A part of the next transaction.
 
-    Whoever has prepared it may change before it is written: a change holds all
-    that it needs. ``write`` may be called several times (when the map must grow)
-    and must not change anything; ``done`` is called once, after the commit. A
-    change that was not committed is dropped without a call.
+    A change holds all that it needs, because the object that has prepared it may change
+    before it is written. ``write`` may be called several times (when the map must grow)
+    and must not change anything; ``done`` is called once, after the commit. A change
+    that was not committed is dropped without a call.
     """
 
     def write(self, batch: Batch) -> None:
         """Put everything into the transaction."""
 
     def done(self) -> None:
-        """Take note that all of it is durable, and nothing that came since."""
+        """Called when the change is durable; newer data belongs to the next change."""
 
 
 class Store:
@@ -72,10 +72,10 @@ class Store:
           owner.lock        flock(2) held by the process that writes; its pid
           store.json        the record ``store`` of data.mdb: tells a store whose
                             data is gone from a place where there is none yet
-          clean.json        what data.mdb was like after the last transaction
+          clean.json        state of data.mdb after the last transaction
 
-    :mod:`bloomdupe.store.format` says what is in ``data.mdb``. Unless it is still as
-    ``clean.json`` says, it is checked before LMDB gets to see it.
+    :mod:`bloomdupe.store.format` describes ``data.mdb``. If it differs from
+    ``clean.json``, it is checked before LMDB opens it.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Store:
         if not (readonly or network):
             files.check_file_system(path)
         if not (path / files.OWNER).exists():
-            # Not opened by us so far: look before leaving files in it.
+            # Not opened by bloomdupe so far: check before making files in it.
             check_data(path, owned=False)
         if not readonly:
             self._lock = files.lock_owner(path)
@@ -127,7 +127,7 @@ class Store:
     def exists(path: Path) -> bool:
         """Whether there is a store to open; refuses anything else that is there.
 
-        An empty directory and nothing at all count as no store.
+        A missing or empty directory counts as no store.
         """
         try:
             return files.store_exists(path)
@@ -142,9 +142,8 @@ class Store:
     ) -> Self:
         """Create a store with these records, among them ``store``, and open it.
 
-        It is built beside its place and renamed into it, so a crash at any
-        instant leaves either no store or a whole one. ``network`` allows a network
-        file system.
+        It is built beside its place and renamed, so a crash at any instant leaves
+        either no store or a complete store. ``network`` allows a network file system.
         """
         building = path.with_name(path.name + ".creating")
         try:
@@ -173,8 +172,8 @@ class Store:
     def open(cls, path: Path, *, readonly: bool = False, network: bool = False) -> Self:
         """Open the store at ``path``, after a check if it was not closed well.
 
-        ``readonly`` takes no lock, and looks at the last commit even while
-        another process writes. ``network`` allows a network file system.
+        ``readonly`` takes no lock, and reads the last commit even while another process
+        writes. ``network`` allows a network file system.
         """
         if not cls.exists(path):
             raise StoreError(f"{path}: there is no bloomdupe store")
@@ -198,7 +197,7 @@ class Store:
             self._lock = None
 
     def make_room_for(self, *names: bytes) -> None:
-        """Add optional databases, if they are not there yet."""
+        """Add the optional databases that are missing."""
         missing = set(names) - self._databases.keys()
         added: dict[bytes, Any] = {}
 
@@ -226,10 +225,9 @@ class Store:
     ) -> list[tuple[bytes, bytes, int]]:
         """Return the next requests of a slot as of the last commit.
 
-        At most ``limit``, and none after ``READ_BYTES``. See
-        :meth:`bloomdupe.store.format.Snapshot.next_requests`.
-        The transaction is kept until the next commit: a new one would cost more than
-        reading a request.
+        It returns at most ``limit`` requests, and stops after ``READ_BYTES``. See
+        :meth:`bloomdupe.store.snapshot.Snapshot.next_requests`. The transaction is kept
+        until the next commit: a new transaction would cost more than reading a request.
         """
         try:
             if self._reader is None:
@@ -242,10 +240,10 @@ class Store:
     def later(
         self, after: bytes, but: Container[bytes], limit: int
     ) -> list[StoredLater]:
-        """Return the next requests that wait for a point in time.
+        """Return the next requests that are scheduled for later.
 
-        As of the last commit, the first ``limit`` of those whose keys are above
-        ``after`` and not in ``but``; none after ``READ_BYTES``.
+        As of the last commit, the first ``limit`` requests with keys above ``after``
+        and not in ``but``. It stops after ``READ_BYTES``.
         """
         found: list[StoredLater] = []
         most = READ_BYTES
@@ -264,16 +262,16 @@ class Store:
             reader.end()
 
     def damaged(self, what: str) -> StoreDamagedError:
-        """Return the error that says ``what`` is wrong with the data."""
+        """Return the error for damaged data; ``what`` describes the damage."""
         return damaged(str(self.path / files.DATA), what)
 
     def disk_bytes(self) -> int:
-        """Space that the data file takes on disk."""
+        """Bytes that the data file takes on disk."""
         with self._in_our_words():
             return (self.path / files.DATA).stat().st_blocks * 512
 
     def free_bytes(self) -> int:
-        """Space that is left on the disk."""
+        """Bytes that are free on the disk."""
         with self._in_our_words():
             disk = os.statvfs(self.path)
             return disk.f_bavail * disk.f_frsize
@@ -288,7 +286,7 @@ class Store:
 
     @property
     def totals(self) -> Totals:
-        """What the last transaction says is in the store."""
+        """Records and sums of each database, as of the last transaction."""
         return self._ledger.totals
 
     # Writing
@@ -296,9 +294,9 @@ class Store:
     def commit(self, *changes: Change) -> None:
         """Write all changes in one durable transaction: all of them, or none.
 
-        If it fails, the last commit stands, nothing was noted as done, and the
+        If it fails, the last commit stands, no change is told that it is done, and the
         same changes can be committed later. Once it is durable, every change is told
-        so, even if another one raises then.
+        so, even if another change raises an exception then.
         """
 
         def write(txn: lmdb.Transaction) -> Ledger:
@@ -325,7 +323,7 @@ class Store:
             )
         if self._failure is not None:
             raise self._failure
-        self._end_reader()  # or pages that it sees could not be used again
+        self._end_reader()  # otherwise the pages that it reads could not be used again
         with self._failing():
             self._data.expect_same()
         while True:
@@ -339,7 +337,7 @@ class Store:
                 what = f"cannot write to {self._file}"
                 failure = failed(what, self.path, error, "the last checkpoint stands")
                 if isinstance(failure, StoreIOError):
-                    # What a failed sync has dropped, no later one brings back.
+                    # No later sync restores the pages that a failed sync has dropped.
                     self._failure = failure
                 raise failure from error
         with self._failing():
@@ -348,7 +346,7 @@ class Store:
 
     @contextlib.contextmanager
     def _failing(self) -> Iterator[None]:
-        """Let nothing be written any more once the data file is not ours."""
+        """Refuse all later writes after an error of the data file."""
         try:
             yield
         except StoreError as error:
@@ -365,9 +363,9 @@ class Store:
     def copy(self, target: Path, *, without: Collection[bytes] = ()) -> int:
         """Write a compacted copy of the last commit to the new store ``target``.
 
-        Other processes may read and write meanwhile. Of the optional databases
-        ``without`` the copy has nothing, not even in unused bytes; returns how many
-        records were left out.
+        Other processes may read and write meanwhile. The copy holds nothing of the
+        optional databases ``without``, not even in unused bytes; returns the number of
+        records that were left out.
         """
         if target.exists():
             raise StoreError(f"{target} exists; name a new place for the copy")
@@ -386,7 +384,7 @@ class Store:
         return left_out
 
     def compact(self) -> None:
-        """Replace the data file by a compacted copy, and open that."""
+        """Replace the data file by a compacted copy, and open the copy."""
         building = self.path / "compacting"
         self._end_reader()
         try:

@@ -41,10 +41,10 @@ ten times as long."""
 
 
 def check_data(path: Path, *, owned: bool) -> Report | None:
-    """Check the data unless it is as it was left; None if nothing was checked.
+    """Check the data unless it is unchanged; None if nothing was checked.
 
-    A store that somebody writes to was checked by that process; ``owned`` says that
-    this one holds the owner's lock.
+    If another process owns the store, that process has checked it. ``owned`` says that
+    this process holds the owner's lock.
     """
     clean, transaction = files.read_mark(path)
     if clean or (not owned and files.in_use(path)):
@@ -75,7 +75,7 @@ def check_data(path: Path, *, owned: bool) -> Report | None:
 
 
 def trusted_header(path: Path, snapshot: Snapshot, *, readonly: bool) -> dict[str, Any]:
-    """Return the record that says what the store is, if the data belongs to it."""
+    """Return the header of the store, if the data belongs to it."""
     header = _check_formats(path, snapshot.record)
     marker = files.read_marker(path)
     if marker is None and not readonly:
@@ -92,7 +92,7 @@ def trusted_header(path: Path, snapshot: Snapshot, *, readonly: bool) -> dict[st
 def _check_formats(
     path: Path, record: Callable[[str], dict[str, Any] | None]
 ) -> dict[str, Any]:
-    """Return the record that says what the store is, or refuse the store."""
+    """Return the header of the store, or refuse the store."""
     header, frontier = record("store"), record("frontier")
     if header is None or header.get("magic") != MAGIC:
         raise StoreMismatchError(
@@ -117,9 +117,10 @@ def _check_formats(
 def trusted_ledger(
     path: Path, snapshot: Snapshot, report: Report | None, *, readonly: bool
 ) -> Ledger:
-    """Return the ledger, if it is of the last transaction and what it counts is there.
+    """Return the ledger, if it matches the last transaction and the record counts.
 
-    A store from before there was one gets it from ``report``, or from counting.
+    A store that is older than ledgers gets its ledger from ``report``, or from
+    counting.
     """
     transaction = snapshot.transaction
     ledger = snapshot.ledger()
@@ -141,10 +142,10 @@ def trusted_ledger(
 
 
 class OpenData:
-    """The data file of a store that is open: whether it is still the same one.
+    """The data file of an open store; detects that the file was replaced or cut.
 
-    It is marked as sound after each transaction of its owner, unless somebody else
-    has written to it.
+    The file is marked as sound after each transaction of its owner, unless another
+    process has written to it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -159,13 +160,13 @@ class OpenData:
         self.mark(transaction)
 
     def expect_same(self) -> None:
-        """Look at the file before a transaction: it must be the one that was opened."""
+        """Check before a transaction that the file is the one that was opened."""
         modified = self._found.st_mtime_ns
         if self._look().st_mtime_ns != modified:
-            self._touched = True  # somebody else writes to it
+            self._touched = True  # another process writes to it
 
     def written(self, transaction: int) -> None:
-        """Look at the file after a transaction of ours, and mark it as sound."""
+        """Check the file after a transaction of this process, and mark it as sound."""
         self._found = self._look()
         if not self._touched:
             self.mark(transaction)
@@ -176,11 +177,11 @@ class OpenData:
             self._mark.write(self._found, transaction)
 
     def replaced(self) -> None:
-        """Take note that another file of ours stands in its place."""
+        """Accept another file of this store in its place."""
         self._found = files.identify(self._path)
 
     def close(self) -> None:
-        """End marking."""
+        """Close the file that holds the mark."""
         if self._mark is not None:
             self._mark.close()
 
@@ -207,7 +208,7 @@ class OpenData:
 
 
 class _Progress:
-    """Says in the log how far a long check has come."""
+    """Logs the progress of a long check."""
 
     def __init__(self, data: Path) -> None:
         self._data = data
@@ -216,7 +217,7 @@ class _Progress:
         self._again = 10 * PATIENCE
 
     def read(self, size: int) -> None:
-        """Take note of bytes read."""
+        """Count bytes that were read."""
         self._read += size
         if monotonic() >= self._due:
             self._due += self._again

@@ -1,7 +1,7 @@
-"""``scrapy crawl``, for people: one line for what they can mend, and an exit status.
+"""``scrapy crawl`` with one-line messages for the user's errors, and an exit status.
 
-Scrapy's own prints a traceback for every error at the start, and exits with 0 whatever
-becomes of the crawl.
+Scrapy's own command prints a traceback for every error at the start, and exits with 0
+even if the crawl fails.
 """
 
 from __future__ import annotations

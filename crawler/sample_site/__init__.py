@@ -1,4 +1,4 @@
-"""A web site made for crawling: every difficulty, and the right answer known.
+"""A web site made for crawling: it has every difficulty, and a known right answer.
 
 ``SampleSite`` is the link graph, ``SampleServer`` serves it over HTTP, and
 ``SampleJob`` serves it inside a crawl. As a program of its own::

@@ -1,4 +1,4 @@
-"""The link graph of the sample site: what each path answers, and what a crawl owes."""
+"""The link graph of the sample site: its answers, and the expected crawl."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PIXEL = bytes.fromhex(
 
 @dataclass(frozen=True)
 class Link:
-    """A link as it stands in a page, and where it leads."""
+    """A link as it is written in a page, and its target."""
 
     href: str
     """``{host}`` stands for the server's host and port, ``{HOST}`` in capitals."""
@@ -36,7 +36,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the server answers for a path."""
+    """The server's answer for a path."""
 
     status: int = 200
     title: str = ""
@@ -54,7 +54,7 @@ class Answer:
     """HTML for the end of the body."""
 
     def body(self, host: str) -> bytes:
-        """Render the body for a server that is reached as *host* (``name:port``)."""
+        """Render the body for a server with the address *host* (``name:port``)."""
         if self.data is not None:
             return self.data
         title = html.escape(self.title)
@@ -70,8 +70,8 @@ class Answer:
         return page.encode()
 
 
-# Every href here stands on /odd/. What matters is that each is harmless, and that the
-# last one is found in spite of all the others.
+# Every href here is on /odd/. Each of them must be harmless, and the last link must be
+# found in spite of all links before it.
 _ODD_LINKS = (
     Link("javascript:void(0)", None),
     Link("JAVASCRIPT:alert('x')", None),
@@ -108,7 +108,7 @@ _ODD_LINKS = (
     Link("HTTP://{HOST}/odd/capitals", "/odd/capitals"),
     Link("/odd/after", "/odd/after"),
 )
-# Nothing in here is a link, but for the image map.
+# Nothing in here is a link, except in the image map.
 _NO_LINKS = """
 <!-- <a href="/trap/comment">x</a> -->
 <script>document.write("<a href='/trap/script'>x</a>")</script>
@@ -141,7 +141,7 @@ def canonical_path(uri: str) -> str:
 
 
 def _spell(path: str, way: int) -> Link:
-    """Spell a canonical path in one of eight ways, all of the same fingerprint."""
+    """Spell a canonical path in one of eight ways, all with the same fingerprint."""
     plain, question, query = path.partition("?")
     spelled = path
     if way == 1:
@@ -180,7 +180,7 @@ class SampleSite:
     ``/~user7/``              linked as ``%7euser7`` and so on
     ``/moved/7``              301 to an article that is linked anyway
     ``/home``                 302 to the start
-    ``/old/7``                302 to ``/new/7``, which nobody links
+    ``/old/7``                302 to ``/new/7``, which has no other link
     ``/chain/7/a``            301, 302, 301 to ``/chain/7/end``
     ``/missing/7``            404, with a link that must not be followed
     ``/flaky/7``              500 at the first request, 200 from then on
@@ -201,9 +201,9 @@ class SampleSite:
         self._specials = self._make_specials(many, some)
         items = sum(answer.location is None for answer in self._specials.values())
         private = some
-        # The start page is not among the specials, the private ones are no items.
+        # The start page is not among the specials, and private pages are no items.
         self.articles = pages - 1 - (items - private)
-        # What articles link to; the rest is reached from there.
+        # Targets of links in articles; the rest is reached from there.
         self._entries = [
             path
             for path in self._specials
@@ -211,14 +211,14 @@ class SampleSite:
         ]
 
     def answer(self, uri: str) -> Answer:
-        """Return what the server answers for *uri*, in any spelling."""
+        """Return the server's answer for *uri*, in any spelling."""
         path = canonical_path(uri)
         if path == "/robots.txt":
             return Answer(content_type="text/plain", data=ROBOTS_TXT.encode())
         if path == "/":
             return self._start()
         if path.startswith("/trap/"):
-            # So that a bad crawler's requests look as tempting as any other page.
+            # A trap must look as tempting to a bad crawler as any other page.
             return Answer(title=f"Trap {path}", links=(Link("/", "/"),))
         article = re.fullmatch(r"/page/(0|[1-9]\d{0,9})", path)
         if article is not None and int(article[1]) < self.articles:
@@ -244,8 +244,8 @@ class SampleSite:
     def expected_requests(self, retry_times: int = 2) -> Counter[tuple[int, str]]:
         """Count status and canonical path of every request that a full crawl makes.
 
-        That is the server's log, as long as nothing is requested twice. *retry_times*
-        is the setting of that name. Includes ``/robots.txt``.
+        This equals the server's log, as long as no URL is requested twice.
+        *retry_times* is the setting of that name. Includes ``/robots.txt``.
         """
         requests = Counter({(200, "/robots.txt"): 1})
         for path, answer in self._walk():
@@ -299,7 +299,7 @@ class SampleSite:
 
     @staticmethod
     def _make_specials(many: int, some: int) -> dict[str, Answer]:
-        """Return all but start and articles; *many* and *some* of the kinds."""
+        """Return all pages but start and articles; *many* or *some* of each kind."""
         home = Link("/", "/")
         site: dict[str, Answer] = {}
         for i in range(many):

@@ -20,8 +20,8 @@ __all__ = ["SampleJob"]
 _PORT_FILE = "sample-site.port"
 _PART_FILE = "sample-site.port.part"
 _LOG_FILE = "sample-site.log"
-# Below the ports that Linux gives to outgoing connections (32768 and up): one of those
-# could hold ours when the job goes on.
+# Below the ports that Linux gives to outgoing connections (32768 and up): such a
+# connection could hold the job's port when the job goes on.
 _PORTS = range(20000, 32000)
 
 
@@ -40,10 +40,10 @@ class SampleJob:
 
     @classmethod
     def claim(cls, folder: Path | None) -> SampleJob:
-        """Listen on the job's port; in a new job choose a free one and note it.
+        """Listen on the job's port; for a new job choose a free port and store it.
 
-        Raises :exc:`scrapy.exceptions.UsageError` if the port is taken, the file does
-        not hold one, or the folder is that of another job.
+        Raises :exc:`scrapy.exceptions.UsageError` if the port is in use, the file does
+        not hold a port, or the folder belongs to another job.
         """
         if folder is None:
             return cls(_open_any(), folder)
@@ -103,7 +103,7 @@ def _open_noted(file: Path) -> socket.socket:
 
 
 def _note(file: Path, port: int) -> None:
-    """Write the port durably, whole or not at all."""
+    """Write the port durably and atomically."""
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_name(_PART_FILE)
     with part.open("w", encoding="ascii") as stream:

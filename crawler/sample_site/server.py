@@ -20,10 +20,11 @@ __all__ = ["SampleServer", "open_port"]
 
 
 def open_port(port: int) -> socket.socket:
-    """Return a socket that listens on *port* of 127.0.0.1; 0: any free one.
+    """Return a socket that listens on *port* of 127.0.0.1; 0: any free port.
 
-    At once, so that nobody takes it meanwhile. A connection left over by a killed
-    predecessor does not stand in the way. Raises :exc:`OSError` if it is taken.
+    It listens at once, so that no other process can use the port. A connection left
+    over by a killed predecessor is no obstacle. Raises :exc:`OSError` if the port is in
+    use.
     """
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
@@ -37,7 +38,7 @@ def open_port(port: int) -> socket.socket:
 
 
 class _Request(Protocol):
-    """``twisted.web.server.Request`` as far as we need it; its methods are untyped."""
+    """The part of ``twisted.web.server.Request`` used here; its methods are untyped."""
 
     method: bytes
     uri: bytes
@@ -54,16 +55,17 @@ class _Site(Site):
     noisy = False
 
     def log(self, request: HTTPRequest) -> None:
-        """Nothing: our own log tells all, and where the user wants it."""
+        """Do nothing: the server's own log has all requests."""
 
 
 class SampleServer(Resource):
     """Serve a :class:`SampleSite`, on the reactor that is installed.
 
-    With a *log*, a line ``STATUS METHOD URI`` is appended to it for each request
-    before the answer goes out; status 499 if the client was gone by then. The log is
-    the server's memory too: it says which flaky pages have had their failure, so that
-    a restart does not bring it back. *delay*: seconds to wait before each answer.
+    With a *log*, a line ``STATUS METHOD URI`` is appended to it for each request before
+    the answer is sent; the status is 499 if the client has gone by then. The log is
+    also the server's memory: it shows which flaky pages have had their failure, so that
+    the failure does not come again after a restart. *delay*: seconds before each
+    answer.
     """
 
     isLeaf = True  # noqa: N815 - Twisted's name: all paths are ours
@@ -78,7 +80,7 @@ class SampleServer(Resource):
         self._log = None
         self._port: Any = None
         if log is not None:
-            # Unbuffered: a line is the kernel's, whole, when write() has returned.
+            # Unbuffered: when write() returns, the kernel has the whole line.
             self._log = log.open("a+b", buffering=0)
             self._log.seek(0)
             for line in self._log.read().decode("ascii", "replace").splitlines():
@@ -144,7 +146,7 @@ class SampleServer(Resource):
 
 
 def _reactor() -> Any:  # noqa: ANN401 - of many interfaces, none of them typed
-    # Imported late: which one is installed is for the settings of a crawl to say.
+    # Imported late, because the settings of a crawl choose the reactor.
     from twisted.internet import reactor
 
     return reactor

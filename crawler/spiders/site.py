@@ -37,10 +37,10 @@ class SiteSpider(Spider):
     ``-a url=URL`` where to start (several: separated by blanks); without it, at the
     sample site. ``-a hosts=A,B`` more hosts to follow. ``-a allow=REGEX``,
     ``-a deny=REGEX`` searched for in the absolute URL of each link.
-    ``-a max_pages=N`` pages at most, over all runs of the job. ``-a retry_failed=WHAT``
-    takes up again what has failed (``BLOOMDUPE_RETRY_FAILED``). ``-a revisit=1d``
-    visits every page again each day, for ever; ``-a revisit=adaptive`` sooner if it
-    changes.
+    ``-a max_pages=N`` pages at most, over all runs of the job.
+    ``-a retry_failed=REASON`` retries failed requests (``BLOOMDUPE_RETRY_FAILED``).
+    ``-a revisit=1d`` visits every page again each day, for ever;
+    ``-a revisit=adaptive`` sooner if it changes.
 
     ``state``, which Scrapy keeps in the job, holds ``pages`` (items yielded),
     ``failed`` (URLs given up without an answer), ``reached`` (whether any page was
@@ -98,7 +98,7 @@ class SiteSpider(Spider):
     def parse(self, response: Response, **_: object) -> Iterator[Page | Request]:
         """Yield the page, then a request for each of its links that is in scope."""
         if self._is_full():
-            raise CloseSpider("max_pages")  # nothing is yielded, so the page is owed
+            raise CloseSpider("max_pages")  # nothing is yielded: the page stays pending
         self._count(response)
         yield _page(response)
         # Error pages are often the same for any URL: their relative links never end.
@@ -108,7 +108,7 @@ class SiteSpider(Spider):
                     yield Request(url, errback=self.fail)
 
     def fail(self, failure: Failure) -> None:
-        """Note a request that got no answer, or was dropped on its way (robots.txt)."""
+        """Count a request that got no answer; report a start request that failed."""
         request: Request = failure.request  # type: ignore[attr-defined]
         dropped = isinstance(failure.value, IgnoreRequest)
         reason = failure.getErrorMessage() or type(failure.value).__name__
@@ -121,7 +121,7 @@ class SiteSpider(Spider):
             )
 
     def closed(self, reason: str) -> None:
-        """Say where the job stands, and how to go on."""
+        """Log the state of the job, and how to continue it."""
         if self._sample is not None:
             self._sample.stop()
         if not self._opened:  # refused at the start: the error says it
