@@ -146,8 +146,8 @@ def run(options: argparse.Namespace) -> int:
     verb = next(verb for verb in VERBS if verb.name == options.verb)
     try:
         result = verb.run(options)
-        # A reader such as `head` may stop at any line: what was done is done, and the
-        # exit code says so all the same.
+        # A reader such as `head` may stop at any line: the changes are made, and the
+        # exit code reports them all the same.
         say_all(_lines(verb, result, options))
         return verb.status(result)
     except BloomDupeError as error:

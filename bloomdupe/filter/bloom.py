@@ -371,8 +371,8 @@ class BloomFilter:
         """Make everything added so far durable, in one transaction.
 
         Happens by itself after at most 10,000 new keys, and at close. If it fails
-        (disk full), nothing is lost: the last checkpoint stands, and the next one
-        tries again.
+        (disk full), nothing is lost: the last checkpoint stays valid, and the next
+        checkpoint tries again.
         """
         self._contents.checkpoint()
         self._point_at_newest()
@@ -394,7 +394,7 @@ class BloomFilter:
 
     @property
     def due(self) -> bool:
-        """Whether a checkpoint should not wait, because much is not durable yet."""
+        """Whether a checkpoint is due at once, because much is not durable yet."""
         return len(self._pending) >= self._room
 
     def prepare(self) -> Change:
@@ -539,7 +539,7 @@ class BloomFilter:
 
     @property
     def named_layers(self) -> list[tuple[str | None, Layer, int]]:
-        """Its layers, oldest first; names of those taken over; how many keys each has.
+        """Layers, oldest first, each with its name (None: own) and its number of keys.
 
         Another filter with the same key may :meth:`take_over` them.
         """

@@ -104,7 +104,7 @@ def _is_blocked(one: Failure, payload: bytes, job: StoppedJob) -> bool:
 
 
 class TakenUp:
-    """Failed requests that are pending again, as long as they may be dropped.
+    """Failed requests that are pending again, as long as they may be removed.
 
     A retry has different ``meta``, so they are told apart by method and URL.
     """
@@ -119,7 +119,7 @@ class TakenUp:
                     same.append((digest, one))
 
     def dropped(self, found: Iterable[Waiting]) -> Ledger:
-        """Return the change to write when these, no longer pending, are dropped."""
+        """Return the change to write when these pending requests are removed."""
         puts = {}
         if self._failures:
             for one in found:

@@ -169,7 +169,7 @@ class Project:
             )
 
     def check_spider(self) -> None:
-        """Refuse a spider that is not in the project, if this is one."""
+        """Refuse a spider that is missing in the project, if there is a project."""
         if self.spiders and not self.known:
             raise SettingError(
                 f"--spider {self.spider!r}: the project has no such spider; it has"

@@ -1,4 +1,4 @@
-"""LinkFilter: duplicate links dropped next to the spider, before they cost anything.
+"""LinkFilter: skips duplicate links next to the spider, before they cost anything.
 
 Before the scheduler finds out that a link is a duplicate, the link has passed the
 spider middlewares, a queue, a signal or two and the fingerprinter. This filter drops it
@@ -355,7 +355,7 @@ def _is_harmless(receiver: Any) -> bool:  # noqa: ANN401
 def attach_link_filter(
     crawler: Crawler, would_drop: Callable[[Request], Drop], dupefilter: DupeFilter
 ) -> LinkFilter | None:
-    """Let the link filter of a crawl, if it has one, begin to work, and return it."""
+    """Start the link filter of a crawl, if there is one, and return it."""
     try:
         link_filter = crawler.get_spider_middleware(LinkFilter)
     except RuntimeError:  # no engine: the dupefilter was opened by hand

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["RedisJob"]
 
 LOOKED_AT = 10_000
-"""Requests to search for those that show the fingerprinter."""
+"""Requests to read in search of requests that show the fingerprinter."""
 ASKED = 100
 """Requests to look up in the fingerprints, at most."""
 

@@ -1,4 +1,4 @@
-"""Repair: a new store with everything that can be read in a damaged one."""
+"""Repair: a new store with all readable records of a damaged store."""
 
 from __future__ import annotations
 

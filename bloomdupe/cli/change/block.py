@@ -1,4 +1,4 @@
-"""``block``: requests that a job does not take in any more."""
+"""``block``: keep requests out of a job by rules."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Checked(NamedTuple):
 
 
 class Check(Verb[Checked]):
-    """Asks filter and queue of a job, as its own fingerprinter sees the URLs."""
+    """Looks URLs up in a job's filter and queue, with the job's fingerprinter."""
 
     name = "check"
     help = "whether a job has seen URLs, and whether they wait"
