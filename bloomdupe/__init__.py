@@ -43,14 +43,14 @@ _HOMES = {
 }
 
 __all__ = [name for name in _HOMES if name != "SharedScheduler"]
-"""What needs no package of an extra, so that ``import *`` needs none, either."""
+"""Names that need no extra, so that ``import *`` works without extras."""
 
 
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value  # from now on it is found without asking here
+    globals()[name] = value  # from now on Python finds it without this call
     return value
 
 

@@ -1,4 +1,4 @@
-"""Addon: everything on, with one line in settings.py."""
+"""Addon: turns everything on, with one line in settings.py."""
 
 from __future__ import annotations
 
@@ -28,17 +28,16 @@ __all__ = ["Addon"]
 class Addon:
     """``ADDONS = {"bloomdupe.Addon": 500}``.
 
-    Sets ``DUPEFILTER_CLASS`` and ``SCHEDULER`` (the one for several workers if
-    ``BLOOMDUPE_REDIS_URL`` is set), unless the project, the spider or
-    the command line set them themselves; puts the link filter next to the spider,
-    unless it is in ``SPIDER_MIDDLEWARES`` already, and our feed exporter in the place
-    of Scrapy's, and lets its media pipelines and its HTTP cache write whole files.
-    ``%(spider)s`` in ``JOBDIR`` becomes the name of the spider.
+    Sets ``DUPEFILTER_CLASS`` and ``SCHEDULER`` (for several workers if
+    ``BLOOMDUPE_REDIS_URL`` is set), unless the project, the spider or the command line
+    set them. Puts the link filter next to the spider, unless it is in
+    ``SPIDER_MIDDLEWARES`` already. Replaces Scrapy's feed exporter, and makes its media
+    pipelines and its HTTP cache write whole files. ``%(spider)s`` in ``JOBDIR`` becomes
+    the name of the spider.
 
-    Settings that cannot be used are refused here, and a JOBDIR that belongs to another
-    crawl by :class:`~bloomdupe.crawl.admission.Admission`. Commands of Scrapy that
-    only try something out, such as ``scrapy check`` and ``scrapy shell``, leave the
-    job alone.
+    Invalid settings are refused here. :class:`~bloomdupe.crawl.admission.Admission`
+    refuses a JOBDIR that belongs to another crawl. Commands of Scrapy that only try
+    something out, such as ``scrapy check`` and ``scrapy shell``, leave the job alone.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -67,7 +66,7 @@ class Addon:
 
 
 def _replace(settings: BaseSettings, theirs: type, ours: type) -> None:
-    """Put an extension in the place of one of Scrapy's, unless that is switched off."""
+    """Replace an extension of Scrapy's with ours, unless it is switched off."""
     given = settings.getdict("EXTENSIONS")
     names = {
         name: order
@@ -80,14 +79,14 @@ def _replace(settings: BaseSettings, theirs: type, ours: type) -> None:
     *_, order = names.values()
     settings.set(
         "EXTENSIONS",
-        # Under the very names that are there: older versions of Scrapy compare these.
+        # With the names as given: older versions of Scrapy compare the names.
         {**given, **dict.fromkeys(names), global_object_name(ours): order},
         priority=settings.getpriority("EXTENSIONS") or "addon",
     )
 
 
 def _replace_cache(settings: BaseSettings) -> None:
-    """Let Scrapy's cache in files say which answers are whole; others stay."""
+    """Replace Scrapy's file cache with ours; leave any other cache alone."""
     name = "HTTPCACHE_STORAGE"
     used = settings.getbool("HTTPCACHE_ENABLED")
     if used and load_object(settings[name]) is FilesystemCacheStorage:

@@ -1,6 +1,6 @@
-"""The command line: one module a verb, and the Scrapy command.
+"""The command line: a module for each verb, and the Scrapy command.
 
-``main`` puts the verbs together. Each is a :class:`bloomdupe.cli.verb.Verb`;
-``store_argument``, ``progress`` and ``table`` are what several of them need. Uses
-``filter``, ``store`` and ``rescue``; nobody comes in.
+``main`` puts the verbs together. Each is a :class:`bloomdupe.cli.verb.Verb`; several
+verbs share ``store_argument``, ``progress`` and ``table``. Uses ``filter``, ``store``
+and ``rescue``; no other room imports the command line.
 """

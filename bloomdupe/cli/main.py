@@ -1,4 +1,4 @@
-"""The command line: sizes and stores. ``bloomdupe --help`` says what there is."""
+"""The command line: sizes and stores. ``bloomdupe --help`` lists the verbs."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def add_verbs(parser: argparse.ArgumentParser, jobdir: str | None = None) -> None:
-    """Add the verbs; ``jobdir`` is the store to take when none is named."""
+    """Add the verbs; ``jobdir`` is the default store."""
     # Those of the project, if Scrapy has them at hand already.
     parser.set_defaults(project_settings=None)
     parsers = parser.add_subparsers(
@@ -96,7 +96,7 @@ def add_verbs(parser: argparse.ArgumentParser, jobdir: str | None = None) -> Non
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong with arguments in printable lines."""
+    """Reports wrong arguments in printable lines."""
 
     def error(self, message: str) -> NoReturn:
         for line in self.format_usage().splitlines():
@@ -146,8 +146,8 @@ def run(options: argparse.Namespace) -> int:
     verb = next(verb for verb in VERBS if verb.name == options.verb)
     try:
         result = verb.run(options)
-        # A reader such as `head` may stop at any line: what was done is done, and the
-        # exit code says so all the same.
+        # A reader such as `head` may stop at any line: the changes are made, and the
+        # exit code reports them all the same.
         say_all(_lines(verb, result, options))
         return verb.status(result)
     except BloomDupeError as error:

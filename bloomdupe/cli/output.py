@@ -1,7 +1,7 @@
-"""Output: the lines that verbs print, whatever is in them and whoever reads them.
+"""Output: the lines that verbs print, made printable.
 
 Each line is made printable here, so no verb can forget it. If a reader stops, as
-``head`` does, the rest of the lines has nowhere to go, and that is no error.
+``head`` does, the remaining lines are discarded, and that is no error.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def warn(line: str) -> None:
 
 
 def flush() -> None:
-    """Write what is buffered, unless the reader has stopped.
+    """Write the buffered lines, unless the reader has stopped.
 
-    Raises :class:`BloomDupeError` if it cannot be written.
+    Raises :class:`BloomDupeError` if they cannot be written.
     """
     if sys.stdout is None:
         return
@@ -79,7 +79,7 @@ def flush() -> None:
 
 
 def _shown(line: str, file: TextIO) -> str:
-    """Return a line in characters that can be seen, and that the file can carry."""
+    """Return a line in printable characters that the file can encode."""
     encoding = file.encoding or "utf-8"
     return printable(line).encode(encoding, "backslashreplace").decode(encoding)
 

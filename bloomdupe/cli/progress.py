@@ -1,6 +1,6 @@
-"""Progress: how far a long verb has come, as a bar on standard error.
+"""Progress: a bar on standard error for verbs that take long.
 
-There is none for the first second, and none at all if standard error is no terminal.
+It appears after a second, and only if standard error is a terminal.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ COLUMNS, ROWS = 80, 24
 
 Thing = TypeVar("Thing")
 
-tqdm.monitor_interval = 0  # no thread that looks after bars
+tqdm.monitor_interval = 0  # no thread that watches bars
 
 
 def counted(things: Iterable[Thing], total: int | None, unit: str) -> Iterator[Thing]:
-    """Yield things, and show how many of so many it were; None: nobody knows."""
+    """Yield things, and show their number of ``total``, None if that is unknown."""
     with _bar(total, f" {unit}") as bar:
         for thing in things:
             yield thing
@@ -39,9 +39,9 @@ def counted(things: Iterable[Thing], total: int | None, unit: str) -> Iterator[T
 def bytes_read(
     store: Path, times: int = 1
 ) -> AbstractContextManager[Callable[[int], None]]:
-    """Show what share of a store's data file was read; it is read ``times`` times.
+    """Show how much of a store's data file was read; it is read ``times`` times.
 
-    What it gives is to be called with numbers of bytes.
+    Within the context, call the given function with numbers of bytes.
     """
     data = store / "data.mdb"
     return bytes_of(times * (data.stat().st_size if data.exists() else 0))
@@ -49,7 +49,7 @@ def bytes_read(
 
 @contextmanager
 def bytes_of(total: int | None) -> Iterator[Callable[[int], None]]:
-    """Show how many of so many bytes went by; None: nobody knows."""
+    """Show the number of bytes of ``total``, None if that is unknown."""
     with _bar(total, "B") as bar:
 
         def passed(size: int) -> None:

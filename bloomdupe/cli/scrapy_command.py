@@ -20,7 +20,7 @@ class Command(ScrapyCommand):
     default_settings = {"LOG_ENABLED": False}  # noqa: RUF012 (Scrapy's own type)
 
     def syntax(self) -> str:
-        """Say what follows the command's name."""
+        """Return the usage line after the command's name."""
         return "VERB [options]"
 
     def short_desc(self) -> str:

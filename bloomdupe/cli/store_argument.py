@@ -1,4 +1,4 @@
-"""The argument that names a store, and what it names."""
+"""The argument that names a store, and the directory that it stands for."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def add_store(
 ) -> None:
     """Add the argument; it may be left out if there is a ``jobdir``, unless needed.
 
-    ``url`` says what it may name by a URL, too.
+    ``url`` completes the help text of verbs that also accept a URL.
     """
     default = None if needed else jobdir
     parser.add_argument(
@@ -44,7 +44,7 @@ def store_directory(place: str) -> Path:
 
 
 def place_of_store(place: str) -> Path:
-    """Return the store in a JOBDIR, whether it is there or to be made."""
+    """Return the store in a JOBDIR, whether it exists or not."""
     directory = _directory(place)
     inside = directory / "bloomdupe"
     return (

@@ -19,5 +19,5 @@ def table(rows: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def when(moment: float) -> str:
-    """Return a point in Unix time as people read it."""
+    """Return a Unix time in readable form."""
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(moment))

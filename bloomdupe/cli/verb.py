@@ -1,4 +1,4 @@
-"""Verb: what each verb of the command line is made of."""
+"""Verb: the base class of the verbs of the command line."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Result = TypeVar("Result")
 
 
 class Verb(ABC, Generic[Result]):
-    """A verb: its arguments, what it does, and how it says what it has found.
+    """A verb: its arguments, its action, and the output of its result.
 
-    One that changes anything does all of it before it says anything, so whoever stops
-    reading stops nothing. One that reads may do so while it is read itself.
+    A verb that changes a job makes all its changes before it prints, so a reader that
+    stops early stops no change. A verb that only reads may print while it reads.
     """
 
     name: ClassVar[str]
@@ -29,7 +29,7 @@ class Verb(ABC, Generic[Result]):
     """Half a sentence for the list of verbs."""
     description: ClassVar[str]
     example: ClassVar[str]
-    """What stands behind the name of the program in a call of it."""
+    """The arguments of an example call, without the name of the program."""
     json_indent: ClassVar[int | None] = 2
     """Spaces; None: JSON on one line."""
 
@@ -37,11 +37,11 @@ class Verb(ABC, Generic[Result]):
     def add_arguments(
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
-        """Add all but ``--json``; ``jobdir`` is the store to take if none is named."""
+        """Add all arguments but ``--json``; ``jobdir`` is the default store."""
 
     @abstractmethod
     def run(self, options: argparse.Namespace) -> Result:
-        """Do it. Raises :class:`~bloomdupe.errors.BloomDupeError`."""
+        """Run the verb. Raises :class:`~bloomdupe.errors.BloomDupeError`."""
 
     @abstractmethod
     def text(self, result: Result) -> Iterable[str]:
@@ -49,7 +49,7 @@ class Verb(ABC, Generic[Result]):
 
     @abstractmethod
     def json(self, result: Result) -> dict[str, Any] | Iterator[dict[str, Any]]:
-        """Return the same for machines; what is listed, one object for each line."""
+        """Return the result as JSON; a list gives an object for each line."""
 
     def status(self, result: Result) -> int:  # noqa: ARG002
         """Return the exit status."""

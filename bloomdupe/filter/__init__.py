@@ -4,5 +4,5 @@
 finds its store, ``growth`` acts when it is full, ``algebra`` combines two filters,
 ``info`` describes a filter. ``parameters``, ``sizing`` and ``hashing`` are arithmetic.
 Nothing here knows Scrapy. The pages are kept in ``store``; ``frontier``, ``rescue``,
-``crawl`` and ``cli`` come in.
+``crawl`` and ``cli`` use this room.
 """

@@ -136,12 +136,12 @@ class BloomFilter:
         """Open the filter kept in the directory ``path``, or create it there.
 
         To create one, ``capacity`` is needed (``fpp`` is 1e-6 and ``confirm`` 0
-        unless given). An existing one is checked against every parameter given,
+        unless given). An existing store is checked against every parameter given,
         and against ``identity`` (names and texts of the caller's own, such as the
         spider): a difference raises
         :class:`~bloomdupe.errors.StoreMismatchError`, which prints both.
         ``readonly`` looks at the last checkpoint, also while another process
-        writes. Unless it was closed well and nobody has touched it since, an existing
+        writes. Unless it was closed well and has not changed since, an existing
         store is checked first (docs/how-it-works.md); on a network file system it is
         refused without ``allow_network_fs``.
 
@@ -206,7 +206,7 @@ class BloomFilter:
     def add(self, key: bytes | str, *, exact: bool = False) -> bool:
         """Add a key; True if it was certainly new, False if maybe seen before.
 
-        ``exact`` keeps this key exactly, whatever ``confirm`` says, so that the
+        ``exact`` keeps this key exactly, independent of ``confirm``, so that the
         answer about it is never wrong, provided it is always given for this key.
         """
         # The hot path. A new key costs two hashes, one list of k small numbers, a
@@ -313,7 +313,7 @@ class BloomFilter:
         return False
 
     def _guard(self, where: list[int], hashed: int) -> bool:
-        """Ask what stands between a key unknown to the newest layer and its entry.
+        """Check a key, unknown to the newest layer, before it is added.
 
         True if an older layer has it. Raises if nothing may be added.
         """
@@ -326,7 +326,7 @@ class BloomFilter:
         return False
 
     def _overflow(self) -> None:
-        """Do what is due after so many new keys."""
+        """Commit, unless the caller does so, after so many new keys."""
         if not self._shared:
             self.checkpoint()
 
@@ -345,7 +345,7 @@ class BloomFilter:
             else:
                 self._growth.warn(self.parameters)
         self._full = left <= 0 and self._growth.refuses
-        # Newest first: it is the largest, and most of what is seen is in it.
+        # Newest first: it is the largest, and has most of the keys.
         self._older = [
             (layer.pages, len(layer.pages), layer.geometry.hashes, layer.load)
             for layer in self._contents.layers[-2::-1]
@@ -371,8 +371,8 @@ class BloomFilter:
         """Make everything added so far durable, in one transaction.
 
         Happens by itself after at most 10,000 new keys, and at close. If it fails
-        (disk full), nothing is lost: the last checkpoint stands, and the next one
-        tries again.
+        (disk full), nothing is lost: the last checkpoint stays valid, and the next
+        checkpoint tries again.
         """
         self._contents.checkpoint()
         self._point_at_newest()
@@ -394,7 +394,7 @@ class BloomFilter:
 
     @property
     def due(self) -> bool:
-        """Whether a checkpoint should not wait, because much is not durable yet."""
+        """Whether a checkpoint is due at once, because much is not durable yet."""
         return len(self._pending) >= self._room
 
     def prepare(self) -> Change:
@@ -429,10 +429,10 @@ class BloomFilter:
             raise StoreError(f"{verb}: the filter is in memory only, or closed")
         return self._store
 
-    # What is known about it
+    # Figures and parameters
 
     def _look(self) -> Contents:
-        """Return what is read by those who ask about the filter, or unite with it."""
+        """Return the contents, for reading and for combining filters."""
         return self._contents
 
     @property
@@ -495,7 +495,7 @@ class BloomFilter:
         return info.estimated_keys(self._look())
 
     def info(self) -> FilterInfo:
-        """Return what is given, calculated and measured about the filter."""
+        """Return the given, calculated and measured figures of the filter."""
         return info.info_of(self._look(), self._growth.policy)
 
     # Set algebra
@@ -539,7 +539,7 @@ class BloomFilter:
 
     @property
     def named_layers(self) -> list[tuple[str | None, Layer, int]]:
-        """Its layers, oldest first; names of those taken over; how many keys each has.
+        """Layers, oldest first, each with its name (None: own) and its number of keys.
 
         Another filter with the same key may :meth:`take_over` them.
         """

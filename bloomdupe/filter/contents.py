@@ -34,7 +34,7 @@ def empty_record(parameters: Parameters, journal_end: int = 0) -> dict[str, Any]
 
 
 class FilterChange(NamedTuple):
-    """Everything that one checkpoint writes (a ``Change`` of the store)."""
+    """All changes of a checkpoint (a ``Change`` of the store)."""
 
     contents: Contents
     new_keys: int
@@ -79,7 +79,7 @@ class Contents:
     ``journal_entries``  entries in the journal
     ``exact``            identities kept exactly
     ``trials``           keys that were new and are kept exactly
-    ``false_positives``  those of them whose bits were all set already
+    ``false_positives``  those of them with all bits set already
     ``notes``            a small object of the caller's own
     ``taken_over``       where there are any: numbers of the layers that come from
                          filters of another capacity with the same key, by their names
@@ -149,7 +149,7 @@ class Contents:
 
     @property
     def own_layers(self) -> list[Layer]:
-        """Those that were not taken over."""
+        """Layers that were not imported."""
         others = set(self.taken_over.values())
         return [layer for layer in self.layers if layer.number not in others]
 
@@ -188,7 +188,7 @@ class Contents:
                     f" for {layer.geometry.capacity:,}"
                 )
             found.append(taker)
-        # What is new goes into one of its own, with all the positions of the others.
+        # New keys go into a layer of their own, with all positions of the other layers.
         most = max(layer.geometry.hashes for layer in self.layers)
         taken_over = self.newest.number in self.taken_over.values()
         if taken_over or self.newest.geometry.hashes < most:
@@ -283,7 +283,7 @@ class Contents:
         """Write every changed page, slice by slice; this empties the journal."""
         if self.store is None:
             return
-        # What is pending goes into the journal first: written on the way, it would be
+        # Pending keys go into the journal first: written on the way, they would be
         # newer than the pages that are written by then.
         self.checkpoint()
         goals = [(layer, layer.swept + len(layer.pages)) for layer in self.layers]

@@ -17,7 +17,7 @@ __all__ = ["ExactKeys"]
 class ExactKeys:
     """A set of 16-byte identities, on disk where there is a store.
 
-    In memory stand only those added since the last checkpoint (without a store:
+    Memory holds only the identities added since the last checkpoint (without a store:
     all of them).
     """
 

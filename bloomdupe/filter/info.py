@@ -110,7 +110,7 @@ def memory_bytes(contents: Contents) -> int:
 
 
 def info_of(contents: Contents, growth: str) -> FilterInfo:
-    """Return what is given, calculated and measured about a filter."""
+    """Return the given, calculated and measured figures of a filter."""
     parameters, store = contents.parameters, contents.store
     trials, hits = contents.trials, contents.false_positives
     low, high = wilson_interval(hits, trials) if trials else (None, None)

@@ -58,7 +58,7 @@ def open_or_create(
     Returns the parameters of the store, too; see :meth:`bloomdupe.BloomFilter.open`.
     """
     capacity = given["capacity"]
-    # One that need not be given is 1 as long as nobody looks at it.
+    # A capacity that is not given is 1 as long as it is not used.
     asked = Parameters.checked(
         **{**given, "capacity": 1 if capacity is None else capacity}
     )

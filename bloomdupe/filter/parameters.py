@@ -61,7 +61,7 @@ def check_key(value: object) -> bytes:
 
 @dataclass(frozen=True)
 class Parameters:
-    """The parameters of a filter. Filters with equal ones can be combined."""
+    """The parameters of a filter. Filters with equal parameters can be combined."""
 
     capacity: int
     """n: expected keys of the first layer."""
@@ -159,7 +159,7 @@ class Parameters:
 
 
 def check_same(path: Path | str, found: dict[str, Any], wanted: dict[str, Any]) -> None:
-    """Refuse a store that was made with other values than those asked for."""
+    """Refuse a store that was made with values other than the wanted values."""
     for name, value in wanted.items():
         if found.get(name) == value:
             continue

@@ -1,6 +1,6 @@
-"""Failed: the ledger of failures of a job, read and taken up again by hand.
+"""Failed: reads the failed requests of a job, and makes them pending again.
 
-Nothing here needs Scrapy, for which most verbs do not wait.
+Nothing here needs Scrapy, which most verbs need not load.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _is_blocked(one: Failure, payload: bytes, job: StoppedJob) -> bool:
 
 
 class TakenUp:
-    """Failed requests that are pending again, as long as they may be dropped.
+    """Failed requests that are pending again, as long as they may be removed.
 
     A retry has different ``meta``, so they are told apart by method and URL.
     """
@@ -119,7 +119,7 @@ class TakenUp:
                     same.append((digest, one))
 
     def dropped(self, found: Iterable[Waiting]) -> Ledger:
-        """Return the change to write when these, no longer pending, are dropped."""
+        """Return the change to write when these pending requests are removed."""
         puts = {}
         if self._failures:
             for one in found:
@@ -139,13 +139,13 @@ def _name_of(payload: bytes) -> tuple[str, str]:
 
 
 class Ledger(NamedTuple):
-    """What is noted in the ledger (a :class:`bloomdupe.store.store.Change`)."""
+    """Changed records of failed requests (a :class:`bloomdupe.store.store.Change`)."""
 
     puts: dict[bytes, bytes]
 
     def write(self, batch: Batch) -> None:
-        """Put it into the transaction."""
+        """Write the records in the transaction."""
         batch.put_failures(self.puts)
 
     def done(self) -> None:
-        """Nothing is to be noted."""
+        """Do nothing: no state depends on the commit."""

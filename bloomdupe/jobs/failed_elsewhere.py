@@ -42,6 +42,6 @@ def _is_seen(one: Failure, job: StoppedJob) -> bool:
         if one.payload is not None:
             request = job.project.request_of(one.payload)
     except (ValueError, UnserializableError):
-        return False  # nobody can fetch it
+        return False  # it cannot be fetched
     key, exact = job.project.key_of(request)
     return job.seen.contains(key, exact=exact)

@@ -1,4 +1,4 @@
-"""Intake: requests that come by hand, through the filter of a job or past it."""
+"""Intake: adds requests by hand, through the filter of a job or past it."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ class Taken:
     """Counts of requests by result."""
 
     taken_in: int = 0
-    """They wait now."""
+    """Requests that are pending now."""
     seen: int = 0
-    """They were seen before, and so dropped."""
+    """Requests that were seen before, and so skipped."""
     waited: int = 0
-    """They waited already, and so were left."""
+    """Requests that were pending already, and so left as they are."""
     unseen: int = 0
-    """They were never seen, so there is nothing to do again."""
+    """Requests that were never seen, and so cannot be repeated."""
     blocked: int = 0
-    """A rule of ``bloomdupe block`` keeps them out."""
+    """Requests that a rule of ``bloomdupe block`` keeps out."""
     problems: Problems = field(default_factory=Problems)
 
 
 def add(found: Iterable[Wanted], job: StoppedJob, taken: Taken) -> None:
-    """Let requests wait that were not seen, in one transaction for every few thousand.
+    """Add requests that were not seen, in a transaction for every few thousand.
 
-    If it is interrupted, what is committed stays, and counts as seen the next time.
+    After an interruption, committed requests stay, and count as seen the next time.
     """
     for one in found:
         if job.blocks(one.request, one.slot):
@@ -61,10 +61,10 @@ def requeue(
     selection: Selection,
     taken: Taken,
 ) -> None:
-    """Let pages wait again that are done, in one transaction.
+    """Make finished pages pending again, in one transaction.
 
-    Those that wait already, as ``waiting`` has it, are left; so are those that were
-    never seen. Memory grows with the requests that are given, about 1 kB each.
+    Requests that are pending already (``waiting``) are left, and so are requests that
+    were never seen. Memory grows with the given requests, about 1 kB each.
     """
     wanted: dict[bytes, Wanted] = {}
     for one in found:

@@ -16,16 +16,16 @@ LONGEST = 16 << 20
 """Bytes of a line, the body of a request in it included."""
 MOST_SHOWN = 20
 MOST_SAID = 1_000
-"""Characters of what is said of one."""
+"""Characters of a problem's description."""
 ENDLESS = 1 << 30
-"""Bytes after which a line is taken for one without an end."""
+"""Bytes after which a line counts as endless."""
 
 
 class Line(NamedTuple):
     """A line that is neither empty nor a comment."""
 
     number: int
-    """From 1; 0: it was no line, but given otherwise."""
+    """Number from 1; 0: it came from another place than a file."""
     text: str
 
     @property

@@ -1,4 +1,4 @@
-"""Lookup: finds the pending requests that have one of the given fingerprints.
+"""Lookup: finds the pending requests that have given fingerprints.
 
 The store knows requests by slot and order, not by fingerprint, so the search reads all
 of them. A request without any of the wanted hosts costs 1 µs, any other request about
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["find"]
 
 MOST_HOSTS = 100
-"""Hosts that one expression is to look for."""
+"""Hosts in a single search expression, at most."""
 
 
 def find(

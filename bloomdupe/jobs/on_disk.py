@@ -54,7 +54,7 @@ class StoppedJob:
 
     @classmethod
     def open(cls, path: Path, settings: Settings | None) -> Self:
-        """Open the job whose store is at ``path``.
+        """Open the job with the store at ``path``.
 
         Raises the errors of :meth:`bloomdupe.BloomFilter.open`, and
         :class:`StoreMismatchError` if this project would make different fingerprints.
@@ -70,7 +70,7 @@ class StoppedJob:
     def open_or_begin(
         cls, path: Path, settings: Settings | None, spider: str | None
     ) -> Self:
-        """Open a job, or begin a job of ``spider`` if there is none.
+        """Open the job, or begin a job of ``spider`` in an empty place.
 
         Raises :class:`SettingError` if it is another spider's, or no spider is given.
         """
@@ -116,7 +116,7 @@ class StoppedJob:
         return cls(project, job.open_filter())
 
     def close(self) -> None:
-        """Let the store go, with what is not committed."""
+        """Close the store, without uncommitted changes."""
         self.seen.close()
 
     def __enter__(self) -> Self:
@@ -154,7 +154,7 @@ class StoppedJob:
         return True
 
     def push(self, one: Wanted, sequence: int | None = None) -> None:
-        """Let a request wait, whether it was seen or not."""
+        """Add a pending request, whether it was seen or not."""
         self.frontier.push(
             one.slot,
             one.request.priority,
@@ -164,7 +164,7 @@ class StoppedJob:
             not_before=one.not_before,
         )
 
-    # What an import asks for (see bloomdupe.jobs.receiver.Receiver)
+    # Methods for an import (see bloomdupe.jobs.receiver.Receiver)
 
     @property
     def scratch(self) -> Path:
@@ -173,7 +173,7 @@ class StoppedJob:
 
     @property
     def sequence(self) -> int:
-        """How many requests it has ever taken in."""
+        """Number of requests ever added."""
         return self.frontier.sequence
 
     @property
@@ -181,8 +181,8 @@ class StoppedJob:
         """Whether it is time to commit."""
         return self.frontier.due
 
-    def take_over(self, one: Wanted, place: int, *, in_any_case: bool) -> bool:  # noqa: ARG002 - the filter tells it from others
-        """Let a request of a source wait, unless it was seen before."""
+    def take_over(self, one: Wanted, place: int, *, in_any_case: bool) -> bool:  # noqa: ARG002 - the filter needs no place
+        """Add a request of a source, unless it was seen before."""
         sequence = None if one.age is None else self.notes[IMPORT]["base"] + one.age
         return self.take_in(one, sequence, marked=in_any_case)
 
@@ -191,11 +191,11 @@ class StoppedJob:
         return take_in_failures(self, found)
 
     def mark(self, fingerprint: bytes) -> None:
-        """Let a fingerprint count as seen; exactly, if some URLs are kept exactly."""
+        """Mark a fingerprint as seen; exactly, if some URLs are kept exactly."""
         self.seen.add(fingerprint, exact=self.project.has_exact_urls)
 
     def merge(self, seen: BloomFilter) -> int:
-        """Add all that another filter has seen; return how many URLs that is.
+        """Add all keys of another filter; return how many URLs that is.
 
         Memory: the pages of both.
         """

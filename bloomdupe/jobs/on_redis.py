@@ -107,7 +107,7 @@ class SharedJob:
         return job
 
     def _check_source(self, header: dict[str, Any], *, marks: bool) -> None:
-        """Refuse a filter that cannot be taken over, if its ``marks`` are wanted."""
+        """Refuse a filter that cannot be imported, if its ``marks`` are wanted."""
         if not marks:
             return
         shown = self._frontier.shown
@@ -121,7 +121,7 @@ class SharedJob:
             )
 
     def close(self) -> None:
-        """Let the connection go, with what is not committed."""
+        """Close the connection, without uncommitted changes."""
         self._folder.cleanup()
         self._frontier.close()
 
@@ -136,16 +136,16 @@ class SharedJob:
     ) -> None:
         self.close()
 
-    # What an import asks for
+    # Methods for an import
 
     @property
     def scratch(self) -> Path:
-        """A place in a folder that is gone at the end."""
+        """A path in a temporary directory."""
         return Path(self._folder.name) / "importing"
 
     @property
     def sequence(self) -> int:
-        """0: ages count for nothing here."""
+        """0: ages have no meaning here."""
         return 0
 
     @property
@@ -213,7 +213,7 @@ class SharedJob:
         return len(seen)
 
     def commit(self) -> None:
-        """Say it to Redis, and then how far it is."""
+        """Send the changes to Redis, and then the position of the import."""
         imports, note = self._frontier.imports, self.notes[IMPORT]
         if self._alone and not self._begun:
             imports.begin(note)

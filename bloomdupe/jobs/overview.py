@@ -1,4 +1,4 @@
-"""Overview: how a job stands, as of its last checkpoint."""
+"""Overview: the state of a job, as of its last checkpoint."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["LARGEST", "Output", "Overview", "overview"]
 
 LARGEST = 10
-"""Slots that are named, those with the most requests."""
+"""Number of slots to name, those with the most requests."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class Output:
 
     uri: str
     items: int
-    """Items that are committed; of a feed in batches, those of the present file."""
+    """Committed items; of a feed in batches, those of the present file."""
     bytes: int | None
-    """Bytes of the file that are committed; None: it is complete, or not begun."""
+    """Committed bytes of the file; None: it is complete, or not begun."""
 
 
 @dataclass(frozen=True)
@@ -40,33 +40,34 @@ class Overview:
     """A job. Times are in Unix seconds."""
 
     process: int | None
-    """The process that runs it; None: none, 0: one that hides its number."""
+    """The process that runs the job; None: no process; 0: its number is hidden."""
     last_run: str | None
     """How the last run ended: Scrapy's reason, or ``open`` if it runs or was killed.
-    None: there was none."""
+    None: there was no run.
+    """
     round: int
     finished_at: float | None
-    """When it was finished last."""
+    """Time when the crawl last finished."""
     checkpoint_at: float
-    """When the store was written last."""
+    """Time when the store was last written."""
     transaction: int
-    """Number of LMDB's transaction that did."""
+    """Number of the LMDB transaction that wrote it."""
     pending: int
-    """Requests in the store; while a crawl runs, those under way are among them."""
+    """Requests in the store, those in progress included."""
     later: int
-    """Those of them that wait for a point in time."""
+    """Requests among these that are scheduled for later."""
     taken_in: int
-    """Requests that were ever taken in."""
+    """Requests ever added."""
     pages: int
-    """Responses to requests that are done."""
+    """Responses to finished requests."""
     items: int
     runs: int
     seconds: float
-    """All runs together."""
+    """Seconds of all runs together."""
     slots: int
     """Slots with requests."""
     largest: list[tuple[str, int]]
-    """Those with the most requests, and how many these are."""
+    """Slots with the most requests, and their numbers of requests."""
     outputs: list[Output]
     half_imported: bool
     """Whether an import was interrupted, and has to be run again."""
@@ -79,7 +80,7 @@ class Overview:
 
 
 def overview(path: Path) -> Overview | None:
-    """Return the state of the job whose store is at ``path``, also while it runs.
+    """Return the state of the job with the store at ``path``, also while it runs.
 
     None if the store has never belonged to a crawl. Takes a second for a million slots,
     however many requests are pending in them.

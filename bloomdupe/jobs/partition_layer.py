@@ -15,14 +15,14 @@ __all__ = ["PartitionLayer", "parsed"]
 
 
 class PartitionLayer(NamedTuple):
-    """Which layer of which partition of which crawl it was."""
+    """A layer of a partition of a crawl."""
 
     crawl: str
     """:attr:`SharedFrontier.mark <bloomdupe.redis.shared_frontier.SharedFrontier>`."""
     partitions: int
-    """How many there were."""
+    """Number of partitions."""
     by: str
-    """What decided in which of them a request was: ``slot`` or ``url``."""
+    """The partition key of a request: its ``slot`` or its ``url``."""
     partition: int
     layer: int
 

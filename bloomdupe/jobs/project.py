@@ -115,7 +115,7 @@ class Project:
 
     @staticmethod
     def slot_of(request: Request) -> str:
-        """Return the slot in which a request waits, as Scrapy's downloader has it."""
+        """Return the slot of a request, as Scrapy's downloader assigns it."""
         slot = request.meta.get("download_slot")
         return str(slot or urlparse_cached(request).hostname or "")
 
@@ -136,8 +136,8 @@ class Project:
     def request_of(self, payload: bytes) -> Request:
         """Return a stored request, for its fingerprint and its place in the queue.
 
-        It may lack all else. Raises :class:`UnserializableError`, also for a pickle
-        that is not trusted, and must be loaded for the fingerprint.
+        All other data may be missing. Raises :class:`UnserializableError`, also for a
+        pickle that is not trusted, and must be loaded for the fingerprint.
         """
         if not self._is_plain or payload[:1] >= PLAIN_END:
             check_payload(payload)
@@ -156,8 +156,8 @@ class Project:
         except (TypeError, ValueError) as error:
             raise UnserializableError(str(error)) from error
 
-    def spiders_own(self, name: str) -> Any:  # noqa: ANN401 - whatever it is
-        """Return an attribute of the spider's class; None if it has none."""
+    def spiders_own(self, name: str) -> Any:  # noqa: ANN401 - any attribute
+        """Return an attribute of the spider's class; None if it is missing."""
         return getattr(self._class, name, None)
 
     def check_callback(self, name: str) -> None:
@@ -169,7 +169,7 @@ class Project:
             )
 
     def check_spider(self) -> None:
-        """Refuse a spider that is not in the project, if this is one."""
+        """Refuse a spider that is missing in the project, if there is a project."""
         if self.spiders and not self.known:
             raise SettingError(
                 f"--spider {self.spider!r}: the project has no such spider; it has"

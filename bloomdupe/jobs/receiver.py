@@ -30,22 +30,23 @@ class Imported:
     """Counts of an import."""
 
     taken_in: int = 0
-    """Requests that wait now."""
+    """Requests that are pending now."""
     seen: int = 0
-    """Requests that were seen before, and so dropped."""
+    """Requests that were seen before, and so skipped."""
     blocked: int = 0
     """Requests that a rule of ``bloomdupe block`` keeps out."""
     failures: int = 0
-    """Requests that have failed elsewhere, and stand in the ledger now."""
+    """Failed requests imported from the other job."""
     before: int = 0
-    """Requests that an interrupted import had dealt with."""
+    """Requests that an interrupted import had processed."""
     owed: int = 0
     """Requests that are missing in the job, as if they were done: they could not be
-    read, here or by an earlier import of this source."""
+    read, here or by an earlier import of this source.
+    """
     marks: int = 0
-    """Fingerprints, or URLs of a filter, that count as seen now."""
+    """Fingerprints, or URLs of a filter, that are marked as seen now."""
     remarks: list[str] = field(default_factory=list)
-    """What is not taken over, and what to do."""
+    """Data that are not imported, and the remedies."""
     problems: Problems = field(default_factory=Problems)
 
 
@@ -56,15 +57,15 @@ class Receiver(Protocol):
 
     @property
     def notes(self) -> dict[str, Any]:
-        """What is durable with the next :meth:`commit`."""
+        """Notes that become durable with the next :meth:`commit`."""
 
     @property
     def scratch(self) -> Path:
-        """A directory that is not there, and may be made in between."""
+        """Path of a temporary directory, which does not exist yet."""
 
     @property
     def sequence(self) -> int:
-        """How many requests it has ever taken in; ages begin there."""
+        """Number of requests ever added; ages begin there."""
 
     @property
     def due(self) -> bool:
@@ -74,29 +75,29 @@ class Receiver(Protocol):
         """Whether a rule keeps a request of this slot out."""
 
     def take_over(self, one: Wanted, place: int, *, in_any_case: bool) -> bool:
-        """Let a request wait, which stands at a place of the source.
+        """Add the request at a place of the source.
 
-        False if it was seen before, unless it is to be taken ``in_any_case``.
+        False if it was seen before, unless it is to be added ``in_any_case``.
         """
 
     def take_in_failures(self, found: Iterable[tuple[bytes, Failure]]) -> int:
         """Import failed requests; return how many."""
 
     def mark(self, fingerprint: bytes) -> None:
-        """Let a fingerprint count as seen."""
+        """Mark a fingerprint as seen."""
 
     def merge(self, seen: BloomFilter) -> int:
-        """Let all count as seen that a filter has; return how many URLs that is."""
+        """Mark all URLs of a filter as seen; return how many URLs that is."""
 
     def commit(self) -> None:
-        """Make it durable."""
+        """Make all changes durable."""
 
     def complete(self, imported: Imported) -> None:
         """Correct the counts, and add remarks, at the end."""
 
 
 class Source(Protocol):
-    """Where requests and marks come from."""
+    """A source of requests and marks."""
 
     @property
     def identity(self) -> str:
@@ -104,7 +105,7 @@ class Source(Protocol):
 
     @property
     def header(self) -> dict[str, Any] | None:
-        """Header of its store, if it is a job of bloomdupe's."""
+        """Header of the store, if the source is a job of bloomdupe's."""
 
     def failures(self, problems: Problems) -> Iterator[tuple[bytes, Failure]]:
         """Yield failed requests, under their digests; called first."""
@@ -112,7 +113,7 @@ class Source(Protocol):
     def requests(self, job: Receiver, problems: Problems) -> Iterator[Wanted]:
         """Yield the requests, always in the same order.
 
-        One that cannot be read is one problem, at its place.
+        A request that cannot be read is a problem, at its place.
         """
 
     def take_marks(self, job: Receiver, imported: Imported) -> None:

@@ -1,4 +1,4 @@
-"""Selection: which requests are meant, by slot and by pattern."""
+"""Selection: selects requests by slot and by pattern."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Selection"]
 
 @dataclass(frozen=True)
 class Selection:
-    """Requests of a slot with URLs that match a pattern. None: any."""
+    """Selects the requests of a slot with URLs that match a pattern. None: any."""
 
     slot: str | None = None
     pattern: re.Pattern[str] | None = None
@@ -28,7 +28,7 @@ class Selection:
             ) from error
 
     def has(self, slot: str, url: str) -> bool:
-        """Whether a request is meant."""
+        """Whether a request is selected."""
         return self.slot in (None, slot) and (
             self.pattern is None or self.pattern.search(url) is not None
         )

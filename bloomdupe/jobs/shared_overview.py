@@ -1,4 +1,4 @@
-"""SharedOverview: how a crawl stands that workers share on Redis."""
+"""SharedOverview: the state of a crawl that workers share on Redis."""
 
 from __future__ import annotations
 
@@ -33,34 +33,34 @@ NOT_BEGUN, RUNNING, STOPPED, FINISHED = "not begun", "running", "stopped", "fini
 
 
 class WorkerShare(NamedTuple):
-    """A worker that is alive, or that has a partition still."""
+    """A worker that is alive, or that still has a partition."""
 
     name: str
     partitions: int
-    """That it owns."""
+    """Partitions that it owns."""
     leased: int
-    """Requests that it was handed out."""
+    """Requests in progress there."""
 
 
 class FilterFigures(NamedTuple):
-    """What is calculated of the filters of all partitions."""
+    """Figures calculated from the filters of all partitions."""
 
     current_fpp: float
-    """Rate for the next request, if partitions get as many as before."""
+    """Rate for the next request, if requests spread over partitions as before."""
     expected_loss: float
     """New requests called seen so far."""
     grown_partitions: int
-    """Partitions that have more than one layer."""
+    """Partitions with more than one layer."""
 
 
 @dataclass(frozen=True)
 class SharedOverview:
-    """A crawl on Redis, its partitions looked at one after another."""
+    """A crawl on Redis, read partition by partition."""
 
     url: str
-    """Without password."""
+    """URL without the password."""
     identity: dict[str, Any]
-    """What it was made for."""
+    """Identity of the crawl: spider, fingerprinter, feeds."""
     capacity: int
     """Given: expected requests (n)."""
     fpp: float
@@ -68,25 +68,25 @@ class SharedOverview:
     state: str
     """``not begun``, ``running``, ``stopped`` (no worker is alive) or ``finished``."""
     partition_by: str
-    """What decides in which partition a request is: its ``slot``, or its ``url``."""
+    """The partition key of a request: its ``slot`` or its ``url``."""
     partitions: list[PartitionState]
     slots: dict[str, int]
-    """Those with requests that wait, and how many these are."""
+    """Slots with pending requests, and their numbers of requests."""
     alive: list[str]
     """Names of the workers that are alive."""
     memory: int
-    """Bytes that all data takes in this Redis."""
+    """Bytes of all data in this Redis."""
     memory_limit: int
-    """The same at most; 0: there is no limit."""
+    """Limit of these bytes; 0: there is no limit."""
 
     @property
     def pending(self) -> int:
-        """Requests that wait."""
+        """Pending requests."""
         return sum(one.pending for one in self.partitions)
 
     @property
     def leased(self) -> int:
-        """Requests that were handed out and are not done."""
+        """Requests in progress."""
         return sum(one.leased for one in self.partitions)
 
     @property
@@ -96,7 +96,7 @@ class SharedOverview:
 
     @property
     def taken_in(self) -> int:
-        """Requests that were ever taken in."""
+        """Requests ever added."""
         return sum(one.pushed for one in self.partitions)
 
     @property
@@ -106,7 +106,7 @@ class SharedOverview:
 
     @property
     def unowned(self) -> int:
-        """Partitions that no worker has."""
+        """Partitions without an owner."""
         return sum(not one.owner for one in self.partitions)
 
     @property
@@ -120,12 +120,12 @@ class SharedOverview:
 
     @property
     def entries(self) -> int:
-        """Entries of the output that were not collected and deleted."""
+        """Output entries that were not collected and deleted."""
         return sum(one.entries for one in self.partitions)
 
     @property
     def workers(self) -> list[WorkerShare]:
-        """The workers that are alive, and those that have a partition still."""
+        """Workers that are alive, or that still have a partition."""
         owners = {one.owner for one in self.partitions if one.owner}
         return [
             WorkerShare(
@@ -137,13 +137,13 @@ class SharedOverview:
         ]
 
     def largest(self, count: int = LARGEST) -> list[tuple[str, int]]:
-        """Return the slots in which most waits."""
+        """Return the slots with the most pending requests."""
         return heapq.nsmallest(
             count, self.slots.items(), key=lambda slot: (-slot[1], slot[0])
         )
 
     def filter(self) -> FilterFigures:
-        """Calculate what is known of the filters; takes 2 ms for each partition."""
+        """Calculate the figures of the filters; takes 2 ms for each partition."""
         rates = [
             min(1.0, sum(shape.rate(count) for shape, count in one.layers))
             for one in self.partitions
@@ -171,7 +171,7 @@ class SharedOverview:
         }
 
     def job(self) -> dict[str, Any]:
-        """Return what is no matter of the filters, as plain types."""
+        """Return the state of the job without its filters, as plain types."""
         return {
             "state": self.state,
             "partitions": len(self.partitions),
@@ -210,10 +210,10 @@ def open_crawl(url: str) -> FrontierReader:
 
 
 def shared_overview(reader: FrontierReader) -> SharedOverview:
-    """Return how a crawl stands; a second for a million slots, and 200 MB.
+    """Return the state of a crawl; takes a second for a million slots, and 200 MB.
 
-    It is finished if nothing waits and nothing is handed out, anywhere, and the same
-    holds when all partitions are looked at once more: then it held all at once.
+    The crawl is finished if no request is pending or in progress in any partition, and
+    a second reading of all partitions finds the same: then it held for all at once.
     """
     reader.check_still_there()
     alive = reader.workers()

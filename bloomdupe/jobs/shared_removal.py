@@ -1,4 +1,4 @@
-"""SharedRemoval: a crawl that workers have shared is removed from Redis."""
+"""SharedRemoval: removes a crawl that workers shared from Redis."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["SharedRemoval", "removal_of"]
 
 
 class SharedRemoval(NamedTuple):
-    """A crawl that is to be removed."""
+    """A crawl to remove."""
 
     url: str
     shown: str
-    """The URL, without password."""
+    """The URL without the password."""
     held: str
-    """How it stands, for a question."""
+    """Its state, for the question to the user."""
 
     def remove(self) -> None:
         """Remove it.
@@ -29,7 +29,7 @@ class SharedRemoval(NamedTuple):
 
 
 def removal_of(url: str) -> SharedRemoval:
-    """Look at the crawl that a URL names; refuse what is no crawl."""
+    """Read the crawl that a URL names; refuse a URL that names no crawl."""
     with open_crawl(url) as reader:
         try:
             crawl = shared_overview(reader)

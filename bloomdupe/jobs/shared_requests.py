@@ -20,20 +20,20 @@ __all__ = ["SharedRequest", "SharedRequests"]
 
 
 class SharedRequest(NamedTuple):
-    """A request of a crawl on Redis; or items that belong to none."""
+    """A request of a crawl on Redis; or items that belong to no request."""
 
     slot: str
     priority: int
     worker: str | None
-    """The worker that works on it; None: it waits."""
+    """The worker that processes it; None: it is pending."""
     request: Summary | None
-    """None if it is none, or cannot be read."""
+    """None for items, and for a request that cannot be read."""
     lines: int
-    """How many lines of items that ``start()`` has yielded."""
+    """Lines of items that ``start()`` has yielded."""
     unread: str
-    """What is known of it if it cannot be read, such as the URL."""
+    """A description of an unreadable request, such as its URL."""
     problem: str | None
-    """Why it cannot be read."""
+    """The reason why it cannot be read."""
 
 
 class SharedRequests:
@@ -87,6 +87,6 @@ def _read(found: OnRedis) -> SharedRequest:
             problem = f"it is of an unknown kind {message.kind!r}"
     except UnserializableError as error:
         problem = str(error)
-    except Exception as error:  # noqa: BLE001 - whatever is wrong with it
+    except Exception as error:  # noqa: BLE001 - any damage
         problem = f"it is no message of a worker ({type(error).__name__})"
     return SharedRequest(slot, priority, worker, request, lines, unread, problem)

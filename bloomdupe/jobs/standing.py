@@ -1,4 +1,4 @@
-"""Standing: whether a job has seen URLs, and whether they wait."""
+"""Standing: whether a job has seen URLs, and whether they are pending."""
 
 from __future__ import annotations
 
@@ -26,15 +26,17 @@ __all__ = ["Standing", "standings"]
 
 
 class Standing(NamedTuple):
-    """How a URL stands."""
+    """The state of a URL."""
 
     url: str
     seen: bool
     waits: list[dict[str, Any]]
-    """Slot, priority and callback of each request for it that waits, and the Unix time
-    before which nobody gets it, if there is one."""
+    """Slot, priority and callback of each pending request for it, and the Unix time
+    before which it is not fetched, if there is one.
+    """
     failed: dict[str, Any] | None
-    """Reason, status and number of times, if it has failed and not succeeded since."""
+    """Reason, status and number of failures, if it has failed and not succeeded since.
+    """
 
 
 def standings(
@@ -44,10 +46,10 @@ def standings(
     problems: Problems,
     watched: Callable[[Iterable[Any], int | None, str], Iterator[Any]],
 ) -> tuple[list[Standing], float]:
-    """Say of each line how it stands, as of the last checkpoint; and how sure that is.
+    """Return the state of each URL, as of the last checkpoint, and the filter's rate.
 
-    Lines that are no requests become ``problems``. ``watched`` shows how many of so
-    many things of a kind went by. Returns the filter's false-positive probability, too.
+    Lines that are no requests become ``problems``. ``watched`` shows the progress by
+    kind and total. The rate is the filter's present false-positive probability.
     """
     with BloomFilter.open(path, readonly=True, allow_network_fs=True) as seen:
         project = Project.of_store(settings, seen.identity)
@@ -60,7 +62,7 @@ def standings(
             url: seen.contains(key, exact=exact) for url, (key, exact) in keys.items()
         }
         fpp = seen.current_fpp()
-    # What is not seen may wait all the same, if another filter marks.
+    # A URL that is not seen may be pending all the same, if another filter marks.
     waits = _waits(path, project, list(asked.values()), watched) if asked else {}
     ledger = failures_of(path, [key for key, _ in keys.values()])
     failed = {

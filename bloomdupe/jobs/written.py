@@ -1,20 +1,20 @@
 """Written: a request as a line of text, a URL alone or a JSON object.
 
 ========== =======================================================================
-field      what
+field      meaning
 ========== =======================================================================
-url        needed, and the only field that is
+url        the only required field
 callback   name of a method of the spider; ``parse`` unless given, null for none
 errback    likewise; none unless given
 method     and ``headers``, ``body`` (a text), ``cookies``, ``meta``, ``encoding``,
            ``priority``, ``dont_filter``, ``flags``, ``cb_kwargs``: as
            ``scrapy.Request`` has them
-slot       in which it waits; that of its host unless given
-start      whether it comes after others of its priority, as start requests do
-age        a number; within a file, smaller ones were taken in earlier
-not_before Unix time before which nobody gets it
-payload    the request as it is stored, in base64: of one that has values which JSON
-           cannot carry. It counts instead of the fields above
+slot       slot of the queue; that of its host unless given
+start      whether it comes last within its priority, as start requests do
+age        a number; within a file, requests with smaller ages were added earlier
+not_before Unix time before which it is not fetched
+payload    the stored request in base64, if it has values that JSON cannot carry. It
+           replaces the fields above
 ========== =======================================================================
 """
 
@@ -55,9 +55,9 @@ __all__ = [
 ]
 
 LARGEST = 1 << 46
-"""No age and no time reaches it."""
+"""Upper bound of ages and times."""
 SCHEMES = frozenset({"data", "file", "ftp", "http", "https", "s3"})
-"""Those for which Scrapy has a downloader."""
+"""Schemes for which Scrapy has a downloader."""
 NEED_HOSTS = frozenset({"ftp", "http", "https"})
 
 UNTRUSTED = (
@@ -103,17 +103,17 @@ class Defaults(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """A request that is to be in a job."""
+    """A request to add to a job."""
 
     request: Request
-    """It has no callback."""
+    """The request without callbacks."""
     payload: bytes
-    """It has."""
+    """The stored request, with callbacks."""
     slot: str
     start: bool
     age: int | None = None
     not_before: float | None = None
-    """Unix time before which nobody gets it."""
+    """Unix time before which it is not fetched."""
 
 
 def read_all(
@@ -186,7 +186,7 @@ def wanted(
     *,
     start: bool = False,
 ) -> Wanted:
-    """Return a request, which has no callback, with those named.
+    """Return a request without callbacks, with these callbacks added.
 
     Raises :class:`ValueError` for a ``meta`` that cannot be satisfied.
     """
@@ -209,7 +209,7 @@ def wanted(
 def named(
     payload: bytes, callback: str | int | None, errback: str | int | None
 ) -> bytes:
-    """Return a stored request, which has no callback, with those named.
+    """Return a stored request without callbacks, with these callbacks added.
 
     ``parse`` needs no name. None is ``NO_CALLBACK`` for a callback, and none at all
     for an errback.

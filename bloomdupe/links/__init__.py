@@ -1,6 +1,6 @@
-"""Duplicate links, dropped where the spider yields them.
+"""Links: skips duplicate links where the spider yields them.
 
 ``link_filter`` is a spider middleware; ``known_urls`` and ``fingerprint`` make it fast.
 It asks for seen URLs through a small protocol, so it knows neither scheduler nor store.
-``addon`` and ``crawl`` come in.
+``addon`` and ``crawl`` use this room.
 """

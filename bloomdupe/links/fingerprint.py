@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 __all__ = ["fingerprint_function", "is_known_early", "is_plain"]
 
-# What canonicalize_url() leaves as it is, but for the order of fields. Left out, as it
-# is changed or as versions of w3lib differ: upper case, escapes or a user in the host,
-# ports with a leading zero, ";", escapes of what needs none, lower-case escapes, and
-# fields of a query without "=".
+# URLs that canonicalize_url() leaves as they are, but for the order of fields. The
+# pattern leaves out URLs that change, or for which versions of w3lib differ: upper
+# case, escapes or a user in the host, ports with a leading zero, ";", needless escapes,
+# lower-case escapes, and fields of a query without "=".
 _HOST = r"https?://[a-z0-9_.-]+(?::(?:[1-5][0-9]{4}|6[0-4][0-9]{3}|[1-9][0-9]{0,3}))?"
 _PATH = r"[A-Za-z0-9._~!$&'()*+,=:@/-]*"
 _PATH_ESCAPE = r"%(?:2[02F]|[89A-F][0-9A-F])"
@@ -53,14 +53,14 @@ _canonical = re.compile(
 ).fullmatch
 
 _TEXT = b'{"body": "", "headers": {}, "method": "GET", "url": "%b"}'
-"""What Scrapy hashes of a GET request."""
+"""Text that Scrapy hashes for a GET request."""
 
 _TEXTS: dict[type, bytes] = {
     RequestFingerprinter: _TEXT,
     ScrapyRedisFingerprinter: b'{"body": "", "method": "GET", "url": "%b"}',
     ScrapyRedis07Fingerprinter: b"GET%b",
 }
-"""What each of these hashes of a GET request."""
+"""Text that each of these classes hashes for a GET request."""
 
 _PROBES = (
     "http://example.com/",
@@ -105,8 +105,8 @@ _BASES = {
         "SCRAPY_POET_REQUEST_FINGERPRINTER_BASE_CLASS"
     )
 }
-"""Fingerprinters that add to another one, and the setting that names that, which is
-Scrapy's own by default."""
+"""Fingerprinters that extend another fingerprinter, and the setting that names it; by
+default it is Scrapy's own."""
 
 
 def fingerprint_function(
@@ -145,7 +145,7 @@ def _hash(url: str, around: bytes = _TEXT) -> bytes | None:
     if path is None:
         text += "/"
     elif fields is not None:
-        # By name, then value: "=" must come before what a name can go on with.
+        # By name, then value: "=" must sort before all other characters of a name.
         given = fields.replace("=", "\0").split("&")
         ordered = sorted(given)
         if given != ordered:

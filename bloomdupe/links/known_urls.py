@@ -1,4 +1,4 @@
-"""KnownUrls: URLs found to be seen, the ones met lately, in bounded memory."""
+"""KnownUrls: recent URLs that were found to be seen, in bounded memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sys import getsizeof
 __all__ = ["KnownUrls"]
 
 MAX_BYTES = 8_000_000
-"""What it may take: some 40,000 URLs of 70 characters."""
+"""Bytes that it may take: some 40,000 URLs of 70 characters."""
 
 
 class KnownUrls:

@@ -1,4 +1,4 @@
-"""LinkFilter: duplicate links dropped next to the spider, before they cost anything.
+"""LinkFilter: skips duplicate links next to the spider, before they cost anything.
 
 Before the scheduler finds out that a link is a duplicate, the link has passed the
 spider middlewares, a queue, a signal or two and the fingerprinter. This filter drops it
@@ -61,10 +61,10 @@ ORDER = 10_000
 """Where the add-on puts it in SPIDER_MIDDLEWARES: next to the spider."""
 
 HARMLESS = ("scrapy.spidermiddlewares.", "bloomdupe.")
-"""Spider middlewares that change no fingerprint, and drop what is checked here."""
+"""Spider middlewares that change no fingerprint; their checks are repeated here."""
 
 SPECIAL = frozenset({"verbatim_url", "depth_reset"})
-"""Keys of ``meta`` that make a request different from others with its URL."""
+"""Keys of ``meta`` that distinguish requests with the same URL."""
 
 
 class Drop(Enum):
@@ -72,9 +72,9 @@ class Drop(Enum):
 
     NO = 0
     THIS = 1
-    """This one; another one for the same URL may pass."""
+    """This request; another request for the same URL may pass."""
     ALL = 2
-    """This one, and all with its fingerprint."""
+    """This request, and all requests with its fingerprint."""
 
 
 class DupeFilter(Protocol):
@@ -84,7 +84,7 @@ class DupeFilter(Protocol):
         """Log a dropped request, if it is to be logged."""
 
     def mark_scheduled(self, request: Request) -> None:
-        """Mark what is scheduled; receives the signal ``request_scheduled``."""
+        """Mark a scheduled request; receives the signal ``request_scheduled``."""
 
 
 class LinkFilter:
@@ -255,10 +255,10 @@ class LinkFilter:
             self._count(dropped)
         return kept
 
-    # What might come between
+    # Parts of Scrapy and of the project that might interfere
 
     def _look_for_obstacles(self) -> None:
-        """Find out whether anything makes a difference between here and scheduler."""
+        """Find out whether a link may change between here and the scheduler."""
         self._offsite = [
             receiver.__self__
             for receiver in listeners(self._crawler, signals.request_scheduled)
@@ -311,7 +311,7 @@ class LinkFilter:
         return None
 
     def _foreign(self, *, all_: bool = False) -> list[str]:
-        """Name foreign middlewares after this one, or all of them."""
+        """Name foreign middlewares after this middleware, or all of them."""
         names = []
         for middleware in spider_middlewares(self._crawler):
             if middleware is self:
@@ -328,7 +328,7 @@ class LinkFilter:
 
 
 def _depth(response: Response) -> int | None:
-    """Return the depth that Scrapy has noted; with its middleware off, any value."""
+    """Return the depth that Scrapy has set; with its middleware off, any value."""
     depth = response.meta.get("depth")
     return depth if type(depth) is int else None
 
@@ -355,7 +355,7 @@ def _is_harmless(receiver: Any) -> bool:  # noqa: ANN401
 def attach_link_filter(
     crawler: Crawler, would_drop: Callable[[Request], Drop], dupefilter: DupeFilter
 ) -> LinkFilter | None:
-    """Let the link filter of a crawl, if it has one, begin to work, and return it."""
+    """Start the link filter of a crawl, if there is one, and return it."""
     try:
         link_filter = crawler.get_spider_middleware(LinkFilter)
     except RuntimeError:  # no engine: the dupefilter was opened by hand
@@ -379,7 +379,7 @@ def new_links(spider: Spider, links: Iterable[AnyLink]) -> list[AnyLink]:
     and, in a ``CrawlSpider``, ``Rule(LinkExtractor(), process_links="new_links")``
     with a method ``new_links(self, links)`` that returns ``new_links(self, links)``.
 
-    What is left out counts in ``dupefilter/filtered``, as if it had been yielded.
+    Links left out count in ``dupefilter/filtered``, as if they had been yielded.
     Some duplicates may stay in; they are filtered later. Everything stays in where
     :class:`LinkFilter` is off.
     """

@@ -1,4 +1,4 @@
-"""Fingerprints as scrapy-redis makes them, for a crawl that has begun there.
+"""The fingerprints of scrapy-redis, for a crawl that has begun there.
 
 The duplicate filter of scrapy-redis has a function of its own, and Scrapy's gives other
 bytes. A hash does not show its input, so the fingerprints cannot be converted. A crawl
@@ -10,8 +10,8 @@ class                                 SHA-1 of
 ===================================== ==============================================
 :class:`ScrapyRedisFingerprinter`     a JSON text of method, canonical URL and body,
                                       as Scrapy's own, but without its ``headers``
-:class:`ScrapyRedis07Fingerprinter`   these three one after the other, as Scrapy up to
-                                      2.6 did it
+:class:`ScrapyRedis07Fingerprinter`   method, canonical URL and body in sequence, as
+                                      in Scrapy up to 2.6
 ===================================== ==============================================
 """
 
@@ -30,7 +30,7 @@ __all__ = ["ScrapyRedis07Fingerprinter", "ScrapyRedisFingerprinter"]
 
 
 class ScrapyRedisFingerprinter:
-    """Those of scrapy-redis 0.8 to 0.9."""
+    """Makes the fingerprints of scrapy-redis 0.8 to 0.9."""
 
     bloomdupe_early = True
 
@@ -47,7 +47,7 @@ class ScrapyRedisFingerprinter:
 
 
 class ScrapyRedis07Fingerprinter:
-    """Those of scrapy-redis up to 0.7."""
+    """Makes the fingerprints of scrapy-redis up to 0.7."""
 
     bloomdupe_early = True
 

@@ -1,8 +1,8 @@
-"""Sight of a job from outside: what a terminal or a page can show of it.
+"""Monitoring: shows a job from outside, in a terminal or on a page.
 
-``view`` reads a store, also while a crawl runs, and disturbs nobody. ``top`` shows it
-in a terminal, ``report`` as a page with charts. ``shared_view``, ``shared_top`` and
-``shared_report`` are the same of a crawl on Redis. They need packages that not
-everybody has, and which are imported when they are used. ``cli`` comes in; arrows lead
-to ``upkeep`` and ``crawl``, and to the rooms below them.
+``view`` reads a store, also while a crawl runs, and does not disturb it. ``top`` shows
+it in a terminal, ``report`` as a page with charts. ``shared_view``, ``shared_top`` and
+``shared_report`` do the same for a crawl on Redis. They import optional packages when
+they are used. ``cli`` uses this room; it uses ``jobs`` and ``crawl``, and the rooms
+below them.
 """

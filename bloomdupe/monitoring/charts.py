@@ -28,7 +28,7 @@ __all__ = ["MOST_BARS", "bars", "charts"]
 PARTS = 240
 """Points of a line, at most: the page stays small."""
 MOST_MARKS = 60
-"""Runs whose beginnings and ends are marked, the last ones."""
+"""Runs with marks at their beginnings and ends, the latest runs."""
 MOST_BARS = 12
 UNITS = ((172_800, 86_400, "days"), (7_200, 3_600, "hours"), (120, 60, "minutes"))
 
@@ -126,7 +126,7 @@ def _unit(view: View) -> tuple[float, str]:
 def _line(
     view: View, value: Callable[[Point], float]
 ) -> tuple[list[float], list[float]]:
-    """Return the ends of a line, with a gap where a kill has taken something back."""
+    """Return the points of a line, with a gap where a kill undid some of it."""
     size, _ = _unit(view)
     step = max(1, len(view.points) // PARTS)
     times, values = [], []
@@ -153,7 +153,7 @@ def _rates(view: View) -> tuple[list[float], list[float]]:
 
 
 def _highest(view: View) -> tuple[list[float], list[float], list[float]]:
-    """Return where lines stand, from where and how high: of some points the highest."""
+    """Return positions, lower and upper ends of lines: the longest checkpoints."""
     size, _ = _unit(view)
     step = max(1, len(view.points) // PARTS)
     stretches = [view.points[at : at + step] for at in range(0, len(view.points), step)]

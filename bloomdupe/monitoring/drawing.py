@@ -1,7 +1,7 @@
 """Drawing: charts as SVG, for a page that is light or dark. Needs matplotlib.
 
-Colours are written as shades of black that nobody else uses, and then replaced by
-variables of the page's style sheet.
+Colours are written as unusual shades of black, and then replaced by variables of the
+page's style sheet.
 """
 
 from __future__ import annotations
@@ -53,25 +53,25 @@ def _with_variables(tag: re.Match[str]) -> str:
 
 
 class Chart(NamedTuple):
-    """One chart."""
+    """A chart."""
 
     title: str
     note: str
-    """What it shows, in a sentence."""
+    """A sentence about the chart."""
     svg: str
 
 
 class Maker:
-    """Makes a chart of what was drawn."""
+    """Makes a chart from a drawing."""
 
     def __init__(self, figure: Figure, axes: Axes) -> None:
         self._figure = figure
         self._axes = axes
         self.lowest: float | None = None
-        """Where the vertical axis begins; None: where the values do."""
+        """Lower end of the vertical axis; None: that of the values."""
 
     def __call__(self, title: str, note: str) -> Chart:
-        """Return it under a title."""
+        """Return the chart with a title and a note."""
         self._axes.set_ylim(bottom=self.lowest)
         file = io.StringIO()
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
@@ -79,7 +79,7 @@ class Maker:
             mpl.rc_context({"svg.hashsalt": title, "svg.fonttype": "none"}),
             warnings.catch_warnings(),
         ):
-            # Texts stay texts, so a glyph that is missing here is not missed there.
+            # Text stays text, so the reader's fonts show it, and ours need no glyphs.
             warnings.filterwarnings("ignore", "Glyph .* missing from font")
             self._figure.savefig(file, format="svg", metadata=nothing, transparent=True)
         svg = file.getvalue()
@@ -90,7 +90,7 @@ class Maker:
 
 @contextmanager
 def drawing() -> Iterator[tuple[Axes, Maker]]:
-    """Give axes to draw in, and what makes a chart of that."""
+    """Give axes to draw in, and the maker of the chart."""
     style: dict[Any, Any] = {
         "text.color": INK,
         "axes.edgecolor": FAINT,

@@ -1,4 +1,4 @@
-"""Extra: packages that not everybody has installed."""
+"""Extra: optional packages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["need"]
 
 
 def need(package: str, extra: str, what: str) -> None:
-    """Raise :class:`ExtraMissingError` if a package is missing that ``what`` needs."""
+    """Raise :class:`ExtraMissingError` if a package is missing; ``what`` needs it."""
     if find_spec(package) is None:
         raise ExtraMissingError(
             f"{what} needs the package {package}, which is not installed:"

@@ -1,4 +1,4 @@
-"""Page: what a report is made of, in HTML that needs nothing else."""
+"""Page: the parts of a report, in HTML that loads no other files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ td.url { max-width: 34rem; overflow-wrap: anywhere; }
 
 
 def text(words: str) -> str:
-    """Return words as they can stand in HTML; all that is not ours comes this way."""
+    """Return words escaped for HTML; all text from outside passes through here."""
     return escape(printable(words))
 
 
@@ -81,8 +81,8 @@ def in_figures(
 ) -> Iterator[str]:
     """Yield a table of figures, and all of ``info`` as JSON.
 
-    ``info`` is what ``bloomdupe info --json`` prints. A figure is its name there, with
-    dots, and what it is in words.
+    ``info`` is the object that ``bloomdupe info --json`` prints. A figure is a dotted
+    name in it, and its description in words.
     """
     yield "<h2>In figures</h2>"
     yield '<p class="note">The same as <code>bloomdupe info --json</code>.</p>'
@@ -116,5 +116,5 @@ def table(heads: Iterable[str], rows: Iterable[str]) -> Iterator[str]:
 
 
 def when(moment: float) -> str:
-    """Return a point in Unix time as people read it."""
+    """Return a Unix time in readable form."""
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(moment))

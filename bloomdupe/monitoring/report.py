@@ -1,4 +1,4 @@
-"""Report: a job as one page that needs nothing else, in HTML."""
+"""Report: a job as one page of HTML that loads no other files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["report"]
 
 MOST_RUNS = 200
 MOST_FAILURES = 100
-"""Rows of a table, the last ones."""
+"""Rows of the table, latest failures first."""
 
 FIGURES: tuple[tuple[str, str], ...] = (
     ("job.pages", "pages done"),
@@ -46,7 +46,7 @@ FIGURES: tuple[tuple[str, str], ...] = (
 
 
 def report(view: View, info: Mapping[str, Any]) -> str:
-    """Return the page; ``info`` is what ``bloomdupe info --json`` prints."""
+    """Return the page; ``info`` is the object of ``bloomdupe info --json``."""
     title = f"Crawl of {view.spider}"
     drawn = list(charts(view, info["layers"]))
     parts = [
@@ -99,7 +99,7 @@ def _tiles(view: View) -> Iterator[tuple[str, str]]:
 
 
 def _ended(view: View) -> Iterator[tuple[Ran, str]]:
-    """Yield runs, and how they have ended."""
+    """Yield runs, and how they ended."""
     for ran in view.runs:
         running = view.running and ran is view.runs[-1]
         how = ran.how
@@ -113,7 +113,7 @@ def _runs(view: View) -> Iterator[str]:
         return
     points = view.points
     last = {point.run: point for point in points}
-    # A run that was killed has done what the next one begins with.
+    # The counts at the next run's beginning are those at a killed run's end.
     done = dict(last)
     done.update((a.run, b) for a, b in pairwise(points) if a.run != b.run)
     first = {point.run: point for point in reversed(points)}

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 __all__ = ["report"]
 
 MOST_SLOTS = 100
-"""Rows of a table, the largest ones."""
+"""Rows of the table, largest slots first."""
 MOST_PARTITIONS = 256
-"""Bars, the largest ones."""
+"""Bars, largest partitions first."""
 NO_HISTORY = (
     "Workers share this crawl on Redis, which keeps no history of it: there are no"
     " charts over time, no runs, status codes, depths and failures."
 )
 NAMELESS = "(no slot)"
-"""Where items of ``start()`` wait."""
+"""The slot name of items of ``start()``."""
 FIGURES = (
     ("job.done", "requests done"),
     ("job.pending", "requests waiting"),
@@ -59,7 +59,7 @@ STOPPED = "It has not finished, and no worker is alive. Start some, and it goes 
 
 
 def report(crawl: SharedOverview, read_at: float) -> str:
-    """Return the page of a crawl that was read at a point in Unix time."""
+    """Return the page of a crawl that was read at a Unix time."""
     info = crawl.as_dict()
     title = f"Crawl of {crawl.identity.get('spider', crawl.url)}"
     tiles = _tiles(crawl, info)
@@ -112,7 +112,7 @@ def _charts(crawl: SharedOverview) -> Iterator[Chart]:
 
 
 def _partitions(crawl: SharedOverview) -> Chart:
-    """Draw the URLs in each partition: hosts are shared out, and are not all alike."""
+    """Draw the URLs in each partition: hosts differ in size, so partitions do."""
     with drawing() as (axes, chart):
         keys = sorted((one.keys for one in crawl.partitions), reverse=True)
         keys = keys[:MOST_PARTITIONS]

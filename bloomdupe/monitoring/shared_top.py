@@ -32,14 +32,14 @@ __all__ = ["SORTS", "screen"]
 SORTS = ("waiting", "name")
 STYLES = {RUNNING: "bold green", FINISHED: "bold cyan", NOT_BEGUN: "bold"}
 BESIDE = 7
-"""Lines that are no figures, slots or workers: title, heads, keys, and between them."""
+"""Lines besides figures, slots and workers: title, heads, keys, and blank lines."""
 SHORT_HEADS = ["parts", "work", "/s"]
 LEAST = 3
 """Figures that are always shown."""
 
 
 def screen(view: SharedView, console: Console, sort: str) -> RenderableType:
-    """Return what to show of a crawl, no larger than the terminal."""
+    """Return the screen of a crawl, no larger than the terminal."""
     width, height = console.size
     figures = list(_figures(view, console, room_of(width)))
     figures = figures[: max(LEAST, height - BESIDE - 2)]

@@ -1,4 +1,4 @@
-"""SharedView: a crawl that workers share on Redis, looked at again and again."""
+"""SharedView: a crawl that workers share on Redis, read again and again."""
 
 from __future__ import annotations
 
@@ -21,35 +21,37 @@ __all__ = ["SharedReader", "SharedView"]
 
 MINUTE = 60.0
 MOST_SLOTS = 100
-"""That are printed as JSON."""
+"""Slots that are printed as JSON."""
 
 
 @dataclass(frozen=True)
 class SharedView:
-    """A crawl, and what a reader has seen of it since it began to look."""
+    """A crawl, and its history since a reader began."""
 
     crawl: SharedOverview
     points: list[Point]
-    """One for each look, oldest first; their times are of a clock of their own."""
+    """A point for each read, oldest first; their times are those of a monotonic clock.
+    """
     paces: dict[str, float]
-    """Pages a second of each worker that was there for two looks, in a minute."""
+    """Pages a second over the last minute, for each worker seen in two reads."""
     trouble: str | None = None
-    """Why Redis did not answer this time; all else is from the time before."""
+    """The reason why Redis did not answer this time; all else is from the last answer.
+    """
 
     @property
     def running(self) -> bool:
-        """Whether workers are at work."""
+        """Whether workers are running."""
         return self.crawl.state == RUNNING
 
     @property
     def rate(self) -> float | None:
-        """Pages a second, during the last minute; None: that was the first look."""
+        """Pages a second, during the last minute; None after the first read."""
         found = per_minute(since(self.points, MINUTE), self.points[-1])
         return None if found is None else max(0.0, found / MINUTE)
 
     @property
     def to_go(self) -> float | None:
-        """Seconds until nothing is owed, as things go; None: nobody can say."""
+        """Estimated seconds until no request is left; None: unknown."""
         if not self.running:
             return None
         return time_to_go(recent(self.points), self.points[-1])
@@ -74,15 +76,15 @@ class SharedView:
 
 
 class SharedReader:
-    """Reads a crawl on Redis as often as one likes, and keeps how it has gone."""
+    """Reads a crawl on Redis as often as needed, and keeps its history."""
 
     def __init__(self, url: str) -> None:
         self._reader = open_crawl(url)
         self._view: SharedView | None = None
         self._done: dict[int, tuple[str, int]] = {}
-        """Of each partition its owner, and how many requests were done."""
+        """The owner of each partition, and its number of finished requests."""
         self._by: Counter[str] = Counter()
-        """How many were done since the first look, by worker."""
+        """Finished requests since the first read, by worker."""
         self._looks: list[tuple[float, Counter[str]]] = []
 
     def close(self) -> None:
@@ -96,10 +98,10 @@ class SharedReader:
         self.close()
 
     def read(self) -> SharedView:
-        """Look at it.
+        """Read the crawl.
 
-        If Redis does not answer, but has answered before, the last view comes again,
-        and says so. Raises what :func:`shared_overview` raises besides.
+        If Redis does not answer, but has answered before, the last view comes again
+        with the ``trouble``. Raises the other errors of :func:`shared_overview`.
         """
         try:
             crawl = shared_overview(self._reader)
@@ -117,10 +119,10 @@ class SharedReader:
         return self._view
 
     def _paces(self, crawl: SharedOverview, now: float) -> dict[str, float]:
-        """Take note of who has done what, and return pages a second by worker.
+        """Count finished requests by worker, and return pages a second by worker.
 
-        What is done in a partition that changes hands between two looks counts for
-        nobody.
+        Requests of a partition that changes its owner between two reads are not
+        counted.
         """
         for one in crawl.partitions:
             owner, done = self._done.get(one.number, ("", 0))
@@ -141,7 +143,7 @@ class SharedReader:
 
 
 def _point(crawl: SharedOverview, now: float, seconds: float) -> Point:
-    """Return a look as a point of a history; what Redis does not know is 0."""
+    """Return a point of a history; values that Redis does not know are 0."""
     nothing: dict[str, Any] = dict.fromkeys(Point._fields, 0)
     known = {
         "time": now,

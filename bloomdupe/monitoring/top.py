@@ -1,4 +1,4 @@
-"""Top: a job in a terminal, as it goes. Needs the package rich."""
+"""Top: a running job in a terminal. Needs the package rich."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from bloomdupe.monitoring.view import View
 
     Figure: TypeAlias = tuple[str, list[tuple[str, str]]]
-    """A name, and what is to be said, most important first, with styles."""
+    """A name, and its values with styles, most important first."""
 
 __all__ = [
     "NARROW",
@@ -53,18 +53,18 @@ BARS = "▁▂▃▄▅▆▇█"
 PLAIN_BARS = "_.-=+*#@"
 ESCAPE = "\x1b"
 CALM = 10
-"""The reading of a job takes at most one part in so many of the time."""
+"""Reading a job takes at most one part in so many of the time."""
 NARROW = 60
 """Columns below which names are short."""
 ROWS = 12
-"""Lines that are no slots: title, figures, heads."""
+"""Lines besides slots: title, figures, heads."""
 
 
 class Readable(Protocol[Seen_co]):
-    """What can be read again and again."""
+    """A source of views."""
 
     def read(self) -> Seen_co:
-        """Read how it stands."""
+        """Return the present view."""
 
 
 def follow(
@@ -74,10 +74,10 @@ def follow(
     console: Console,
     interval: float,
 ) -> None:
-    """Show a job until q is pressed; every ``interval`` seconds anew.
+    """Show a job until q is pressed; refresh every ``interval`` seconds.
 
-    Keys: q quits, s sorts the slots in another of the ``sorts``. If reading takes long,
-    it is done less often.
+    Keys: q quits, s changes to the next of the ``sorts``. If reading takes long, it is
+    done less often.
     """
     sort = 0
     with (
@@ -102,7 +102,7 @@ def follow(
 
 @contextmanager
 def _keys() -> Iterator[_Pressed]:
-    """Give what waits for a key; the terminal is as before in the end."""
+    """Give a function that waits for a key, and restore the terminal at the end."""
     file = sys.stdin.fileno()
     before = termios.tcgetattr(file)
     tty.setcbreak(file)
@@ -119,7 +119,7 @@ class _Pressed:
         self._file = file
 
     def __call__(self, seconds: float) -> str | None:
-        """Return a key, None if none came in so many seconds; empty: the end."""
+        """Return a key, None if no key came in so many seconds; empty: the end."""
         ready, _, _ = select.select([self._file], [], [], max(0.0, seconds))
         if not ready:
             return None
@@ -127,7 +127,7 @@ class _Pressed:
 
 
 def screen(view: View, console: Console, sort: str) -> RenderableType:
-    """Return what to show of a job, no larger than the terminal."""
+    """Return the screen of a job, no larger than the terminal."""
     width, height = console.size
     figures = figures_of(_figures(view, console, room_of(width)), width)
     slots = _slots(view, sort, max(3, height - ROWS - 3), width)
@@ -147,12 +147,12 @@ def frame(
 
 
 def room_of(width: int) -> int:
-    """Return the columns that are left for what stands beside a name."""
+    """Return the columns left for values beside a name."""
     return width - 13
 
 
 def figures_of(figures: Iterable[Figure], width: int) -> Table:
-    """Return a line for each figure, with as much as fits into it."""
+    """Return a line for each figure, with as many values as fit."""
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True, style="bold")
     table.add_column(no_wrap=True, overflow="ellipsis")
@@ -230,7 +230,7 @@ def history_bars(points: Sequence[Point], console: Console, room: int) -> str:
 
 
 def _fitting(values: list[tuple[str, str]], room: int) -> Text:
-    """Put together what fits into one line."""
+    """Join the values that fit into one line."""
     line = Text()
     for given, style in values:
         value = printable(given)

@@ -1,4 +1,4 @@
-"""View: everything about a job that can be shown, read from its store."""
+"""View: all data about a job that can be shown, read from its store."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ __all__ = ["Failed", "Reader", "View"]
 
 @dataclass(frozen=True)
 class Failed:
-    """The ledger of failures."""
+    """Failed requests."""
 
     requests: list[Failure]
-    """Those that have failed last come first; those taken up again are not there."""
+    """Failed requests that were not retried since, latest first."""
     left: int
-    """How many are not in the ledger any more because there were too many."""
+    """Number of failed requests that were removed because there were too many."""
 
     @property
     def reasons(self) -> Counter[str]:
-        """Count them by reason; an HTTP status is one of its own."""
+        """Count them by reason; each HTTP status is a reason."""
         return Counter(
             f"HTTP {one.status}" if one.reason == "status" else one.reason
             for one in self.requests
@@ -80,7 +80,7 @@ class View:
 
     @property
     def to_go(self) -> float | None:
-        """Seconds until nothing waits, as things go; None: nobody can say."""
+        """Estimated seconds until no request is pending; None: unknown."""
         if not (self.running and self.points):
             return None
         return time_to_go(recent(self.points), self.points[-1])
@@ -102,7 +102,7 @@ class View:
 
 
 class Reader:
-    """Reads a job as often as one likes."""
+    """Reads a job as often as needed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -112,8 +112,8 @@ class Reader:
     def read(self) -> View:
         """Read the last checkpoint.
 
-        Raises what opening the store raises, and :class:`StoreError` if it has never
-        been a crawl's.
+        Raises the errors of opening a store, and :class:`StoreError` if no crawl has
+        used it.
         """
         job = overview(self._path)
         if job is None:

@@ -1,4 +1,4 @@
-"""Collecting: the lines that shared workers have put out, from Redis into files."""
+"""Collecting: copies the output of shared workers from Redis into files."""
 
 from __future__ import annotations
 
@@ -29,49 +29,49 @@ __all__ = ["Collected", "Collecting", "Patience"]
 T = TypeVar("T")
 
 BATCH_BYTES = 1 << 23
-"""Lines that become durable together; memory holds a few times as much."""
+"""Bytes of lines that become durable together; memory holds a few times as much."""
 PAGE_BYTES = 1 << 20
-"""Lines that should travel together."""
+"""Bytes of lines to read at once."""
 MOST_ENTRIES = 1_000
-"""That travel together."""
+"""Entries to read at once, at most."""
 
 NUMBERED = re.compile(rb"([0-9]{1,9}) (.*\n)", re.DOTALL)
 """A line: the number of its feed, a blank, and the line itself."""
 
 
 class CollectedFile(NamedTuple):
-    """What became of a file."""
+    """The result for a file."""
 
     feed: str
-    """The URI that the crawl has for it."""
+    """The URI of its feed in the crawl."""
     added: int
-    """Lines."""
+    """Lines that were added."""
     bytes: int
     """Its size now."""
 
 
 @dataclass
 class Collected:
-    """What a collecting has done."""
+    """The result of collecting."""
 
     files: dict[str, CollectedFile] = field(default_factory=dict)
     deleted: int = 0
-    """Entries that Redis does not hold any more; each has one line or more."""
+    """Entries deleted from Redis; each has a line or more."""
     finished: bool = False
-    """Whether the crawl had ended before the last look: then nothing is missing."""
+    """Whether the crawl had ended before the last read: then nothing is missing."""
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How a Redis is waited for that does not answer, and a crawl that goes on."""
+    """How to wait for a Redis that does not answer, and for a crawl that is running."""
 
     seconds: float
-    """Between two looks."""
+    """Seconds between two reads."""
     say: Callable[[str], None]
-    """Is told once that Redis does not answer."""
+    """Called once when Redis does not answer."""
 
     def __call__(self, call: Callable[[], T]) -> T:
-        """Call until Redis answers; return what the call returns."""
+        """Call until Redis answers; return the result."""
         told = False
         while True:
             try:
@@ -93,9 +93,9 @@ class _Batch:
 
 
 class Collecting:
-    """Takes the output of a frontier over into a directory.
+    """Collects the output of a frontier in a directory.
 
-    ``progress`` is told of bytes that have become durable.
+    ``progress`` is called with numbers of bytes that have become durable.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Collecting:
         self._added = dict.fromkeys(collection.names, 0)
         self._deleted = 0
         self._clean: dict[int, str] = {}
-        """Up to where each partition's output is deleted, as far as this one knows."""
+        """Positions up to which this object has deleted the output of partitions."""
         self._finished = False
         self._at_once = 1
 
@@ -128,10 +128,10 @@ class Collecting:
         patience: Patience | None = None,
         progress: Callable[[int], None],
     ) -> Self:
-        """Begin in a directory with the frontier of a URL, or go on there.
+        """Open a directory, new or begun, for the frontier of a URL.
 
-        If some of the output was deleted after it was collected in another one, only
-        the ``rest`` can be had, and is to be asked for.
+        If another collection has deleted some of the output from Redis, only the
+        ``rest`` is left, and the caller must ask for it.
         """
         calling = patience or _at_once
         frontier = calling(lambda: SharedFrontier.open(url))
@@ -153,7 +153,7 @@ class Collecting:
 
     @property
     def result(self) -> Collected:
-        """What was done so far."""
+        """The result so far."""
         feeds, sizes = self._frontier.identity["feeds"], self._collection.sizes
         return Collected(
             {
@@ -165,9 +165,9 @@ class Collecting:
         )
 
     def once(self) -> bool:
-        """Collect what is there; whether the crawl had ended before.
+        """Collect the output in Redis; return whether the crawl had ended before.
 
-        A crawl that has not taken in anything has not begun.
+        A crawl without any requests has not begun.
         """
         frontier = self._frontier
         frontier.check_still_there()
@@ -185,12 +185,12 @@ class Collecting:
         return finished
 
     def follow(self, patience: Patience) -> None:
-        """Collect until the crawl has ended, with a pause between two looks."""
+        """Collect until the crawl has ended, with a pause between two reads."""
         while not patience(self.once):
             time.sleep(patience.seconds)
 
     def _entries(self, number: int, position: str) -> Iterator[Entry]:
-        """Yield what a partition has put out since, by pages that are not too large."""
+        """Yield the output of a partition after a position, in bounded pages."""
         after = position.encode()
         while True:
             asked = self._at_once
@@ -226,7 +226,7 @@ class Collecting:
         batch.positions[number] = entry.number.decode()
 
     def _keep(self, batch: _Batch) -> None:
-        """Make a batch durable, if the frontier that it is of is still there."""
+        """Make a batch durable, if its frontier is still there."""
         if batch.positions == self._collection.positions:
             return
         self._frontier.check_still_there()
@@ -238,7 +238,7 @@ class Collecting:
         self._forget()
 
     def _forget(self) -> None:
-        """Delete from Redis what is durable in the files, if that is wanted."""
+        """Delete from Redis the entries that are durable here, if ``delete`` is set."""
         if not self._delete:
             return
         for number, position in enumerate(self._collection.positions):

@@ -39,38 +39,38 @@ LATER = "what is missing is still in Redis: run the same command again"
 
 
 class Origin(NamedTuple):
-    """Of which frontier the lines are."""
+    """The frontier of the lines."""
 
     mark: str
-    """What tells it from all others."""
+    """The mark that identifies the frontier."""
     identity: dict[str, Any]
     start: list[str]
-    """Of each partition: the position after which a new collection begins."""
+    """For each partition, the position after which a new collection begins."""
 
 
 class Collection:
-    """Files that grow by batches, and a record of how far they are.
+    """Files that grow by batches, and a record of their state.
 
-    Beside the files stand ``.collected.lock``, which one process at a time holds, and
+    The directory also holds ``.collected.lock``, which a single process locks, and
     ``.collected.json``:
 
-    ``format``     1; another one is refused
-    ``frontier``   the mark of the frontier, which tells it from all others
-    ``identity``   of whom it is: spider, fingerprinter, feeds
-    ``positions``  of each partition: the last entry of its output that is in the files
-    ``files``      of each file: its size in bytes then
-    ``growing``    whether the files may be longer, by what the next batch has written
+    ``format``     1; any other format is refused
+    ``frontier``   the mark that identifies the frontier
+    ``identity``   of the frontier: spider, fingerprinter, feeds
+    ``positions``  for each partition, the last entry of its output in the files
+    ``files``      for each file, its size in bytes at these positions
+    ``growing``    whether the files may be longer, by a part of the next batch
 
-    A batch is appended, the files are synced, and then the record takes the place of
-    the one before. So whatever ends the process: up to the recorded sizes the files
-    hold what the record says, and the rest is cut off by the next run, which writes it
-    once more. Anything else was done by somebody else, and is refused.
+    A batch is appended, the files are synced, and then the new record replaces the
+    old record. So after any end of the process, the files agree with the record up to
+    the recorded sizes. The next run cuts off the rest and writes it again. A file that
+    was changed in any other way is refused.
     """
 
     def __init__(self, directory: Path, origin: Origin, names: Sequence[str]) -> None:
         self.directory = directory
         self.names = list(names)
-        """Of the files, in the order of the feeds."""
+        """Names of the files, in the order of the feeds."""
         self._origin = origin
         self._lock: Descriptor | None = None
         self._files: dict[str, int] = {}
@@ -78,11 +78,12 @@ class Collection:
 
     @classmethod
     def open(cls, directory: Path, origin: Origin, names: Sequence[str]) -> Self:
-        """Go on with a directory, or begin with an empty one.
+        """Open a collection that was begun, or begin in an empty directory.
 
         Raises :class:`~bloomdupe.errors.StoreLockedError` if another process has it,
-        :class:`~bloomdupe.errors.StoreMismatchError` if it is of another frontier, and
-        :class:`~bloomdupe.errors.FeedChangedError` if somebody has changed a file.
+        :class:`~bloomdupe.errors.StoreMismatchError` if it belongs to another frontier,
+        and :class:`~bloomdupe.errors.FeedChangedError` if a file was changed from
+        outside.
         """
         collection = cls(directory, origin, names)
         try:
@@ -100,18 +101,18 @@ class Collection:
 
     @property
     def positions(self) -> list[str]:
-        """Of each partition: the last entry that is in the files, durably."""
+        """For each partition, the last entry that is durable in the files."""
         return list(self._record["positions"])
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Bytes of each file that are there durably."""
+        """Durable bytes of each file."""
         return dict(self._record["files"])
 
     def append(self, pieces: Mapping[str, bytes], positions: Sequence[str]) -> None:
-        """Add to files what was put out up to these positions; durable on return.
+        """Append the output up to these positions to the files; durable on return.
 
-        Raises :class:`~bloomdupe.errors.StoreError`; then nothing of it counts.
+        Raises :class:`~bloomdupe.errors.StoreError`; then the files count as unchanged.
         """
         with self._in_our_words("cannot write", LATER):
             if not self._record["growing"]:
@@ -126,7 +127,7 @@ class Collection:
             self._keep({**self._record, "positions": [*positions], "files": sizes})
 
     def close(self) -> None:
-        """Cut off what does not count, say that no file grows, and release the lock."""
+        """Cut the files back to the record, mark them complete, release the lock."""
         try:
             if self._record.get("growing"):
                 with self._in_our_words("cannot end the collection", LATER):
@@ -141,14 +142,14 @@ class Collection:
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
             self.close()
-        else:  # which is more to the point than an error of closing
+        else:  # the first error says more than an error of closing
             with contextlib.suppress(OSError):
                 self.close()
 
     # Beginning
 
     def _begin(self) -> None:
-        """Make the files, and then the record: there is no file with lines without."""
+        """Make the files, and then the record: a record never lacks its files."""
         for name in self.names:
             if self._size(name) > 0:
                 raise FeedChangedError(
@@ -257,7 +258,7 @@ class Collection:
             self._files[name] = os.open(self.directory / name, flags, 0o666)
 
     def _check_place(self, name: str, size: int) -> None:
-        """Refuse to write to a file that somebody has changed while it was open."""
+        """Refuse to write to a file that was changed from outside while it was open."""
         ours = os.fstat(self._files[name])
         with contextlib.suppress(FileNotFoundError):
             found = (self.directory / name).lstat()
@@ -291,7 +292,7 @@ class Collection:
         try:
             yield
         except OSError as error:
-            if error.errno is None:  # one of ours
+            if error.errno is None:  # our own error
                 raise
             raise failed(
                 f"{what} into {self.directory}", self.directory, error, then
@@ -314,9 +315,9 @@ def _is_whole(record: dict[str, Any], partitions: int, names: Sequence[str]) -> 
 def file_names(feeds: Sequence[str], spider: str) -> list[str]:
     """Return the name of a file for each feed: the last part of its URI.
 
-    ``%(name)s`` stands for the spider there, as in Scrapy. Raises
-    :class:`~bloomdupe.errors.StoreMismatchError` if there is none, or if two are the
-    same.
+    The spider's name replaces ``%(name)s``, as in Scrapy. Raises
+    :class:`~bloomdupe.errors.StoreMismatchError` if a URI gives no name, or two give
+    the same.
     """
     found: dict[str, str] = {}
     for feed in feeds:

@@ -1,20 +1,21 @@
-"""Disk queues: what queuelib's queues hold on disk, oldest first, without changing it.
+"""Disk queues: reads the queues of queuelib on disk, oldest item first.
 
 =========== =====================================================================
 queue       on disk
 =========== =====================================================================
 Lifo        a file: number of items u32 (big-endian), written when it is closed;
-            of each item its bytes, and their number u32
+            for each item its bytes, and their number u32
 Fifo        a folder: ``info.json``, written when it is closed, with ``chunksize``,
             ``size``, ``head`` (number of the file that is written to, items in it)
             and ``tail`` (number of the file that is read, items and bytes read);
-            files ``q00000`` and so on, of each item the number of its bytes u32
-            (big-endian), and they
+            files ``q00000`` and so on, for each item the number of its bytes u32
+            (big-endian), and the bytes
 SQLite      a database with a table ``queue`` of ``id`` and ``item``
 =========== =====================================================================
 
-As ``queuelib/queue.py`` of queuelib 1.6 to 1.10 writes them. Of a queue that was not
-closed, neither number nor ``info.json`` is right, and it is refused.
+The format is that of ``queuelib/queue.py`` in queuelib 1.6 to 1.10. The queues are not
+changed. A queue that was not closed is refused, because its number of items or its
+``info.json`` is wrong.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ __all__ = ["items_of", "json_of_file", "size_of"]
 
 _SIZE = Struct(">L")
 MOST_NAMED = 2_000_000
-"""Values in a JSON file, the names of slots and their priorities."""
+"""Values in a JSON file: the names of slots and their priorities."""
 _SQLITE = b"SQLite format 3\0"
 
 
@@ -57,8 +58,8 @@ def size_of(place: Path) -> int:
     return len(_ends(place))
 
 
-def json_of_file(place: Path) -> Any:  # noqa: ANN401 - whatever it is
-    """Return what a JSON file says; raises :class:`ValueError` for what is none."""
+def json_of_file(place: Path) -> Any:  # noqa: ANN401 - any JSON value
+    """Return the value in a JSON file; raises :class:`ValueError` for other files."""
     with _opened(place) as file:
         data = file.read(LARGEST + 1)
     if len(data) > LARGEST:
@@ -67,10 +68,10 @@ def json_of_file(place: Path) -> Any:  # noqa: ANN401 - whatever it is
 
 
 def items_of(place: Path) -> Iterator[bytes | None]:
-    """Yield the items of a queue, the oldest first; None for one that is too large.
+    """Yield the items of a queue, the oldest first; None for an item that is too large.
 
     Memory: 8 bytes for each item of a Lifo queue. Raises :class:`StoreError` if it was
-    not closed, or is something else.
+    not closed, or is not a queue.
     """
     if place.is_dir():
         yield from _fifo(place)
@@ -133,13 +134,13 @@ def _lifo(place: Path) -> Iterator[bytes | None]:
 class _Info(NamedTuple):
     size: int
     number: int
-    """Of the file that is read."""
+    """Number of the file that is read."""
     start: int
-    """Bytes of it that were read."""
+    """Bytes of it that were read already."""
 
 
 def _info(place: Path) -> _Info | None:
-    """Read what a Fifo queue says; None if nothing was ever in it."""
+    """Read the state of a Fifo queue; None if it never had an item."""
     chunks = list(place.glob("q*"))
     info = place / "info.json"
     if not info.exists():
@@ -185,7 +186,7 @@ def _fifo(place: Path) -> Iterator[bytes | None]:
 
 
 def _count(given: object) -> int:
-    """Return a number that is no less than 0."""
+    """Return a number that is not negative."""
     found = index(given)  # type: ignore[arg-type]
     if found < 0:
         raise ValueError(f"{found} is no number of items or bytes")
@@ -217,7 +218,7 @@ def _connected(place: Path) -> closing[sqlite3.Connection]:
 
 
 def _check_table(place: Path, database: sqlite3.Connection) -> None:
-    """Refuse a view or a computed column: these could make anything of nothing."""
+    """Refuse a view or a computed column: they could make up any items."""
     kinds = database.execute("SELECT type FROM sqlite_master WHERE name = 'queue'")
     columns = database.execute("PRAGMA table_info(queue)")  # names no computed ones
     plain = kinds.fetchall() == [("table",)]

@@ -1,15 +1,15 @@
 """Export: a job as lines of JSON, which :mod:`bloomdupe.moving.exported` reads.
 
 ====== ===========================================================================
-line   what
+line   contents
 ====== ===========================================================================
-first  ``bloomdupe``: 1, the format; ``id``; ``store``: what the store is (its filter's
-       parameters and secret key, spider, fingerprinter), and names of the layers that
-       the filter has taken over; ``notes``: how the last run ended; ``requests``: how
-       many follow
-then   each request that has failed, in the order of the ledger: ``failure``, its
-       digest in hexadecimal, and the fields of a ``Failure``
-then   each request that waits, as :mod:`bloomdupe.jobs.written` has it
+first  ``bloomdupe``: 1, the format; ``id``; ``store``: the header of the store (its
+       filter's parameters and secret key, spider, fingerprinter), and names of the
+       layers imported into the filter; ``notes``: how the last run ended;
+       ``requests``: the number of pending requests
+then   each failed request, in the order of the store: ``failure``, its digest in
+       hexadecimal, and the fields of a ``Failure``
+then   each pending request, in the format of :mod:`bloomdupe.jobs.written`
 then   ``filter``: the record ``filter`` of the store
 then   each record of the databases ``pages``, ``journal`` and ``exact``: ``record``,
        the database's name; ``key`` in hexadecimal; ``value``, compressed by zlib, in
@@ -17,8 +17,8 @@ then   each record of the databases ``pages``, ``journal`` and ``exact``: ``reco
 last   ``end``: the number of all records
 ====== ===========================================================================
 
-A Bloom filter cannot say which URLs are in it, so its pages go as bytes. Not in it are
-cookies, ``spider.state``, counts, and how far output files are written.
+A Bloom filter cannot list its URLs, so its pages are exported as bytes. The export
+leaves out cookies, ``spider.state``, counts, and the positions in output files.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ EXPORT_FORMAT = 1
 
 @dataclass
 class Exported:
-    """What an export holds."""
+    """Counts of an export."""
 
     requests: int = 0
     failures: int = 0
-    """Requests in the ledger of failures."""
+    """Failed requests."""
     pickled: int = 0
     """Requests that are pickles, which an import does not take."""
     urls: int = 0
@@ -86,8 +86,8 @@ def export(
 ) -> Iterator[str]:
     """Yield the lines, as of the last checkpoint, and count them.
 
-    A crawl may be running: it cannot use pages again meanwhile, so its file grows.
-    ``watched`` shows how many of so many things of a kind went by.
+    A crawl may be running: its file grows, because the export keeps pages from being
+    reused. ``watched`` shows the progress by kind and total.
     """
     with store.snapshot() as snapshot:
         filter_ = snapshot.record("filter") or {}
@@ -138,10 +138,10 @@ def _failure(digest: bytes, failure: Failure) -> dict[str, Any]:
 
 
 def failure_of(given: dict[str, Any]) -> tuple[bytes, Failure]:
-    """Read a line of the ledger.
+    """Read the line of a failed request.
 
     Raises :class:`ValueError`, :class:`TypeError` or :class:`LookupError` if it is
-    none.
+    invalid.
     """
     fields = dict(given)
     digest = bytes.fromhex(fields.pop("failure"))
@@ -173,7 +173,7 @@ _LEDGER: dict[str, type | tuple[type, ...]] = {
 
 
 def _line(one: Waiting) -> dict[str, Any]:
-    """Return a request; with its payload only if the fields alone do not say it all."""
+    """Return a request, with its payload if the fields do not describe it fully."""
     ours: dict[str, Any] = {"slot": one.slot, "start": one.start, "age": one.age}
     if one.not_before is not None:
         ours["not_before"] = one.not_before
@@ -203,11 +203,11 @@ def _says_it_all(fields: dict[str, Any], payload: bytes) -> bool:
 
 
 def _fields(payload: bytes) -> dict[str, Any] | None:
-    """Return a request in JSON's types; None if it has others."""
+    """Return a request in JSON's types; None if it has a value of another type."""
     if payload.startswith(PICKLE):
         return None
     elements = elements_of(payload)
-    if len(elements) > 5:  # what is known of a page that comes again
+    if len(elements) > 5:  # knowledge about a page that comes again
         return None
     elements += [None] * (5 - len(elements))
     short, depth, common, rest, others = elements

@@ -1,4 +1,4 @@
-"""Exported: a job that comes as :mod:`bloomdupe.moving.export` has written it."""
+"""Exported: reads a job from the lines of :mod:`bloomdupe.moving.export`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ BATCH_BYTES = 16 << 20
 class ExportSource:
     """A file that ``bloomdupe export`` has written.
 
-    ``head`` is its first line. Without ``marks`` only its requests are taken over.
+    ``head`` is its first line. Without ``marks`` only its requests are imported.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class ExportSource:
         self._requests = 0
 
     def failures(self, problems: Problems) -> Iterator[tuple[bytes, Failure]]:
-        """Yield what has failed."""
+        """Yield the failed requests."""
         self._lines = read_lines(self._file, problems, self._read)
         self._next = next(self._lines, None)
         while self._next is not None and self._next.text.startswith('{"failure"'):
@@ -90,7 +90,7 @@ class ExportSource:
             self._next = next(self._lines, None)
 
     def requests(self, job: Receiver, problems: Problems) -> Iterator[Wanted]:
-        """Yield the requests that wait."""
+        """Yield the pending requests."""
         while self._next is not None and self._next.text.startswith('{"url"'):
             self._requests += 1
             line = self._next
@@ -101,7 +101,7 @@ class ExportSource:
             self._next = next(self._lines, None)
 
     def take_marks(self, job: Receiver, imported: Imported) -> None:
-        """Put the filter together in a place of its own, and add it to the job's."""
+        """Rebuild the filter in a temporary store, and add it to the job's filter."""
         place = job.scratch
         files.delete_unfinished(place)
         self._rebuild(place)
@@ -114,7 +114,7 @@ class ExportSource:
             shutil.rmtree(place)
 
     def _rebuild(self, place: Path) -> None:
-        """Make a store of the records in the rest of the lines."""
+        """Make a store of the records in the remaining lines."""
         record = self._of("filter")
         store = Store.create(
             place, {"store": self.header, "filter": record}, network=True
@@ -207,7 +207,7 @@ class _Records(NamedTuple):
             batch.put_again(database, key, value)
 
     def done(self) -> None:
-        """There is nothing to note."""
+        """Do nothing: no state depends on the commit."""
 
 
 def check_marks(job: StoppedJob, parameters: Parameters) -> None:

@@ -1,22 +1,23 @@
-"""Imports: requests and marks that come from elsewhere, into a job.
+"""Imports: brings requests and marks of a source into a job.
 
-The ledger of failures comes first, as a whole, for what this job has seen by itself is
-left out of it. Then come requests, and then marks, in one transaction for every few
-thousand of them. In each of these the note ``import`` of the filter says how far it is,
-so an import that was interrupted goes on where it was, and nothing is taken in twice.
-Until then no crawl of the job begins.
+Failed requests come first, all together, without those that this job has seen by
+itself: later, the requests and marks of the source would count as seen, too. Requests
+follow, and then marks, in transactions of a few thousand each. Each transaction records
+the position in the note ``import`` of the filter. So an interrupted import goes on at
+its position, and nothing is imported twice. No crawl of the job begins before the
+import is complete.
 
-What counts is the place of a request in the source, whether it can be read or not. If
-it cannot, it is owed: an import of the same source that can read it, such as one with
-``--trust-pickles``, takes it in. The note is a JSON object:
+The import counts places in the source, whether their requests can be read or not. The
+place of an unreadable request is owed: another import of the same source that can read
+the request, for example with ``--trust-pickles``, adds it. The note is a JSON object:
 
-``source``  what tells the source from others
-``taken``   places that are done with, but for those that are owed
-``base``    what the ages of its requests are added to
-``done``    whether all of it is
-``marked``  whether what the source has seen is marked, so its requests are, too
-``owed``    how many of the places are owed
-``places``  which ones (:class:`~bloomdupe.moving.owed.Owed`)
+``source``  a text that identifies the source
+``taken``   number of places that were passed, owed places included
+``base``    added to the ages of the source's requests
+``done``    whether the import is complete
+``marked``  whether the marks of the source, and so of its requests, are imported
+``owed``    number of owed places
+``places``  the owed places (:class:`~bloomdupe.moving.owed.Owed`)
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ __all__ = ["begun_elsewhere", "import_into"]
 
 
 def import_into(job: Receiver, source: Source) -> Imported:
-    """Take over what a source has; what was seen before is dropped."""
+    """Import a source; skip requests and marks that the job has seen."""
     imported = Imported()
     note = job.notes.get(IMPORT)
     if note is None or note["source"] != source.identity:
@@ -90,7 +91,7 @@ def _take_requests(
 def _by_place(
     requests: Iterator[Wanted], problems: Problems
 ) -> Iterator[Wanted | None]:
-    """Yield the requests, and None for each that has become a problem."""
+    """Yield the requests, and None for each request that has become a problem."""
     known = problems.count
     for one in chain(requests, [None]):
         for _ in range(problems.count - known):
@@ -117,10 +118,10 @@ def _take(
 
 
 def begun_elsewhere(job: Receiver, notes: dict[str, Any]) -> None:
-    """Take note that this crawl was begun elsewhere, unless it has begun here.
+    """Record that this crawl began in another job, unless it has run here.
 
-    So its start requests are not done again, if they are marked. ``notes`` are those
-    of the other job, whose own imports are none of this one.
+    Its start requests are then not made again, if they are marked. ``notes`` are those
+    of the other job; the notes on its own imports are left out.
     """
     job.notes[IMPORT]["marked"] = True
     if "run" not in job.notes:

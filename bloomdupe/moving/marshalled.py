@@ -1,8 +1,8 @@
-"""Marshalled: plain values as :mod:`marshal` has written them, read within bounds.
+"""Marshalled: reads plain values written by :mod:`marshal`, within bounds.
 
 :func:`marshal.loads` believes each length that it finds, and reserves so much memory.
-Here a length is compared with the bytes that are left. Of the types of ``marshal`` all
-are read that a request can consist of; code is none of them. Versions 0 to 5, see
+Here a length is compared with the number of bytes left. All types of ``marshal`` that
+can be part of a request are read; code objects are refused. Versions 0 to 5, see
 ``Python/marshal.c`` of CPython.
 """
 
@@ -23,17 +23,17 @@ _INT64 = Struct("<q")
 _FLOAT = Struct("<d")
 _SHORT = Struct("<H")
 _FLAG = 0x80
-"""Of a type: the value may be referred to."""
+"""Flag of a type: references to the value may follow."""
 _END = object()
 """Ends a dict."""
 _BITS = 15
-"""Of an integer's digit."""
+"""Bits of an integer's digit."""
 DEEPEST = 100
-"""Levels of lists in lists; each of them takes a few of Python's stack."""
+"""Levels of nested lists; each takes a few frames of Python's stack."""
 
 
-def unmarshal(data: bytes) -> Any:  # noqa: ANN401 - whatever was written
-    """Return what was written; raises :class:`ValueError` for what cannot be read."""
+def unmarshal(data: bytes) -> Any:  # noqa: ANN401 - any plain value
+    """Return the value in ``data``; raises :class:`ValueError` if it cannot be read."""
     if len(data) > LARGEST:
         raise ValueError(f"it is longer than {LARGEST:,} bytes")
     reader = _Reader(data)
@@ -49,10 +49,10 @@ class _Reader:
         self._at = 0
         self._level = 0
         self._known: list[tuple[Any, int, int]] = []
-        """What may be referred to, with the values in it and its bytes."""
+        """Values that may be referred to, with their numbers of values and bytes."""
         self._values = 0
         self._bytes = 0
-        """Of texts, each as often as it is referred to."""
+        """Bytes of texts, counted at each reference."""
 
     def value(self) -> Any:  # noqa: ANN401
         """Read the next value."""

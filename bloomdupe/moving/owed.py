@@ -1,7 +1,7 @@
-"""Owed: the places in a source whose requests could not be read so far.
+"""Owed: the places of requests in a source that could not be read so far.
 
-They are kept as a bitmap, compressed, so a note of them stays small: about a byte for
-five requests if every second one is owed, and next to nothing if few are.
+They are kept as a compressed bitmap, so their note stays small: about a byte for five
+requests if every second place is in it, and next to nothing if few are.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["Owed"]
 
 
 class Owed:
-    """A set of places, from 0; ``text`` is what :attr:`text` of another one was."""
+    """A set of places, counted from 0; ``text`` is that of an earlier set."""
 
     def __init__(self, text: str = "") -> None:
         self._bits = bytearray(
@@ -31,7 +31,7 @@ class Owed:
         return byte < len(self._bits) and bool(self._bits[byte] >> bit & 1)
 
     def add(self, place: int) -> None:
-        """Take note of a place."""
+        """Add a place."""
         if place not in self:
             byte, bit = divmod(place, 8)
             self._bits.extend(bytes(max(0, byte + 1 - len(self._bits))))
@@ -39,7 +39,7 @@ class Owed:
             self._count += 1
 
     def discard(self, place: int) -> None:
-        """Forget a place."""
+        """Remove a place."""
         if place in self:
             byte, bit = divmod(place, 8)
             self._bits[byte] ^= 1 << bit
@@ -47,7 +47,7 @@ class Owed:
 
     @property
     def text(self) -> str:
-        """The same as a text; empty if there is none."""
+        """The set as a text, empty for an empty set."""
         if not self._count:
             return ""
         return base64.b64encode(zlib.compress(bytes(self._bits))).decode()

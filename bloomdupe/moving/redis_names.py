@@ -1,21 +1,21 @@
-"""Redis names: the keys of scrapy-redis, and how they are read, as its settings say.
+"""Redis names: the keys and the formats of scrapy-redis, as its settings define them.
 
-As of scrapy-redis 0.6 to 0.9 and scrapy-redis-bloomfilter 0.8. ``NAME`` is that of the
-spider; settings of the project, the spider and the command line count:
+Valid for scrapy-redis 0.6 to 0.9 and scrapy-redis-bloomfilter 0.8. ``NAME`` is the name
+of the spider; settings of the project, the spider and the command line count:
 
 =============================== ============================ =======================
-setting                         without it                   what is in the key
+setting                         default                      contents of the key
 =============================== ============================ =======================
-``SCHEDULER_QUEUE_KEY``         ``NAME:requests``            requests that wait
+``SCHEDULER_QUEUE_KEY``         ``NAME:requests``            pending requests
 ``SCHEDULER_DUPEFILTER_KEY``    ``NAME:dupefilter``          a set of fingerprints
 the same                        ``NAME:bloomfilter``         a bitmap, with
                                                              scrapy-redis-bloomfilter
-``REDIS_START_URLS_KEY``, or    ``NAME:start_urls``          start URLs that nobody
-the spider's ``redis_key``                                   has taken yet
+``REDIS_START_URLS_KEY``, or    ``NAME:start_urls``          start URLs that no
+the spider's ``redis_key``                                   worker has taken yet
 =============================== ============================ =======================
 
-``SCHEDULER_QUEUE_CLASS`` says in which order the requests go out, and
-``SCHEDULER_SERIALIZER`` what they are written with.
+``SCHEDULER_QUEUE_CLASS`` defines the order of the requests, and
+``SCHEDULER_SERIALIZER`` their format.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["QueueKind", "RedisNames", "loader_of"]
 
 
 class QueueKind(NamedTuple):
-    """How a queue of scrapy-redis lies in Redis."""
+    """How scrapy-redis keeps a queue in Redis."""
 
     type: str
     """Redis' type of the key."""
@@ -55,10 +55,10 @@ _QUEUES = {
     "LifoQueue": QueueKind("list", from_end=False),
     "SpiderStack": QueueKind("list", from_end=False),
 }
-"""By the names of their classes; the second of each two is the older one."""
+"""Queues by class name; the second name of each pair is the older."""
 
 
-def _of_msgpack(data: bytes) -> Any:  # noqa: ANN401 - whatever was packed
+def _of_msgpack(data: bytes) -> Any:  # noqa: ANN401 - any packed value
     check_packed(data)
     return msgpack.unpackb(data)
 
@@ -68,7 +68,7 @@ _PLAIN: dict[str, Callable[[bytes], Any]] = {
     "json": json_of,
     "msgpack": _of_msgpack,
 }
-"""Serializers that run nothing when they read."""
+"""Serializers that run no code when they read."""
 
 
 class RedisNames(NamedTuple):
@@ -76,7 +76,7 @@ class RedisNames(NamedTuple):
 
     queue: str
     seen: tuple[str, ...]
-    """The first of them that is there."""
+    """Candidates; the first that exists counts."""
     start: str
     kind: QueueKind
 
@@ -125,11 +125,10 @@ def _name_of(given: object) -> str:
 
 
 def loader_of(project: Project, *, trust_pickles: bool) -> Callable[[bytes], Any]:
-    """Return what reads a request as it lies in Redis.
+    """Return a function that reads a request as stored in Redis.
 
-    Without ``trust_pickles`` it runs nothing: it raises an exception for a pickle that
-    has more in it than plain types, and a serializer of others is refused by
-    :class:`SettingError`.
+    Without ``trust_pickles`` it runs no code: it raises an exception for a pickle with
+    other than plain types, and :class:`SettingError` refuses an unknown serializer.
     """
     name = _name_of(project.settings.get("SCHEDULER_SERIALIZER") or "pickle")
     if name in _PICKLES:

@@ -1,4 +1,4 @@
-"""RedisSource: a crawl of scrapy-redis that a job can take over."""
+"""RedisSource: imports a crawl of scrapy-redis into a job."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["RedisSource"]
 
 
 class RedisSource:
-    """A crawl whose workers have stopped.
+    """A crawl with stopped workers.
 
-    ``watched`` shows how many of so many things of a kind went by.
+    ``watched`` shows the progress by kind and total.
     """
 
     header = None
@@ -36,18 +36,18 @@ class RedisSource:
         self.identity = crawl.identity
 
     def failures(self, problems: Problems) -> Iterator[tuple[bytes, Failure]]:  # noqa: ARG002
-        """There are none."""
+        """Return no failed requests: scrapy-redis keeps none."""
         return iter(())
 
     def requests(self, job: Receiver, problems: Problems) -> Iterator[Wanted]:  # noqa: ARG002
-        """Yield the requests that wait, and then the start URLs."""
+        """Yield the pending requests, and then the start URLs."""
         found: Iterator[Wanted] = self._watched(
             self._crawl.requests(problems), self._crawl.total, "requests"
         )
         return found
 
     def take_marks(self, job: Receiver, imported: Imported) -> None:
-        """Mark what was seen."""
+        """Mark the requests that were seen."""
         if self._crawl.marks:
             found = self._crawl.fingerprints(imported.problems)
             size = self._crawl.seen.size

@@ -1,4 +1,4 @@
-"""Request dicts: what ``Request.to_dict()`` gives, as others have kept it."""
+"""Request dicts: requests that another program stored with ``Request.to_dict()``."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["from_dict"]
 
 
 def from_dict(given: Any, *, start: bool = False) -> Wanted:  # noqa: ANN401
-    """Return the request that a dict stands for.
+    """Return the request that a dict describes.
 
-    Its class must be loaded already: none is imported because a dict names it. Raises
-    any exception for what is none.
+    Its class must be loaded already: a dict cannot cause an import. Raises any
+    exception for an invalid dict.
     """
     if not isinstance(given, dict):
         raise TypeError("it is no dict of a request")

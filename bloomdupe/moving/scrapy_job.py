@@ -1,21 +1,21 @@
-"""ScrapyJob: what Scrapy's own scheduler and duplicate filter keep in a JOBDIR.
+"""ScrapyJob: reads the JOBDIR of Scrapy's own scheduler and duplicate filter.
 
-As ``scrapy/core/scheduler.py``, ``pqueues.py``, ``squeues.py`` and ``dupefilters.py``
-of Scrapy 2.13 to 2.19 write it::
+The format is that of ``scrapy/core/scheduler.py``, ``pqueues.py``, ``squeues.py`` and
+``dupefilters.py`` in Scrapy 2.13 to 2.19::
 
     requests.seen      fingerprints: in hexadecimal, one on a line; from 2.19 on the
-                       number of its bytes u16 (big-endian), and they, after lines of
-                       an earlier version if there were any
+                       number of its bytes u16 (big-endian), and the bytes, after any
+                       lines of an earlier version
     requests.queue/
-      active.json      written when the scheduler is closed: a list of priorities, or,
-                       by slot (DownloaderAwarePriorityQueue), a list of them
-      0, -1, 0s ...    a disk queue for each of them, which is the request's own
-                       negated; with an s, of start requests. By slot, in a folder of
-                       its own: its name, with others than letters, digits and -._
-                       replaced, a dash, and its MD5
+      active.json      written when the scheduler is closed: a list of priorities, or
+                       such a list for each slot (DownloaderAwarePriorityQueue)
+      0, -1, 0s ...    a disk queue for each priority, which is the request's own
+                       negated; with an s, of start requests. With slots, in a folder
+                       for each slot: its name, with characters other than letters,
+                       digits and -._ replaced, a dash, and its MD5
     spider.state       a pickle
 
-A request is the dict of ``Request.to_dict()``, as a pickle or as :mod:`marshal` has it.
+A request is the dict of ``Request.to_dict()``, written by pickle or :mod:`marshal`.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ class _Queue(NamedTuple):
 class ScrapyJob:
     """A job that Scrapy has stopped in good order, to be read only.
 
-    ``trust_pickles`` loads requests as Scrapy does, which can run any code that
-    somebody has put there; else only those that consist of plain types are read.
-    Raises :class:`StoreError` if the job was not stopped in good order.
+    ``trust_pickles`` loads requests as Scrapy does, which can run any code in them;
+    without it only requests of plain types are read. Raises :class:`StoreError` if the
+    job was not stopped in good order.
     """
 
     def __init__(self, directory: Path, *, trust_pickles: bool = False) -> None:
@@ -69,7 +69,7 @@ class ScrapyJob:
         self._load = pickle.loads if trust_pickles else unpickle
         self._queues = list(self._find_queues())
         self.total = sum(size_of(queue.place) for queue in self._queues)
-        """Requests that wait."""
+        """Pending requests."""
         self.has_state = (directory / "spider.state").exists()
 
     @classmethod
@@ -79,7 +79,7 @@ class ScrapyJob:
 
     @property
     def identity(self) -> str:
-        """What tells this job, as it is now, from others."""
+        """A digest that identifies this job in its present state."""
         digest = hashlib.blake2b(digest_size=16)
         for place in (
             self.directory / SEEN,
@@ -92,7 +92,7 @@ class ScrapyJob:
                 digest.update(repr(about).encode())
         return digest.hexdigest()
 
-    # What waits
+    # Pending requests
 
     def _find_queues(self) -> Iterator[_Queue]:
         folder = self.directory / QUEUE
@@ -156,7 +156,7 @@ class ScrapyJob:
             for number, item in enumerate(items_of(queue.place), 1):
                 try:
                     yield self._request(item, start=queue.start)
-                except Exception as error:  # noqa: BLE001 - of whatever is in it
+                except Exception as error:  # noqa: BLE001 - any damage
                     where = f"{queue.place}, request {number:,}"
                     problems.add(where, str(error) or type(error).__name__)
 
@@ -166,7 +166,7 @@ class ScrapyJob:
         load = self._load if item.startswith(PICKLED) else unmarshal
         return from_dict(load(item), start=start)
 
-    # What is seen
+    # Seen requests
 
     def fingerprints(self, problems: Problems) -> Iterator[bytes]:
         """Yield the fingerprints of requests that were seen, each once or more."""

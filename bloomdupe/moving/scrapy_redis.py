@@ -1,10 +1,10 @@
-"""RedisJob: what scrapy-redis keeps of a crawl on Redis, only read.
+"""RedisJob: reads a crawl of scrapy-redis on Redis, and changes nothing.
 
 ========= ========================================================================
-type      what
+type      contents
 ========= ========================================================================
 zset      ``PriorityQueue``: requests under their negated priority; the first goes
-          first, and of equal ones that whose bytes are the smallest
+          first, and among equal scores the request with the smallest bytes
 list      ``FifoQueue``: requests, the next one at the end. ``LifoQueue``: at the
           beginning
 set       fingerprints, in hexadecimal
@@ -14,7 +14,7 @@ set, zset of a list, has the highest score of a sorted set, or is any of a set
 ========= ========================================================================
 
 A request is the dict of ``Request.to_dict()``, pickled unless a setting names another
-serializer. What a worker of scrapy-redis has taken out stands in no key.
+serializer. A request that a worker of scrapy-redis has taken out is in no key.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ if TYPE_CHECKING:
 __all__ = ["RedisJob"]
 
 LOOKED_AT = 10_000
-"""Requests among which those are looked for that show whose the fingerprints are."""
+"""Requests to read in search of requests that show the fingerprinter."""
 ASKED = 100
-"""Requests that are asked for at most."""
+"""Requests to look up in the fingerprints, at most."""
 
 WITHOUT_MARKS = (
     "--without-marks takes the requests that wait alone, and then pages that are done"
@@ -60,15 +60,15 @@ WITHOUT_MARKS = (
 
 
 class RedisJob:
-    """A crawl of scrapy-redis whose workers have stopped.
+    """A crawl of scrapy-redis with stopped workers.
 
-    ``known`` is a URL that it has fetched by a link; None: the requests that wait show
-    whose the fingerprints are. Without ``marks`` the fingerprints are left out. With
-    ``trust_pickles`` requests are loaded as scrapy-redis does, which can run any code
-    that somebody has put there.
+    ``known`` is a URL that the crawl reached by a link and fetched; None: the pending
+    requests show which fingerprinter was used. Without ``marks`` the fingerprints are
+    left out. With ``trust_pickles`` requests are loaded as scrapy-redis does, which can
+    run any code in them.
 
-    Raises :class:`~bloomdupe.errors.StoreError` if nothing is there, or what is there
-    cannot be taken over, and what :class:`~bloomdupe.redis.keys.Keys` raises.
+    Raises :class:`~bloomdupe.errors.StoreError` if there is no crawl, or it cannot be
+    imported, and the errors of :class:`~bloomdupe.redis.keys.Keys`.
     """
 
     def __init__(
@@ -93,9 +93,9 @@ class RedisJob:
             found = [self._keys.key(name) for name in names.seen]
             self.seen = next((key for key in found if key.is_there), found[0])
             self.marks = marks and self.seen.is_there
-            """Whether there are fingerprints to be taken over."""
+            """Whether there are fingerprints to import."""
             self.strange = 0
-            """Requests that wait, of those asked for, whose marks are not there."""
+            """Pending requests that were looked up and have no mark."""
             self._check(names)
             if marks:
                 self._check_seen(known)
@@ -110,7 +110,7 @@ class RedisJob:
 
     @property
     def total(self) -> int:
-        """Count what waits, start URLs included."""
+        """The number of pending requests, start URLs included."""
         return self.queue.size + self.start.size
 
     @property
@@ -146,7 +146,7 @@ class RedisJob:
             )
 
     def _identity(self) -> str:
-        """What tells this crawl, as it is now, from others."""
+        """A digest that identifies this crawl in its present state."""
         digest = hashlib.blake2b(digest_size=16)
         for key in (self.queue, self.start):
             digest.update(repr(key).encode())
@@ -157,24 +157,24 @@ class RedisJob:
         return digest.hexdigest()
 
     def check_unchanged(self) -> None:
-        """Refuse what somebody has worked with since it was opened."""
+        """Refuse a crawl that has changed since it was opened."""
         for key in (self.queue, self.start, *([self.seen] if self.marks else [])):
             if self._keys.key(key.name) != key:
                 raise self._keys.changed(key)
         if self._identity() != self.identity:
             raise self._keys.changed(self.queue)
 
-    # What waits
+    # Pending requests
 
     def requests(self, problems: Problems) -> Iterator[Wanted]:
         """Yield the requests in the order in which scrapy-redis would take them.
 
-        Their ages are such that the job takes them in this order, too.
+        Their ages make the job take them in this order, too.
         """
         for place, member in enumerate(self._waiting()):
             try:
                 yield self._aged(self._request(member), place)
-            except Exception as error:  # noqa: BLE001 - of whatever is in it
+            except Exception as error:  # noqa: BLE001 - any damage
                 where = f"{self.queue.name}, request {place + 1:,}"
                 problems.add(where, str(error) or type(error).__name__)
         yield from self._start_requests(problems)
@@ -185,7 +185,7 @@ class RedisJob:
     def _request(self, member: Member) -> Wanted:
         given = self._load(member.value)
         if self.queue.kind == "zset" and isinstance(given, dict):
-            # It is what counts there, whatever the request says.
+            # The score counts there, not the priority of the request.
             given["priority"] = round(-member.score)
         found = from_dict(given)
         return found._replace(start=bool(found.request.meta.get("is_start_request")))
@@ -212,21 +212,21 @@ class RedisJob:
         for place, data in enumerate(self._start_data(), self.queue.size):
             try:
                 yield self._aged(_start_request(data.decode(encoding)), place)
-            except Exception as error:  # noqa: BLE001 - of whatever is in it
+            except Exception as error:  # noqa: BLE001 - any damage
                 where = f"{self.start.name}, {place - self.queue.size + 1:,}"
                 problems.add(where, str(error) or type(error).__name__)
 
     def _start_data(self) -> Iterator[bytes]:
-        """Yield what stands for start requests, always in the same order."""
+        """Yield the data of the start requests, always in the same order."""
         if self.start.kind == "set":
-            # As a whole, for Redis gives them in another order every time.
+            # All at once, for Redis returns them in a different order every time.
             yield from sorted(set(self._keys.members(self.start.name)))
             return
         by_score = self.start.kind == "zset"
         for member in self._keys.ordered(self.start, from_end=by_score):
             yield member.value
 
-    # What is seen
+    # Seen requests
 
     def fingerprints(self, problems: Problems) -> Iterator[bytes]:
         """Yield the fingerprints of requests that were seen, each once or more."""
@@ -261,9 +261,10 @@ class RedisJob:
             self._check_fingerprints(known)
 
     def _check_fingerprints(self, known: str | None) -> None:
-        """Refuse fingerprints that are not those of the job's own fingerprinter.
+        """Refuse fingerprints of a fingerprinter that is not the job's.
 
-        What waits was marked before it was put there, so its fingerprints show it.
+        A pending request was marked before it was stored, so its fingerprint must be
+        there.
         """
         requests = [] if known is None else [_known(known)]
         some = islice(self._waiting_requests(), LOOKED_AT)
@@ -333,7 +334,7 @@ def _start_request(text: str) -> Wanted:
         raise TypeError("it is a JSON text without 'url'")
     url = given.pop("url")
     checked(url)
-    # What else there is are the fields of a form.
+    # All other names are fields of a form.
     form = FormRequest(
         url,
         method=given.pop("method", "GET").upper(),

@@ -1,4 +1,4 @@
-"""Shared copy: a crawl that workers share, copied into a store, as a job's is."""
+"""Shared copy: a crawl that workers share, copied into a store as of a job."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["copied"]
 
 LEASE_SECONDS = 60.0
-"""After which workers take over, if this is killed."""
+"""Seconds after which workers may go on if this process is killed."""
 
 
 @contextmanager
@@ -35,14 +35,14 @@ def copied(
     *,
     marks: bool,
 ) -> Iterator[Store]:
-    """Make a store at ``place`` of what a shared crawl owes and has seen; yield it.
+    """Copy a shared crawl into a store at ``place``; yield the store.
 
-    Nobody works on it meanwhile. What is seen is left out without ``marks``. Memory:
-    the pages of all filters, about 4 bytes a URL. ``watched`` shows how many of so many
-    things of a kind went by.
+    No worker may run meanwhile. Without ``marks``, seen URLs are left out. Memory: the
+    pages of all filters, about 4 bytes a URL. ``watched`` shows the progress by kind
+    and total.
 
-    Raises :class:`~bloomdupe.errors.StoreError` while workers are there, and for what
-    a store cannot hold.
+    Raises :class:`~bloomdupe.errors.StoreError` while workers are there, and for data
+    that a store cannot hold.
     """
     with SharedFrontier.open(url, lease_seconds=LEASE_SECONDS) as frontier:
         frontier.imports.check_ended()
@@ -74,7 +74,7 @@ def copied(
 
 
 def _identity(frontier: SharedFrontier) -> dict[str, Any]:
-    """Return the identity that the job of one process has."""
+    """Return the identity of a job of a single process."""
     given = frontier.identity
     if not {"spider", "fingerprinter"} <= given.keys():
         raise StoreError(f"{frontier.shown} is none of a Scrapy crawl")
@@ -90,7 +90,7 @@ def _changing(counts: list[Any]) -> list[tuple[int, int]]:
 
 
 def _requests(frontier: SharedFrontier, queue: Frontier, total: int) -> Iterator[None]:
-    """Put what waits into a store, with ages that keep the order of each slot."""
+    """Put the pending requests into a store; the order of each slot stays."""
     place = 0
     for number in range(frontier.partitions):
         for one in frontier.pending_in(number):
@@ -112,7 +112,7 @@ def _requests(frontier: SharedFrontier, queue: Frontier, total: int) -> Iterator
 
 
 def _copy_marks(frontier: SharedFrontier, place: Path) -> None:
-    """Copy the filters: that of an import, and those of the partitions beside it."""
+    """Copy the filters of an import and of the partitions."""
     elsewhere = frontier.imports.seen
     if elsewhere is not None and elsewhere.parameters != frontier.parameters:
         raise StoreError(

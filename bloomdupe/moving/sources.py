@@ -1,4 +1,4 @@
-"""Sources: lists of lines, jobs of Scrapy's, and stores, that a job can take over."""
+"""Sources: lists of lines, jobs of Scrapy, and stores, to import into a job."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ class LinesSource:
         self.identity = _identity(named)
 
     def failures(self, problems: Problems) -> Iterator[tuple[bytes, Failure]]:  # noqa: ARG002
-        """There are none."""
+        """Return no failed requests: the source keeps none."""
         return iter(())
 
     def requests(self, job: Receiver, problems: Problems) -> Iterator[Wanted]:
-        """Yield the requests; new ones are behind others, like start requests."""
+        """Yield the requests; new requests come last, like start requests."""
         defaults = Defaults(start=True)
         lines = read_lines(self._file, problems, self._read)
         return read_all(lines, defaults, job.project, problems)
 
     def take_marks(self, job: Receiver, imported: Imported) -> None:
-        """There are none."""
+        """Do nothing: lists hold no marks."""
 
 
 def _identity(file: BinaryIO) -> str:
-    """Tell a file by size and time; what cannot be read twice is always another."""
+    """Identify a file by size and time; an unrepeatable input is always new."""
     found = os.fstat(file.fileno())
     about: object = (found.st_ino, found.st_size, found.st_mtime_ns)
     if not found.st_size:
@@ -68,7 +68,7 @@ def _identity(file: BinaryIO) -> str:
 class ScrapySource:
     """A job that Scrapy has stopped.
 
-    ``watched`` shows how many of so many things of a kind went by.
+    ``watched`` shows the progress by kind and total.
     """
 
     header = None
@@ -83,18 +83,18 @@ class ScrapySource:
         self.identity = job.identity
 
     def failures(self, problems: Problems) -> Iterator[tuple[bytes, Failure]]:  # noqa: ARG002
-        """There are none."""
+        """Return no failed requests: the source keeps none."""
         return iter(())
 
     def requests(self, job: Receiver, problems: Problems) -> Iterator[Wanted]:  # noqa: ARG002
-        """Yield the requests that wait."""
+        """Yield the pending requests."""
         found: Iterator[Wanted] = self._watched(
             self._job.requests(problems), self._job.total, "requests"
         )
         return found
 
     def take_marks(self, job: Receiver, imported: Imported) -> None:
-        """Mark what Scrapy has seen."""
+        """Mark the requests that Scrapy has seen."""
         found = self._job.fingerprints(imported.problems)
         for fingerprint in self._watched(found, None, "fingerprints"):
             job.mark(fingerprint)
@@ -144,7 +144,7 @@ class StoreSource:
             return snapshot.transaction
 
     def failures(self, problems: Problems) -> Iterator[tuple[bytes, Failure]]:  # noqa: ARG002
-        """Yield what has failed."""
+        """Yield the failed requests."""
         if not self.marks:
             return
         with self._store.snapshot() as snapshot:
@@ -152,7 +152,7 @@ class StoreSource:
                 yield digest, Failure.unpacked(data)
 
     def requests(self, job: Receiver, problems: Problems) -> Iterator[Wanted]:
-        """Yield the requests that wait."""
+        """Yield the pending requests."""
         total = count_waiting(self._store)
         for one in self._watched(waiting(self._store), total, "requests"):
             try:
@@ -165,7 +165,7 @@ class StoreSource:
             )
 
     def take_marks(self, job: Receiver, imported: Imported) -> None:
-        """Add what it has seen."""
+        """Add its filter to the job's filter."""
         if self.marks:
             imported.marks = job.merge(self._seen)
             begun_elsewhere(job, self._seen.notes)
@@ -175,5 +175,5 @@ class StoreSource:
             )
 
     def close(self) -> None:
-        """Let it go."""
+        """Close the store."""
         self._seen.close()

@@ -1,4 +1,4 @@
 """Damaged stores: saves the readable records, and restores a backup.
 
-Above ``filter``, ``frontier`` and ``store``, which it uses; ``cli`` comes in.
+Uses ``filter``, ``frontier`` and ``store``; ``cli`` uses this room.
 """

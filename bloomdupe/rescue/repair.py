@@ -1,4 +1,4 @@
-"""Repair: a new store with everything that can be read in a damaged one."""
+"""Repair: a new store with all readable records of a damaged store."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ if TYPE_CHECKING:
 __all__ = ["Repaired", "repair"]
 
 HOME_ONLY = (COOKIES, FAILURES, HISTORY)
-"""What is out of its tree may have been removed, and must not come back."""
+"""Databases with records that must not come back: outside its tree, a record may have
+been deleted."""
 BATCH_RECORDS = 2_000
 """Records that one transaction holds."""
 SUM_MODULUS = 1 << 64
@@ -73,7 +74,7 @@ CONSEQUENCES = {
     "history": "the report on the crawl has gaps",
     "failures": "these requests have failed, and nobody can take them up again",
 }
-"""What the loss of records means."""
+"""The effect of lost records, by database."""
 
 Record = tuple[bytes, bytes, bytes]
 """Database, key, value."""
@@ -86,9 +87,9 @@ class Repaired:
     saved: dict[str, int] = field(default_factory=dict)
     """Records by database."""
     damaged: list[str] = field(default_factory=list)
-    """What was wrong with the old store."""
+    """Damage of the old store."""
     lost: list[str] = field(default_factory=list)
-    """What could not be saved, and what that means; empty: nothing."""
+    """Losses, and their effects; empty: nothing was lost."""
 
 
 class _Records(NamedTuple):
@@ -190,7 +191,7 @@ def _marked(source: Path, repaired: Repaired) -> dict[str, Any]:
 
 
 def _found(file: DataFile, damaged: list[str]) -> Iterator[Record]:
-    """Yield every record that is as it was written, those of trees first."""
+    """Yield every intact record, records of trees first."""
     astray: list[Record] = []
     for database, root in file.databases().items():
         for leaf in file.records(database, root):
@@ -200,7 +201,7 @@ def _found(file: DataFile, damaged: list[str]) -> Iterator[Record]:
                     yield database, key, value
                     continue
                 damaged.append(describe(database, key))
-                if home not in (None, *HOME_ONLY):  # on an old page of another one
+                if home not in (None, *HOME_ONLY):  # on an old page of another tree
                     astray.append((home, key, value))
     file.finish()
     yield from astray

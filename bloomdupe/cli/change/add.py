@@ -1,4 +1,4 @@
-"""``add``: URLs that a job is to fetch, too."""
+"""``add``: give a job more URLs to fetch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Add"]
 
 
 class Add(Verb["Taken"]):
-    """Takes in what the job has not seen."""
+    """Adds requests that the job has not seen."""
 
     name = "add"
     help = "URLs that a job is to fetch, too"
@@ -40,7 +40,7 @@ class Add(Verb["Taken"]):
     def add_arguments(
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
-        """Add the store, the URLs, and whose they are."""
+        """Add the store, the URLs, and the options of their requests."""
         add_store(parser, jobdir, needed=True)
         add_urls(parser)
         add_request_options(parser)
@@ -51,7 +51,7 @@ class Add(Verb["Taken"]):
         )
 
     def run(self, options: argparse.Namespace) -> Taken:
-        """Take them in."""
+        """Add the requests."""
         from bloomdupe.jobs.intake import Taken, add
         from bloomdupe.jobs.on_disk import StoppedJob
         from bloomdupe.jobs.written import Defaults, read_all
@@ -69,11 +69,11 @@ class Add(Verb["Taken"]):
         return taken
 
     def text(self, result: Taken) -> Iterable[str]:
-        """What became of them."""
+        """Return the counts of requests by result."""
         return in_words(result)
 
     def json(self, result: Taken) -> dict[str, Any]:
-        """Return the same."""
+        """Return the counts."""
         return as_json(result)
 
     def status(self, result: Taken) -> int:

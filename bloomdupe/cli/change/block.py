@@ -1,4 +1,4 @@
-"""``block``: requests that a job does not take in any more."""
+"""``block``: keep requests out of a job by rules."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["Block"]
 
 
 class Done(NamedTuple):
-    """The rules that the job has now, and what was dropped."""
+    """The rules that the job has now, and the number of requests removed."""
 
     rules: list[dict[str, Any]]
     dropped: int
 
 
 class Block(Verb[Done]):
-    """Keeps a rule in the store, and drops what it names."""
+    """Keeps a rule in the store, and removes the pending requests that match it."""
 
     name = "block"
     help = "requests that a job does not take in any more"
@@ -45,7 +45,7 @@ class Block(Verb[Done]):
     def add_arguments(
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
-        """Add the store, and what to block."""
+        """Add the store, and the rule."""
         add_store(parser, jobdir, needed=True)
         add_chosen(parser)
         parser.add_argument(
@@ -53,7 +53,7 @@ class Block(Verb[Done]):
         )
 
     def run(self, options: argparse.Namespace) -> Done:
-        """Keep the rule, then drop; or take it back."""
+        """Store the rule, then remove requests; or delete the rule."""
         if not (options.urls or options.slot or options.pattern):
             raise SettingError("say what to block: URLs, --slot, or --pattern")
         if options.urls and (options.slot or options.pattern):
@@ -77,7 +77,7 @@ class Block(Verb[Done]):
         return Done(rules, dropped)
 
     def text(self, result: Done) -> Iterable[str]:
-        """What was dropped, and what is blocked."""
+        """Return the number of removed requests, and the rules."""
         yield f"{result.dropped:,} dropped"
         if not result.rules:
             yield "Nothing is blocked."

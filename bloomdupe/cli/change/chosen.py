@@ -1,4 +1,4 @@
-"""The arguments that choose among requests that wait, and what they choose."""
+"""The arguments that select pending requests, and the selection itself."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def add_chosen(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen(store: Store, options: argparse.Namespace) -> Iterator[Waiting]:
-    """Yield the requests that are meant; :class:`SettingError` if none are named."""
+    """Yield the selected requests; :class:`SettingError` if no request is named."""
     if not (options.urls or options.slot or options.pattern):
         raise SettingError(
             "say which requests: URLs, --slot, or --pattern; `--pattern .` is all"

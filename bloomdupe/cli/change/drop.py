@@ -1,4 +1,4 @@
-"""``drop``: requests that wait, not to be fetched."""
+"""``drop``: remove pending requests, which are then not fetched."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 __all__ = ["Drop"]
 
 BATCH = 10_000
-"""Requests that one transaction takes out."""
+"""Requests that one transaction removes."""
 
 
 class Dropped(NamedTuple):
-    """How many went, and how many are left."""
+    """The numbers of requests removed and left."""
 
     dropped: int
     left: int
 
 
 class Drop(Verb[Dropped]):
-    """Takes requests out of the queue; their URLs stay seen."""
+    """Removes pending requests; their URLs stay seen."""
 
     name = "drop"
     help = "requests that wait, not to be fetched"
@@ -46,12 +46,12 @@ class Drop(Verb[Dropped]):
     def add_arguments(
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
-        """Add the store, and which requests."""
+        """Add the store, and the selection of requests."""
         add_store(parser, jobdir, needed=True)
         add_chosen(parser)
 
     def run(self, options: argparse.Namespace) -> Dropped:
-        """Take them out."""
+        """Remove them."""
         store = Store.open(store_directory(options.store))
         try:
             return drop(store, options)
@@ -59,16 +59,16 @@ class Drop(Verb[Dropped]):
             store.close()
 
     def text(self, result: Dropped) -> Iterable[str]:
-        """How many."""
+        """Return both numbers in a line."""
         yield f"{result.dropped:,} dropped, {result.left:,} wait"
 
     def json(self, result: Dropped) -> dict[str, Any]:
-        """Return both."""
+        """Return both numbers."""
         return result._asdict()
 
 
 def drop(store: Store, options: argparse.Namespace) -> Dropped:
-    """Take out what is chosen, in batches."""
+    """Remove the selected requests, in batches."""
     remover = Remover(store)
     taken_up = TakenUp(store)
     found = chosen(store, options)

@@ -1,4 +1,4 @@
-"""The arguments that choose requests that have failed."""
+"""The arguments that select failed requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["add_failed", "reasons_of"]
 
 
 def add_failed(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add ``--failed`` and ``--reason``; ``what`` is done with those requests."""
+    """Add ``--failed`` and ``--reason``; ``what`` is the help text of ``--failed``."""
     parser.add_argument("--failed", action="store_true", help=what)
     parser.add_argument(
         "--reason",
@@ -27,7 +27,7 @@ def add_failed(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def reasons_of(options: argparse.Namespace) -> tuple[str, ...] | None:
-    """Return the reasons asked for, () for all; None if not for what has failed."""
+    """Return the given reasons, () for all; None without ``--failed``."""
     if options.reason is None:
         return () if options.failed else None
     if not options.failed:

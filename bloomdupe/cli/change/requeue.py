@@ -1,4 +1,4 @@
-"""``requeue``: pages that are done, to be fetched again."""
+"""``requeue``: fetch pages again that are done."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["Requeue"]
 
 
 class Requeue(Verb["Taken"]):
-    """Takes in what the job has seen."""
+    """Adds requests that the job has seen before."""
 
     name = "requeue"
     help = "pages that are done or have failed, to be fetched again"
@@ -46,7 +46,7 @@ class Requeue(Verb["Taken"]):
     def add_arguments(
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
-        """Add the store, the URLs, and whose they are."""
+        """Add the store, the URLs, and the options of their requests."""
         add_store(parser, jobdir, needed=True)
         add_urls(parser)
         add_selection(parser)
@@ -54,7 +54,7 @@ class Requeue(Verb["Taken"]):
         add_request_options(parser)
 
     def run(self, options: argparse.Namespace) -> Taken:
-        """Take them in."""
+        """Add the requests."""
         from bloomdupe.jobs.failed import requeue_failed
         from bloomdupe.jobs.intake import Taken, requeue
         from bloomdupe.jobs.on_disk import StoppedJob
@@ -79,11 +79,11 @@ class Requeue(Verb["Taken"]):
         return taken
 
     def text(self, result: Taken) -> Iterable[str]:
-        """What became of them."""
+        """Return the counts of requests by result."""
         return in_words(result)
 
     def json(self, result: Taken) -> dict[str, Any]:
-        """Return the same."""
+        """Return the counts."""
         return as_json(result)
 
     def status(self, result: Taken) -> int:

@@ -1,4 +1,4 @@
-"""``reset``: a job begins anew, and all that it remembers is removed."""
+"""``reset``: remove a store, so that its job begins anew."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REMOVING = ".removing"
 
 
 class Removed(NamedTuple):
-    """What was removed, and what it held."""
+    """The removed store, and a description of its contents."""
 
     removed: list[str]
     held: str
@@ -57,7 +57,7 @@ class Reset(Verb[Removed]):
         parser: argparse.ArgumentParser,
         jobdir: str | None,
     ) -> None:
-        """Add the store, and that one is sure."""
+        """Add the store, and ``--yes``."""
         add_store(parser, jobdir, needed=True, url="a crawl")
         parser.add_argument("--yes", action="store_true", help="do not ask")
 
@@ -68,7 +68,7 @@ class Reset(Verb[Removed]):
         store = store_directory(options.store)
         if not Store.exists(store):
             raise StoreError(f"{store}: there is no bloomdupe store")
-        # Before the lock: nobody checks the data of a store that has an owner.
+        # Before the lock: the data of a store that has an owner are not checked.
         held, stays = _held(store)
         lock = _lock(store)
         try:
@@ -83,7 +83,7 @@ class Reset(Verb[Removed]):
         return Removed([str(place) for place in places], held, stays)
 
     def text(self, result: Removed) -> Iterable[str]:
-        """What is gone, and what stays."""
+        """Return a line about the removed store, and one for each file that stays."""
         yield f"removed: {', '.join(result.removed)}: {result.held}"
         yield from (f"stays: {name}" for name in result.stays)
 
@@ -112,7 +112,7 @@ def _lock(store: Path) -> Descriptor:
 
 
 def _held(store: Path) -> tuple[str, list[str]]:
-    """Say what a store holds, even if it is damaged; and its output files."""
+    """Describe the contents of a store, even if it is damaged; and its output files."""
     try:
         with BloomFilter.open(store, readonly=True, allow_network_fs=True) as seen:
             urls = len(seen)
@@ -138,7 +138,7 @@ def _confirm(places: list[str], held: str) -> None:
 
 
 def _remove(place: Path) -> None:
-    """Move a directory out of its place, at once, and then delete it."""
+    """Rename a directory in one step, and then delete it."""
     aside = place.with_name(place.name + REMOVING)
     files.delete_unfinished(aside)
     try:

@@ -1,4 +1,4 @@
-"""The arguments that say which requests are meant."""
+"""The arguments that select requests."""
 
 from __future__ import annotations
 

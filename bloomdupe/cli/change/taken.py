@@ -1,4 +1,4 @@
-"""What became of requests that were given, in words and for machines."""
+"""Counts of given requests by result, in words and as JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["as_json", "blocked_in_words", "in_words"]
 
 
 def in_words(taken: Taken) -> Iterator[str]:
-    """Say it, a line for each kind that there is."""
+    """Yield a line for each count that is not 0."""
     yield f"{taken.taken_in:,} wait now"
     if taken.seen:
         yield f"{taken.seen:,} were seen before: dropped"
@@ -29,7 +29,7 @@ def in_words(taken: Taken) -> Iterator[str]:
 
 
 def blocked_in_words(number: int) -> Iterator[str]:
-    """Say how many are kept out by rules, if any are, and what helps."""
+    """Yield a line about requests kept out by rules, if any, and the remedy."""
     if number:
         yield f"{number:,} are blocked: `bloomdupe block --undo` takes a rule back"
 

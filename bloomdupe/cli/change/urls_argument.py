@@ -1,4 +1,4 @@
-"""The arguments that name URLs, one by one or in a file, and what they name."""
+"""The arguments that name URLs, singly or in a file, and the URLs read from them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def add_urls(parser: argparse.ArgumentParser, *, file: bool = True) -> None:
 
 
 def add_request_options(parser: argparse.ArgumentParser) -> None:
-    """Add what a URL alone does not say of a request."""
+    """Add the options of a request besides its URL."""
     parser.add_argument(
         "--callback",
         metavar="NAME",
@@ -65,7 +65,7 @@ def given_lines(options: argparse.Namespace, problems: Problems) -> Iterator[Lin
 
 @contextlib.contextmanager
 def opened(name: str) -> Iterator[BinaryIO]:
-    """Open a file, or standard input; :class:`SettingError` if it cannot be."""
+    """Open a file, or standard input; :class:`SettingError` if it cannot be opened."""
     if name == "-":
         yield sys.stdin.buffer
         return

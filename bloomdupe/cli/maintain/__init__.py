@@ -1,1 +1,1 @@
-"""Verbs that copy, check and mend a store."""
+"""Verbs that copy, check and repair a store."""

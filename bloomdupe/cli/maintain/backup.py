@@ -16,7 +16,7 @@ __all__ = ["Backup"]
 
 
 class Copied(NamedTuple):
-    """From where to where, and how many keys; cookies that were not copied."""
+    """Both directories, the number of keys, and of cookies that were not copied."""
 
     source: str
     target: str
@@ -56,7 +56,7 @@ class Backup(Verb[Copied]):
             return Copied(str(source), options.target, len(seen), left_out)
 
     def text(self, result: Copied) -> Iterable[str]:
-        """Where the copy is, and what it holds."""
+        """Return the place of the copy, and its contents."""
         yield f"{result.target}: {result.keys:,} URLs"
         if result.cookies_left_out:
             yield (

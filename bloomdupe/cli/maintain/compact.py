@@ -16,7 +16,7 @@ __all__ = ["Compact"]
 
 
 class Sizes(NamedTuple):
-    """A store, and bytes on disk."""
+    """A store, and its bytes on disk before and after."""
 
     store: str
     before: int
@@ -24,7 +24,7 @@ class Sizes(NamedTuple):
 
 
 class Compact(Verb[Sizes]):
-    """Folds the journal into the pages and leaves out what is free."""
+    """Folds the journal into the pages and leaves out free space."""
 
     name = "compact"
     help = "shrink the file of a store"
@@ -49,10 +49,10 @@ class Compact(Verb[Sizes]):
             return Sizes(options.store, before, seen.info().disk_bytes)
 
     def text(self, result: Sizes) -> Iterable[str]:
-        """Both sizes in one line."""
+        """Return both sizes in one line."""
         store, before, after = result
         yield f"{store}: {before:,} bytes before, {after:,} bytes now"
 
     def json(self, result: Sizes) -> dict[str, Any]:
-        """Both sizes."""
+        """Return both sizes."""
         return {"bytes_before": result.before, "bytes_after": result.after}

@@ -1,4 +1,4 @@
-"""``repair``: save what can be read in a damaged store."""
+"""``repair``: save the readable records of a damaged store."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["Repair"]
 
 Saved = tuple[Path, Path, Repaired]
-"""The damaged store, the new one, and what is in that."""
+"""The damaged store, the new store, and the contents of the new store."""
 
 
 class Repair(Verb[Saved]):
-    """Makes a new store of what can be read in a damaged one."""
+    """Makes a new store from the readable records of a damaged store."""
 
     name = "repair"
     help = "save what can be read in a damaged store"
@@ -47,7 +47,7 @@ class Repair(Verb[Saved]):
             return store, new, repair(store, new, read)
 
     def text(self, result: Saved) -> Iterable[str]:
-        """What was wrong, what is lost, what is saved, and what to do with it."""
+        """Return the damage, the losses, the saved records, and the next step."""
         store, new, repaired = result
         yield from (f"damaged: {problem}" for problem in repaired.damaged)
         yield from (f"lost: {loss}" for loss in repaired.lost)
@@ -61,5 +61,5 @@ class Repair(Verb[Saved]):
         )
 
     def json(self, result: Saved) -> dict[str, Any]:
-        """Return what was wrong, lost and saved."""
+        """Return the damage, the losses and the saved records."""
         return asdict(result[2])

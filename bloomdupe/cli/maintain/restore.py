@@ -17,7 +17,7 @@ __all__ = ["Restore"]
 
 
 class Restored(NamedTuple):
-    """Which backup, in which place, and where what was there is now."""
+    """The backup, the place of its copy, and the new place of the previous store."""
 
     backup: Path
     target: Path
@@ -59,7 +59,7 @@ class Restore(Verb[Restored]):
         )
 
     def text(self, result: Restored) -> Iterable[str]:
-        """Where the backup is now, and where what was there."""
+        """Return the place of the copy, and the new place of the previous store."""
         yield f"{result.target}: restored from {result.backup}"
         if result.aside is not None:
             yield f"What was there is now {result.aside}"

@@ -19,7 +19,7 @@ __all__ = ["Verify"]
 
 
 class Verdict(NamedTuple):
-    """A store, records by database, and what is wrong."""
+    """A store, its records by database, and its faults."""
 
     store: str
     records: dict[str, int]
@@ -27,7 +27,7 @@ class Verdict(NamedTuple):
 
 
 class Verify(Verb[Verdict]):
-    """Reads all of a store and says what is wrong."""
+    """Reads all of a store and reports its faults."""
 
     name = "verify"
     help = "check a store and change nothing"
@@ -44,14 +44,14 @@ class Verify(Verb[Verdict]):
         add_store(parser, jobdir)
 
     def run(self, options: argparse.Namespace) -> Verdict:
-        """Read it; where the bytes are sound, also whether they fit together."""
+        """Read it; if the bytes are sound, check that the records agree."""
         store = store_directory(options.store)
         with bytes_read(store) as read:
             records, problems = verify(store, read)
         return Verdict(str(store), records, problems or disagreements(store))
 
     def text(self, result: Verdict) -> Iterable[str]:
-        """What is there, what is wrong, and what helps."""
+        """Return the records, the faults, and the remedy."""
         store, records, problems = result
         rows = [("store", store)]
         rows += [(f"  {name}", f"{count:,} records") for name, count in records.items()]
@@ -70,5 +70,5 @@ class Verify(Verb[Verdict]):
         return result._asdict()
 
     def status(self, result: Verdict) -> int:
-        """1 if anything is wrong."""
+        """Return 1 if there is a fault."""
         return int(bool(result.problems))

@@ -1,4 +1,4 @@
-"""``collect``: the output of workers that share a crawl, from Redis into files."""
+"""``collect``: write the output of workers that share a crawl into files."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 __all__ = ["Collect"]
 
 PAUSE = 1.0
-"""Seconds between two looks at Redis."""
+"""Seconds between two reads from Redis."""
 
 
 class Found(NamedTuple):
-    """Where it was collected, and what."""
+    """The directory, and the result of collecting."""
 
     directory: str
     collected: Collected
@@ -33,7 +33,7 @@ class Found(NamedTuple):
 
 
 class Collect(Verb[Found]):
-    """Writes what is in Redis into files, each line once."""
+    """Writes the output in Redis into files, each line once."""
 
     name = "collect"
     help = "the output of workers that share a crawl on Redis, into files"
@@ -52,7 +52,7 @@ class Collect(Verb[Found]):
         parser: argparse.ArgumentParser,
         jobdir: str | None,  # noqa: ARG002 - a URL names the crawl
     ) -> None:
-        """Add the crawl, the directory, and how."""
+        """Add the crawl, the directory, and the options."""
         parser.add_argument(
             "url", metavar="URL", help="of the crawl: redis://host:6379/0#name"
         )
@@ -112,12 +112,12 @@ class Collect(Verb[Found]):
                 else:
                     collecting.follow(patience)
             except KeyboardInterrupt:
-                # What is in the files by halves is cut off now.
+                # Leaving the block cuts off a half-written batch.
                 interrupted = True
         return Found(options.directory, collecting.result, interrupted)
 
     def text(self, result: Found) -> Iterable[str]:
-        """What each file has got, and whether more is to come."""
+        """Return the lines that each file has, and whether more are to come."""
         collected = result.collected
         if collected.files:
             yield from table(
@@ -146,5 +146,5 @@ class Collect(Verb[Found]):
         }
 
     def status(self, result: Found) -> int:
-        """That of an interruption, if there was one."""
+        """Return the status of an interruption, if there was an interruption."""
         return INTERRUPTED if result.interrupted else 0

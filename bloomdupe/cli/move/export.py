@@ -1,4 +1,4 @@
-"""``export``: a job as lines of JSON, which ``import`` takes back."""
+"""``export``: write a job as lines of JSON, which ``import`` reads."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ __all__ = ["Export"]
 
 
 class Written(NamedTuple):
-    """What was written, and where."""
+    """The result of an export, and its place."""
 
     file: str
     exported: Exported
     lines: Iterator[str]
-    """Those of standard output, which are not written yet."""
+    """Lines for standard output, which are not written yet."""
 
 
 class Export(Verb[Written]):
-    """Writes requests that wait, and the filter."""
+    """Writes pending requests, and the filter."""
 
     name = "export"
     help = "a job as lines of JSON, which `import` takes back"
@@ -68,7 +68,7 @@ class Export(Verb[Written]):
         )
 
     def run(self, options: argparse.Namespace) -> Written:
-        """Write it; a file is there when it is whole."""
+        """Write it; the file appears when it is complete."""
         from bloomdupe.moving.export import Exported
 
         exported = Exported()
@@ -85,7 +85,7 @@ class Export(Verb[Written]):
         return Written(options.file, exported, lines)
 
     def text(self, result: Written) -> Iterable[str]:
-        """How much it is; or the export itself."""
+        """Return the size of the export; or the export itself."""
         exported = result.exported
         if result.file == "-":
             yield from result.lines
@@ -120,7 +120,7 @@ def _lines(store: Store, exported: Exported) -> Generator[str, None, None]:
 def _lines_of_shared(
     options: argparse.Namespace, exported: Exported
 ) -> Generator[str, None, None]:
-    """Yield the lines of a crawl on Redis, which is copied into a store for that."""
+    """Yield the lines of a crawl on Redis, from a temporary copy in a store."""
     from bloomdupe.moving.export import export
     from bloomdupe.moving.shared_copy import copied
 

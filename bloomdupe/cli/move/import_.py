@@ -1,4 +1,4 @@
-"""``import``: what lists, jobs of others and other stores have, into a job."""
+"""``import``: bring lists, Scrapy's jobs and other stores into a job."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["Import"]
 
 
 class Import(Verb["Imported"]):
-    """Takes over requests that wait, and what was seen."""
+    """Imports pending requests, and seen URLs."""
 
     name = "import"
     help = "lists of URLs, a job of Scrapy's, an export, a store or keys of Redis"
@@ -49,7 +49,7 @@ class Import(Verb["Imported"]):
     def add_arguments(
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
-        """Add the store, and where to take it from."""
+        """Add the store, and the source."""
         add_store(parser, jobdir, needed=True, url="a crawl")
         parser.add_argument(
             "source",
@@ -89,7 +89,7 @@ class Import(Verb["Imported"]):
         )
 
     def run(self, options: argparse.Namespace) -> Imported:
-        """Take it over."""
+        """Import it."""
         from bloomdupe.moving.imports import import_into
 
         if is_url(options.store):
@@ -98,7 +98,7 @@ class Import(Verb["Imported"]):
             return import_into(job, source)
 
     def text(self, result: Imported) -> Iterable[str]:
-        """What became of it."""
+        """Return the result of the import."""
         yield f"{result.taken_in:,} requests wait now"
         if result.before:
             yield f"{result.before:,} were dealt with before"
@@ -166,7 +166,7 @@ def _source(options: argparse.Namespace) -> Iterator[Source]:
 
 
 def _is_store(directory: Path) -> bool:
-    """Whether the job in a directory is one of ours, and not Scrapy's own."""
+    """Whether the job in a directory is a store of bloomdupe, not a job of Scrapy."""
     from bloomdupe.moving.scrapy_job import ScrapyJob
 
     place = store_directory(str(directory))
@@ -195,7 +195,7 @@ def _on_redis(url: str, options: argparse.Namespace) -> RedisJob:
 
 
 def _into_shared(options: argparse.Namespace) -> Imported:
-    """Take a source over into a crawl that workers share."""
+    """Import a source into a crawl that workers share."""
     from bloomdupe.jobs.on_redis import SharedJob
     from bloomdupe.moving.imports import import_into
     from bloomdupe.moving.sources import LinesSource
@@ -218,7 +218,7 @@ def _into_shared(options: argparse.Namespace) -> Imported:
 
 
 def _job(options: argparse.Namespace, source: Source) -> StoppedJob:
-    """Open the job, or begin it, if it can take over what the source has."""
+    """Open the job, or begin it, if it can import the source."""
     from bloomdupe.jobs.on_disk import StoppedJob
     from bloomdupe.moving.exported import check_marks
 

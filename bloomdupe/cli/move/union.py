@@ -1,4 +1,4 @@
-"""``union``: what other jobs have seen counts as seen here."""
+"""``union``: mark the URLs that other jobs have seen as seen."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["Union"]
 
 
 class United(NamedTuple):
-    """URLs before and after, and requests of others that wait there."""
+    """URLs before and after, and the requests pending in the other jobs."""
 
     before: int
     after: int
     waiting: dict[str, int]
-    """Of each other store in which any wait."""
+    """Pending requests of each other store that has any."""
 
 
 class Union(Verb[United]):
@@ -47,12 +47,12 @@ class Union(Verb[United]):
         parser: argparse.ArgumentParser,
         jobdir: str | None,
     ) -> None:
-        """Add the store and the others."""
+        """Add the store and the other stores."""
         add_store(parser, jobdir, needed=True)
         parser.add_argument("others", nargs="+", metavar="OTHER", help="likewise")
 
     def run(self, options: argparse.Namespace) -> United:
-        """Add one after the other, when all fit."""
+        """Add the filters in turn, after all have been checked."""
         path = store_directory(options.store)
         others = [store_directory(other) for other in options.others]
         if path in others:
@@ -73,7 +73,7 @@ class Union(Verb[United]):
             return United(before, len(seen), waiting)
 
     def text(self, result: United) -> Iterable[str]:
-        """How many URLs, and what was left."""
+        """Return the number of URLs, and the requests that were left out."""
         yield f"{result.before:,} URLs before, about {result.after:,} now"
         for other, waiting in result.waiting.items():
             yield (
@@ -86,7 +86,7 @@ class Union(Verb[United]):
 
 
 def _check(seen: BloomFilter, path: Path, other: Path) -> int:
-    """Refuse a filter that does not fit; return how many requests wait there."""
+    """Refuse a filter that does not fit; return the number of pending requests."""
     with BloomFilter.open(other, readonly=True, allow_network_fs=True) as theirs:
         mine, his = seen.identity, theirs.identity
         name = "fingerprinter"

@@ -1,4 +1,4 @@
-"""``check``: whether a job has seen URLs, and whether they wait."""
+"""``check``: whether a job has seen URLs, and whether they are pending."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Check"]
 
 
 class Checked(NamedTuple):
-    """How URLs stand; what were none; and how often "seen" is wrong."""
+    """The state of each URL, the lines that are no URLs, and the filter's p."""
 
     urls: list[Standing]
     problems: Problems
@@ -29,7 +29,7 @@ class Checked(NamedTuple):
 
 
 class Check(Verb[Checked]):
-    """Asks filter and queue of a job, as its own fingerprinter sees the URLs."""
+    """Looks URLs up in a job's filter and queue, with the job's fingerprinter."""
 
     name = "check"
     help = "whether a job has seen URLs, and whether they wait"
@@ -66,7 +66,7 @@ class Check(Verb[Checked]):
         return Checked(urls, problems, fpp)
 
     def text(self, result: Checked) -> Iterable[str]:
-        """A line for each URL, and what were none."""
+        """Return a line for each URL, and for each line that is no URL."""
         for one in result.urls:
             if one.waits:
                 for found in one.waits:
@@ -94,5 +94,5 @@ class Check(Verb[Checked]):
         }
 
     def status(self, result: Checked) -> int:
-        """1 if there was anything but URLs."""
+        """Return 1 if any line was no URL."""
         return int(result.problems.count > 0)

@@ -1,4 +1,4 @@
-"""``info``: what a store holds, and how its job stands."""
+"""``info``: the contents of a store, and the state of its job."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Info"]
 
 
 class Found(NamedTuple):
-    """What is known of the filter, what the store was made for, how the job stands."""
+    """The figures of the filter, the header of the store, and the state of the job."""
 
     filter: FilterInfo
     identity: dict[str, Any]
@@ -33,7 +33,7 @@ class Found(NamedTuple):
 
 
 class Info(Verb["Found | SharedOverview"]):
-    """Reads the last checkpoint and says what is in it."""
+    """Reads the last checkpoint and shows its contents."""
 
     name = "info"
     help = "what a store holds, and how its job stands"
@@ -52,7 +52,7 @@ class Info(Verb["Found | SharedOverview"]):
         add_store(parser, jobdir, url="a crawl or a filter")
 
     def run(self, options: argparse.Namespace) -> Found | SharedOverview:
-        """Look into the store."""
+        """Read the store."""
         if is_url(options.store):
             return _on_redis(options.store)
         store = store_directory(options.store)
@@ -61,7 +61,7 @@ class Info(Verb["Found | SharedOverview"]):
         return Found(info, identity, overview(store))
 
     def text(self, result: Found | SharedOverview) -> Iterable[str]:
-        """Given, counted, calculated and measured below each other; then the job."""
+        """Return the figures of the filter below each other; then the job."""
         if not isinstance(result, Found):
             return table(rows_of_shared(result))
         info, identity, job = result

@@ -33,7 +33,7 @@ __all__ = ["List", "Listed", "ListedFailure", "ListedLines"]
 
 
 class Listed(NamedTuple):
-    """A request, as it is listed."""
+    """A pending request in the list."""
 
     slot: str
     method: str
@@ -41,11 +41,11 @@ class Listed(NamedTuple):
     priority: int
     callback: str | None
     not_before: float | None = None
-    """Unix time before which nobody gets it."""
+    """Unix time before which it is not fetched."""
     problem: str | None = None
-    """Why it cannot be read."""
+    """The reason why it cannot be read."""
     worker: str | None = None
-    """Of a crawl on Redis, the worker that works on it."""
+    """In a crawl on Redis, the worker that processes it."""
 
     @property
     def line(self) -> str:
@@ -80,14 +80,14 @@ class ListedLines(NamedTuple):
 
 
 class ListedFailure(NamedTuple):
-    """A request that has failed, as it is listed."""
+    """A failed request in the list."""
 
     slot: str
     reason: str
     status: int | None
     times: int
     time: float
-    """Unix time of the last time."""
+    """Unix time of the last failure."""
     url: str
     parent: str | None
     detail: str
@@ -124,7 +124,7 @@ class List(Verb["Iterator[Line]"]):
     def add_arguments(
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
-        """Add the store, which requests, and how many."""
+        """Add the store, the selection of requests, and their number."""
         add_store(parser, jobdir, url="a crawl")
         add_selection(parser)
         add_failed(parser, "those that have given up, instead of those that wait")
@@ -156,7 +156,7 @@ class List(Verb["Iterator[Line]"]):
         return islice(found, options.limit)
 
     def text(self, result: Iterator[Line]) -> Iterator[str]:
-        """A line for each."""
+        """Yield a line for each."""
         return (one.line for one in result)
 
     def json(self, result: Iterator[Line]) -> Iterator[dict[str, Any]]:
@@ -178,7 +178,7 @@ def _limit(text: str) -> int:
 
 
 def _pending(path: Path, selection: Selection) -> Iterator[Listed]:
-    """Yield the requests that wait; opens the store at once."""
+    """Yield the pending requests; opens the store at once."""
     store = Store.open(path, readonly=True, network=True)
     return _read(store, selection)
 
@@ -209,7 +209,7 @@ def _read(store: Store, selection: Selection) -> Iterator[Listed]:
 
 
 def _shared(url: str, selection: Selection) -> Iterator[Line]:
-    """Yield what a crawl on Redis owes; opens it at once."""
+    """Yield the unfinished requests and lines of a crawl on Redis; opens it at once."""
     from bloomdupe.jobs.shared_requests import SharedRequests
 
     return _read_shared(SharedRequests(url, selection.slot), selection)

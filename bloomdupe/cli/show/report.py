@@ -1,4 +1,4 @@
-"""``report``: a job as one page, to look at and to keep."""
+"""``report``: write a page about a job, to look at and to keep."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Report(Verb[Written]):
         )
 
     def run(self, options: argparse.Namespace) -> Written:
-        """Write it; a page that is there already is replaced when it is whole."""
+        """Write it; an existing page is replaced when the new page is complete."""
         page = (
             _of_shared(options.store) if is_url(options.store) else _of_job(options)
         ).encode()
@@ -71,11 +71,11 @@ class Report(Verb[Written]):
         return Written(options.output, len(page))
 
     def text(self, result: Written) -> Iterable[str]:
-        """Where it is."""
+        """Return the place of the page."""
         yield f"{result.page}: {result.bytes:,} bytes"
 
     def json(self, result: Written) -> dict[str, Any]:
-        """The same."""
+        """Return the place and the size."""
         return result._asdict()
 
 

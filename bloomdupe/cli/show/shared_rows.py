@@ -1,4 +1,4 @@
-"""What ``info`` says of a crawl that workers share."""
+"""The rows that ``info`` prints about a crawl that workers share."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def rows_of_shared(crawl: SharedOverview) -> Iterator[tuple[str, str]]:
 
 
 def slot_name(name: str) -> str:
-    """Return a slot's name; lines of no page have none."""
+    """Return a slot's name; lines without a page have no slot."""
     return name or "(no slot)"
 
 

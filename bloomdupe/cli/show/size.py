@@ -1,4 +1,4 @@
-"""``size``: what a number of URLs and a false-positive probability cost."""
+"""``size``: the cost of a number of URLs and a false-positive probability."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Size(Verb[dict[str, Any]]):
         parser: argparse.ArgumentParser,
         jobdir: str | None,  # noqa: ARG002
     ) -> None:
-        """Add what a filter is to hold, and what it may cost."""
+        """Add the capacity of a filter, and its limits."""
         parser.add_argument(
             "--urls",
             type=amount,
@@ -96,7 +96,7 @@ class Size(Verb[dict[str, Any]]):
         )
 
     def run(self, options: argparse.Namespace) -> dict[str, Any]:
-        """Work it out; a filter is made only if it is to be measured."""
+        """Calculate the figures; make a filter only to measure it."""
         capacity = sizing.check_capacity(options.urls, "--urls")
         fpp = _given_fpp(options, capacity)
         shape = sizing.layer_geometry(capacity, fpp, 0)
@@ -121,7 +121,7 @@ class Size(Verb[dict[str, Any]]):
         return report
 
     def text(self, result: dict[str, Any]) -> Iterable[str]:
-        """Given, calculated and measured below each other."""
+        """Return the given, calculated and measured figures below each other."""
         rows = [
             ("expected URLs (n)", f"{result['urls']:,}"),
             ("URLs in it", f"{result['filled']:,}"),
@@ -154,7 +154,7 @@ class Size(Verb[dict[str, Any]]):
 
 
 def _given_fpp(options: argparse.Namespace, capacity: int) -> float:
-    """Return the probability asked for, or what the bits asked for buy."""
+    """Return the given probability, or the probability that the given bits buy."""
     bits = options.bits_per_key
     if options.memory is not None:
         bits = 8 * options.memory / capacity
@@ -170,7 +170,10 @@ def _given_fpp(options: argparse.Namespace, capacity: int) -> float:
 
 
 def _measured(capacity: int, fpp: float, filled: int) -> dict[str, Any]:
-    """Fill a filter and count; a smaller one in the same proportion if it is huge."""
+    """Fill a filter and count false positives.
+
+    In place of a huge filter, a smaller filter is filled in proportion.
+    """
     size = min(capacity, MEASURED_KEYS)
     seen = BloomFilter(size, fpp, growth="warn")
     seen.update(f"in{i}" for i in range(round(filled * size / capacity)))

@@ -1,4 +1,4 @@
-"""``top``: a job in the terminal, as it goes."""
+"""``top``: a running job in the terminal."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Top(Verb["View | SharedView"]):
         )
 
     def run(self, options: argparse.Namespace) -> View | SharedView:
-        """Show it as long as it is wanted; return what was read last."""
+        """Show the job until q is pressed; return the last view."""
         if not 0.1 <= options.interval <= 3_600:
             raise SettingError(
                 f"--interval {options.interval:g}: expected seconds from 0.1 to 3600"
@@ -74,7 +74,7 @@ class Top(Verb["View | SharedView"]):
         return view
 
     def text(self, result: View | SharedView) -> Iterable[str]:
-        """Return what a terminal would show, if there was none to show it in."""
+        """Return the screen as lines if there is no terminal."""
         if _in_terminal():
             return []
         from rich.console import Console
@@ -85,12 +85,12 @@ class Top(Verb["View | SharedView"]):
         return captured.get().splitlines()[:-1]  # without the keys
 
     def json(self, result: View | SharedView) -> dict[str, Any]:
-        """Return what was read."""
+        """Return the last view."""
         return result.as_dict()
 
 
 def _screen(view: View | SharedView, console: Console) -> RenderableType:
-    """Return what to show; that of a job in a directory does not need Redis."""
+    """Return the screen; the screen of a job in a directory does not need Redis."""
     if isinstance(view, View):
         from bloomdupe.monitoring import top
 
@@ -105,7 +105,7 @@ def _in_terminal() -> bool:
 
 
 def _shared(options: argparse.Namespace) -> SharedView:
-    """Show a crawl on Redis; without a terminal after two looks, which make a rate."""
+    """Show a crawl on Redis; without a terminal after two reads, which give a rate."""
     from bloomdupe.monitoring.shared_view import SharedReader
 
     with SharedReader(options.store) as reader:
