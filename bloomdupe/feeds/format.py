@@ -28,29 +28,27 @@ if TYPE_CHECKING:
 
 __all__ = ["Format", "can_be_cut", "plain"]
 
-_ENDS = ("start_exporting", "finish_exporting")
-_KNOWN: dict[type[BaseItemExporter], tuple[str, ...]] = {
-    CsvItemExporter: _ENDS,
-    JsonItemExporter: (*_ENDS, "export_item"),
-    JsonLinesItemExporter: _ENDS,
-    MarshalItemExporter: _ENDS,
-    PickleItemExporter: _ENDS,
-    PprintItemExporter: _ENDS,
-    XmlItemExporter: _ENDS,
-}
-"""Exporters that write each item for itself, and the methods on which this depends."""
+_CUTTABLE = frozenset(
+    {
+        CsvItemExporter,
+        JsonItemExporter,
+        JsonLinesItemExporter,
+        MarshalItemExporter,
+        PickleItemExporter,
+        PprintItemExporter,
+        XmlItemExporter,
+    }
+)
+"""Exporters that write each item for itself."""
 
 
 def can_be_cut(exporter: type[BaseItemExporter]) -> bool:
-    """Whether an exporter writes each item for itself, whatever came before.
+    """Whether an exporter writes each item for itself, regardless of items before it.
 
-    Of a class of somebody's own this is known only if it derives from one of Scrapy's
-    and leaves its methods for the beginning and the end as they are.
+    This is known of Scrapy's own classes only. A subclass may remember items, or write
+    a line of its own at the beginning or the end.
     """
-    base = next((known for known in _KNOWN if issubclass(exporter, known)), None)
-    return base is not None and all(
-        getattr(exporter, name) is getattr(base, name) for name in _KNOWN[base]
-    )
+    return exporter in _CUTTABLE
 
 
 class Format:

@@ -85,7 +85,6 @@ class Site:
             "command": [str(script), *self._arguments(spider, settings, starts)],
         }
         status, late = forks().run(task, lambda _: None)
-        status, late = forks().run(task, lambda _: None)
         log = out.read_text()
         assert not late, log
         assert status == 0, log
