@@ -476,7 +476,15 @@ def test_the_readme_can_be_read() -> None:
 def test_every_room_has_half_a_page_for_its_maintainers(room: Path) -> None:
     text = TEXTS[room.with_name("README.md")]
     assert len(text.split()) <= MOST_WORDS_OF_A_ROOM
-    assert "**Who may come in:**" in text
+    (named,) = re.findall(r"\*\*Who may come in:\*\* (.*?)\.\s", text, FLAGS)
+    name = room.parent.name
+    use = rf'^ *(from|import) bloomdupe\.{name}\b|import_module\("bloomdupe\.{name}\b'
+    users = {
+        path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        for path in PACKAGE.rglob("*.py")
+        if re.search(use, path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert set(re.findall(r"`(\w+)", named)) == users - {"__init__", name}
 
 
 def test_every_document_links_to_the_glossary() -> None:
