@@ -28,6 +28,7 @@ from support.redis_server import RedisServer
 import bloomdupe
 from bloomdupe import errors
 from bloomdupe.settings import DEFAULTS
+from bloomdupe.shared.joining import SHARED
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGE = REPOSITORY / "bloomdupe"
@@ -77,7 +78,9 @@ NOT_IN_EVERY_CRAWL = {
     "bloomdupe/slot_rests",
 }
 
-FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+SETTING = r"\bBLOOMDUPE_[A-Z_]+\b"
+FLAGS = re.DOTALL | re.MULTILINE
+FENCED = re.compile(r"^```.*?^```", FLAGS)
 OUTPUT = re.compile(
     r"(<!-- output: (bloomdupe .*?) -->\n```text\n)(.*?)(```)", re.DOTALL
 )
@@ -272,7 +275,7 @@ def test_transcripts_show_what_happens(
 TUTORIALS_STEP = re.compile(
     r"<!-- file: (\S+) -->\n```python\n(.*?)```"
     r"|<!-- transcript -->\n```text\n(.*?)```|^```sh\ncd (\w+)\n```",
-    re.DOTALL | re.MULTILINE,
+    FLAGS,
 )
 
 
@@ -381,8 +384,17 @@ def test_the_readme_has_the_settings_that_people_touch() -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 def test_settings_that_are_named_exist(document: Path) -> None:
-    named = set(re.findall(r"\bBLOOMDUPE_[A-Z_]+\b", TEXTS[document]))
+    named = set(re.findall(SETTING, TEXTS[document]))
     assert named <= DEFAULTS.keys() | OF_THE_TESTS
+
+
+def test_the_settings_of_a_shared_crawl_are_listed() -> None:
+    (limits,) = re.findall(r"^## Limits\n(.*?)^## ", TEXTS[DOCS / "redis.md"], FLAGS)
+    (group,) = re.findall(
+        r"^## Several workers\n(.*?)^## ", TEXTS[DOCS / "settings.md"], FLAGS
+    )
+    named = {*re.findall(SETTING, limits), *re.findall(SETTING, group)}
+    assert named == SHARED
 
 
 def test_every_error_stands_in_the_table() -> None:
@@ -464,7 +476,15 @@ def test_the_readme_can_be_read() -> None:
 def test_every_room_has_half_a_page_for_its_maintainers(room: Path) -> None:
     text = TEXTS[room.with_name("README.md")]
     assert len(text.split()) <= MOST_WORDS_OF_A_ROOM
-    assert "**Who may come in:**" in text
+    (named,) = re.findall(r"\*\*Who may come in:\*\* (.*?)\.\s", text, FLAGS)
+    name = room.parent.name
+    use = rf'^ *(from|import) bloomdupe\.{name}\b|import_module\("bloomdupe\.{name}\b'
+    users = {
+        path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        for path in PACKAGE.rglob("*.py")
+        if re.search(use, path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert set(re.findall(r"`(\w+)", named)) == users - {"__init__", name}
 
 
 def test_every_document_links_to_the_glossary() -> None:

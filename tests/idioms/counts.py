@@ -17,7 +17,7 @@ from table import load
 
 def main() -> None:
     forks = Forks()
-    print("| idiom | what it does | requests | items |")
+    print("| idiom | description | requests | items |")
     print("|---|---|---:|---:|")
     theme = ""
     for name, idiom in load().items():

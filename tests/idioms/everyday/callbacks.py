@@ -111,7 +111,7 @@ class SetOfShops(scrapy.Spider):
 
 @idiom()
 class SetOfLanguages(scrapy.Spider):
-    """Many requests for one page, told apart by what Scrapy sends, too, in a set."""
+    """Many requests for one page, told apart also by bytes that are sent, in a set."""
 
     name = "set_of_languages"
     start_urls = [SITE + "/0"]

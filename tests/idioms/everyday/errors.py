@@ -73,7 +73,7 @@ class GivenUp(scrapy.Spider):
 
 @idiom(settings={"RETRY_ENABLED": False})
 class Refused(scrapy.Spider):
-    """Nobody answers, and the errback yields an item."""
+    """The connection is refused, and the errback yields an item."""
 
     name = "refused"
     start_urls = [SITE + "/star"]

@@ -102,7 +102,7 @@ class CompressedBlocks(Tree):
 
 @idiom(settings={"FEED_EXPORT_FIELDS": None})
 class Columns(Tree):
-    """The first item says what the columns are."""
+    """The first item decides on the columns."""
 
     name = "columns"
 

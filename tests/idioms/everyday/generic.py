@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @idiom()
 class Rules(CrawlSpider):
-    """CrawlSpider: some links are followed, others are items as well."""
+    """CrawlSpider: all links are followed, and some are items as well."""
 
     name = "rules"
     start_urls = [SITE + "/0"]
@@ -40,7 +40,7 @@ class Rules(CrawlSpider):
 
 @idiom()
 class RulesNewLinks(CrawlSpider):
-    """CrawlSpider whose process_links leaves out what is known."""
+    """CrawlSpider with a process_links that leaves out known links."""
 
     name = "rules_new_links"
     start_urls = [SITE + "/0"]

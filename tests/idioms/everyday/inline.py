@@ -101,7 +101,7 @@ class Fails(scrapy.Spider):
 
 @idiom(repeats=4)
 class Api(scrapy.Spider):
-    """A page asks an interface for JSON, and follows what it says."""
+    """A page asks an interface for JSON, and follows its links."""
 
     name = "inline_api"
     start_urls = [SITE + "/star"]

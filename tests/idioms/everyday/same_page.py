@@ -139,7 +139,7 @@ class PollAndWait(scrapy.Spider):
 
 @idiom()
 class PostFlow(scrapy.Spider):
-    """POST after POST to the same URL, each with what the last answer said."""
+    """POST after POST to the same URL, each with data of the last answer."""
 
     name = "post_flow"
 

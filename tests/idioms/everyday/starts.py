@@ -106,7 +106,7 @@ class StartWaits(scrapy.Spider):
 
 @idiom(repeats=2, start_asks=("/star",))
 class StartInline(scrapy.Spider):
-    """start() downloads a list and yields what stands in it."""
+    """start() downloads a list and yields its entries."""
 
     name = "start_inline"
 
