@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from bloomdupe.errors import SettingError
 from bloomdupe.filter.opening import is_url
+from bloomdupe.store.files import DATA, MARKER
 
 if TYPE_CHECKING:
     import argparse
@@ -44,14 +45,19 @@ def store_directory(place: str) -> Path:
 
 
 def place_of_store(place: str) -> Path:
-    """Return the store in a JOBDIR, whether it is there or to be made."""
+    """Return the store in a JOBDIR, whether it is there or to be made.
+
+    A directory that holds a store's files is that store, and so is a path that ends
+    in ``bloomdupe``. Any other path is a JOBDIR.
+    """
     directory = _directory(place)
     inside = directory / "bloomdupe"
-    return (
-        inside
-        if inside.is_dir() or not (directory / "data.mdb").exists()
-        else directory
+    if inside.is_dir():
+        return inside
+    is_store = directory.name == "bloomdupe" or any(
+        (directory / name).exists() for name in (DATA, MARKER)
     )
+    return directory if is_store else inside
 
 
 def _directory(place: str) -> Path:

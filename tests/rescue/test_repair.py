@@ -216,6 +216,17 @@ def test_a_damaged_backup_is_not_put_in_place(
     assert payloads(job / "bloomdupe") == set(range(REQUESTS))
 
 
+@pytest.mark.parametrize("named", ["books", "books/bloomdupe"])
+def test_a_backup_is_restored_into_a_jobdir_that_is_not_there_yet(
+    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], named: str
+) -> None:
+    run(capsys, "backup", job, tmp_path / "backup")
+    words = run(capsys, "restore", tmp_path / "backup", tmp_path / named)
+    assert "books/bloomdupe: restored from" in words
+    assert [file.name for file in (tmp_path / "books").iterdir()] == ["bloomdupe"]
+    assert payloads(tmp_path / "books" / "bloomdupe") == set(range(REQUESTS))
+
+
 class Output(NamedTuple):
     """The last piece of an output file: a line in JSON."""
 
