@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,8 +70,12 @@ def _directory(place: str) -> Path:
         )
     directory = Path(place)
     try:
-        directory.stat()
-    except (FileNotFoundError, NotADirectoryError):
+        if not stat.S_ISDIR(directory.stat().st_mode):
+            raise SettingError(
+                f"{place[:80]} is not a directory; name a JOBDIR, or the directory of"
+                " a store"
+            )
+    except FileNotFoundError:
         pass  # it is for the verb to say that nothing is there, or to make it
     except OSError as error:
         raise SettingError(f"{place[:80]}: {error.strerror}") from error
