@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bloomdupe.errors import SettingError
+from bloomdupe.errors import SettingError, StoreError
 from bloomdupe.filter.opening import is_url
 from bloomdupe.store.files import DATA, MARKER
 
@@ -71,12 +71,14 @@ def _directory(place: str) -> Path:
     directory = Path(place)
     try:
         if not stat.S_ISDIR(directory.stat().st_mode):
-            raise SettingError(
-                f"{place[:80]} is not a directory; name a JOBDIR, or the directory of"
-                " a store"
-            )
+            raise NotADirectoryError  # noqa: TRY301 - as if a slash came after it
     except FileNotFoundError:
         pass  # it is for the verb to say that nothing is there, or to make it
+    except NotADirectoryError as error:
+        raise StoreError(
+            f"{place[:80]} is not a directory; name a JOBDIR, or the directory of a"
+            " store"
+        ) from error
     except OSError as error:
         raise SettingError(f"{place[:80]}: {error.strerror}") from error
     except ValueError as error:  # a zero byte, or half of a surrogate pair
