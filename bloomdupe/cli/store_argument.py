@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bloomdupe.errors import SettingError
+from bloomdupe.errors import SettingError, StoreError
 from bloomdupe.filter.opening import is_url
+from bloomdupe.store.files import DATA, MARKER
 
 if TYPE_CHECKING:
     import argparse
@@ -44,14 +46,19 @@ def store_directory(place: str) -> Path:
 
 
 def place_of_store(place: str) -> Path:
-    """Return the store in a JOBDIR, whether it exists or not."""
+    """Return the store in a JOBDIR, whether it exists or not.
+
+    A directory that holds a store's files is that store, and so is a path that ends
+    in ``bloomdupe``. Any other path is a JOBDIR.
+    """
     directory = _directory(place)
     inside = directory / "bloomdupe"
-    return (
-        inside
-        if inside.is_dir() or not (directory / "data.mdb").exists()
-        else directory
+    if inside.is_dir():
+        return inside
+    is_store = directory.name == "bloomdupe" or any(
+        (directory / name).exists() for name in (DATA, MARKER)
     )
+    return directory if is_store else inside
 
 
 def _directory(place: str) -> Path:
@@ -63,9 +70,15 @@ def _directory(place: str) -> Path:
         )
     directory = Path(place)
     try:
-        directory.stat()
-    except (FileNotFoundError, NotADirectoryError):
+        if not stat.S_ISDIR(directory.stat().st_mode):
+            raise NotADirectoryError  # noqa: TRY301 - as if a slash came after it
+    except FileNotFoundError:
         pass  # it is for the verb to say that nothing is there, or to make it
+    except NotADirectoryError as error:
+        raise StoreError(
+            f"{place[:80]} is not a directory; name a JOBDIR, or the directory of a"
+            " store"
+        ) from error
     except OSError as error:
         raise SettingError(f"{place[:80]}: {error.strerror}") from error
     except ValueError as error:  # a zero byte, or half of a surrogate pair

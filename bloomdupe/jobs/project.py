@@ -70,7 +70,7 @@ class Project:
         # Whether nothing but URL, method and body makes a fingerprint.
         given = JobSettings.read(self.settings)
         self._exact_urls = (
-            given.exact_urls if exact_urls is None else [*map(re.compile, exact_urls)]
+            given.exact_urls if exact_urls is None else _compiled(exact_urls)
         )
         self.order = Order.of(self.settings, durable=True)
 
@@ -175,6 +175,16 @@ class Project:
                 f"--spider {self.spider!r}: the project has no such spider; it has"
                 f" {', '.join(self.spiders)}"
             )
+
+
+def _compiled(patterns: list[str]) -> list[re.Pattern[str]]:
+    try:
+        return [*map(re.compile, patterns)]
+    except (re.error, TypeError) as error:
+        raise StoreMismatchError(
+            f"exact_urls of the job is damaged: {patterns!r} is no list of regular"
+            f" expressions: {error}"
+        ) from error
 
 
 def _nobody(name: str) -> type[Spider]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bloomdupe.crawl.requests.layout import PICKLE
 from bloomdupe.errors import IncompatibleFilterError, StoreError
 from bloomdupe.filter.bloom import BloomFilter
+from bloomdupe.filter.layer import LayerState
 from bloomdupe.foreign import inflated, json_of
 from bloomdupe.jobs.lines import read_lines
 from bloomdupe.jobs.written import UNTRUSTED, Defaults, read_request
@@ -36,6 +37,8 @@ BATCH_RECORDS = 2_000
 """Records that one transaction holds."""
 BATCH_BYTES = 16 << 20
 """Bytes of their values."""
+_COUNTED = ("journal_end", "journal_entries", "exact", "trials", "false_positives")
+"""Numbers in the record of a filter."""
 
 
 class ExportSource:
@@ -114,8 +117,11 @@ class ExportSource:
             shutil.rmtree(place)
 
     def _rebuild(self, place: Path) -> None:
-        """Make a store of the records in the remaining lines."""
+        """Make a store of the records in the rest of the lines."""
+        number = 0 if self._next is None else self._next.number
         record = self._of("filter")
+        if not _is_filter(record):
+            raise StoreError(f"line {number:,} is damaged: it describes no filter")
         store = Store.create(
             place, {"store": self.header, "filter": record}, network=True
         )
@@ -181,6 +187,24 @@ class ExportSource:
             assert self._next is not None  # noqa: S101 - it was read from there
             raise StoreError(f"line {self._next.number:,} is damaged: no such record")
         return name, key, value
+
+
+def _is_filter(record: dict[str, Any]) -> bool:
+    """Whether a record has the counts and layers that a filter begins with."""
+    layers = record.get("layers")
+    return (
+        all(type(record.get(name)) is int for name in _COUNTED)
+        and isinstance(record.get("notes"), dict)
+        and isinstance(layers, list)
+        and bool(layers)
+        and all(
+            isinstance(layer, list)
+            and len(layer) == len(LayerState._fields)
+            and {int, float}.issuperset(map(type, layer))
+            and min(layer) >= 0
+            for layer in layers
+        )
+    )
 
 
 def _largest(database: bytes, packed: bytes) -> int:

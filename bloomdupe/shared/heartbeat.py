@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
+
+from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["Heartbeat"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 UNTIL_WARNING, UNTIL_LOST = 2.0, 4.0
 """Leases for which the reactor may be blocked: then a warning is logged, and then the

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from typing import TYPE_CHECKING
 
 from bloomdupe.inside_scrapy.timer import Timer
+from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Progress"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 MINUTE = 60.0
 """Seconds."""

@@ -100,12 +100,11 @@ def store_exists(path: Path) -> bool:
         identify(path)
         return True
     if any(path.iterdir()):
-        marked = (path / MARKER).exists()
-        raise (StoreDamagedError if marked else StoreError)(
-            f"{path} holds other files but no {DATA}: "
-            + ("its data was deleted" if marked else "it is not a bloomdupe store")
-            + f"; `bloomdupe restore BACKUP {path}` puts a backup in its place; or name"
-            " another place"
+        if (path / MARKER).exists():
+            raise StoreDamagedError(f"{path / DATA} was deleted; {_restore(path)}")
+        raise StoreError(
+            f"{path} holds other files but no {DATA}: it is not a bloomdupe store;"
+            " move it away or name another place"
         )
     return False
 
@@ -134,8 +133,8 @@ def identify(path: Path) -> os.stat_result:
 
 def _restore(path: Path) -> str:
     return (
-        f"`bloomdupe restore BACKUP {path}` puts a backup in its place; or move"
-        f" {path} away to start anew"
+        f"`bloomdupe restore BACKUP {path} --replace` puts a backup in its place; or"
+        f" move {path} away to start anew"
     )
 
 

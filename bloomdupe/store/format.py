@@ -466,7 +466,7 @@ def damaged(file: str, what: str) -> StoreDamagedError:
     """Return the error that names the file, the damage and the remedies."""
     store = Path(file).parent
     return StoreDamagedError(
-        f"{file}: {what}; `bloomdupe restore BACKUP {store}` puts a backup in its"
-        f" place, `bloomdupe repair {store} NEW` saves what can be read, and"
+        f"{file}: {what}; `bloomdupe restore BACKUP {store} --replace` puts a backup in"
+        f" its place, `bloomdupe repair {store} NEW` saves what can be read, and"
         f" `bloomdupe verify {store}` lists what cannot"
     )

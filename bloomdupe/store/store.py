@@ -23,7 +23,7 @@ from bloomdupe.store.environment import (
     unmappable,
 )
 from bloomdupe.store.failures import failed
-from bloomdupe.store.format import damaged
+from bloomdupe.store.format import MAGIC, damaged
 from bloomdupe.store.snapshot import READ_BYTES, Snapshot
 from bloomdupe.store.trust import (
     OpenData,
@@ -135,6 +135,15 @@ class Store:
             raise
         except OSError as error:
             raise failed(f"cannot look for a store at {path}", path, error) from error
+
+    @staticmethod
+    def marked(path: Path) -> bool:
+        """Whether a directory is itself a store of ours, even if its data is lost."""
+        try:
+            marker = files.read_marker(path)
+        except OSError as error:
+            raise failed(f"cannot look for a store at {path}", path, error) from error
+        return marker is not None and marker.get("magic") == MAGIC
 
     @classmethod
     def create(

@@ -202,7 +202,7 @@ class OpenData:
             raise StoreIOError(
                 f"{data} was deleted, replaced or cut short while it was in use,"
                 " so nothing can be written to it any more; put it back, or"
-                f" `bloomdupe restore BACKUP {self._path}`"
+                f" `bloomdupe restore BACKUP {self._path} --replace`"
             )
         return found
 

@@ -304,6 +304,16 @@ def test_the_table_of_rooms_has_no_circle() -> None:
     ]
 
 
+def test_every_log_line_is_printable() -> None:
+    """``logger_of`` sees to it; ``logging.getLogger`` alone does not."""
+    by_hand = [
+        name
+        for name, tree in MODULES.items()
+        if name != "printable" and "getLogger(__name__)" in ast.unparse(tree)
+    ]
+    assert by_hand == []
+
+
 def test_all_rooms_were_looked_at() -> None:
     assert {rules.room_of(module) for module in MODULES} == set(rules.ROOMS)
     assert any(arrow.for_types for arrow in rules.imports_of(MODULES))

@@ -80,6 +80,16 @@ def test_size_measures(
     assert report["fpp_high"] - measured == pytest.approx(1.96 * error, rel=0.05)
 
 
+@pytest.mark.parametrize("place", ["/dev/zero", "/dev/zero/job"])
+@pytest.mark.parametrize("verb", ["info", "top", "report", "verify", "list", "add"])
+def test_a_file_is_no_job(
+    capsys: pytest.CaptureFixture[str], verb: str, place: str
+) -> None:
+    code, _, err = run(capsys, verb, place)
+    assert code == 1
+    assert f"{place} is not a directory; name a JOBDIR" in err
+
+
 def test_size_of_an_overfull_filter(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(
         capsys, "size", "--urls", "1M", "--fpp", "1e-2", "--filled", "10M", "--json"

@@ -286,6 +286,24 @@ def test_a_foreign_store_is_refused_and_left_alone(crawl: Crawl, name: str) -> N
     assert files(crawl.folder / "job") == before
 
 
+def test_a_store_in_the_place_of_the_jobdir_is_refused(crawl: Crawl) -> None:
+    """The next run would begin an empty job inside it."""
+    crawl.run(Follow, CLOSESPIDER_PAGECOUNT=3)
+    wrong = crawl.store.rename(crawl.folder / "wrong")
+    before = files(wrong)
+    assert (
+        "JOBDIR: wrong is itself a store, and the store of a job is wrong/bloomdupe:"
+        " move all files of wrong into wrong/bloomdupe"
+    ) in crawl.refused(Follow, JOBDIR="wrong").log
+    assert files(wrong) == before
+    moved = [*wrong.iterdir()]
+    (wrong / "bloomdupe").mkdir()
+    for file in moved:
+        file.rename(wrong / "bloomdupe" / file.name)
+    crawl.run(Follow, JOBDIR="wrong")
+    assert paths(crawl) == EACH_ONCE
+
+
 @pytest.mark.parametrize(
     ("setting", "message"),
     [

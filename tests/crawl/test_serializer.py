@@ -12,7 +12,7 @@ import uuid
 from collections import Counter, OrderedDict, defaultdict
 from copy import copy
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import TZPATH, ZoneInfo
 
 import msgpack  # type: ignore[import-untyped]
@@ -25,8 +25,12 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.spiders import CrawlSpider, SitemapSpider
 
 from bloomdupe.crawl.requests.serializer import Serializer
+from bloomdupe.crawl.requests.values import MOST_BYTES
 from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.payload import url_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Example(Spider):
@@ -42,6 +46,11 @@ class Example(Spider):
 
 class Text(str):
     __slots__ = ("parent",)
+
+
+class Pair(NamedTuple):
+    one: Any
+    other: Any
 
 
 SPIDER = Example()
@@ -293,6 +302,51 @@ def test_a_value_that_contains_itself_is_refused() -> None:
     value.append(value)
     with pytest.raises(UnserializableError):
         SAFE.dump(Request("http://a.example/", meta={"v": value}))
+
+
+def doubled(value: Any, pair: Callable[[Any], Any], times: int) -> Any:
+    for _ in range(times):
+        value = pair(value)
+    return value
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        lambda value: [value, value],
+        lambda value: (value, value),
+        lambda value: {"a": value, "b": value},
+        lambda value: OrderedDict(a=value, b=value),
+        lambda value: [(value, 1), {"a": value}],
+        lambda value: Pair(value, value),
+        lambda value: [Pair((value, value), {})],
+    ],
+    ids=["list", "tuple", "dict", "ordered", "mixed", "object", "within"],
+)
+def test_values_that_share_values_are_refused_before_they_are_written(
+    pair: Callable[[Any], Any],
+) -> None:
+    """Written out they would have 2**40 parts; a pickle has each of them once."""
+    request = Request("http://a.example/", meta={"v": doubled("x", pair, 40)})
+    with pytest.raises(UnserializableError, match="it has more than 64 MB") as caught:
+        SAFE.dump(request)
+    assert SAFE.explain(request) == str(caught.value)
+    assert PICKLES.dump(request)[:1] == b"P"
+    few = Request("http://a.example/", meta={"v": doubled("x", pair, 4)})
+    assert back(few).meta == few.meta
+
+
+@pytest.mark.parametrize("shared", ["x" * 10_000, b"x" * 10_000, [1] * 10_000])
+def test_what_is_large_counts_as_often_as_it_is_referred_to(shared: object) -> None:
+    for times, fits in ((6_000, True), (7_000, False)):
+        request = Request("http://a.example/", meta={"v": [shared] * times})
+        assert (SAFE.dump_or_none(request) is not None) is fits
+
+
+def test_a_body_that_is_too_large_is_refused() -> None:
+    request = Request("http://a.example/", method="POST", body=b"x" * MOST_BYTES)
+    with pytest.raises(UnserializableError, match="it has more than 64 MB"):
+        SAFE.dump(request)
 
 
 def test_foreign_callbacks_are_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -13,12 +14,14 @@ import pytest
 
 from bloomdupe import BloomFilter
 from bloomdupe.cli import main as cli
+from bloomdupe.errors import StoreDamagedError
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.rescue.agreement import disagreements
 from bloomdupe.store.format import blob_sum
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from bloomdupe.store.batch import Batch
@@ -214,6 +217,50 @@ def test_a_damaged_backup_is_not_put_in_place(
     assert not list(job.iterdir())
     run(capsys, "restore", tmp_path / "backup", job)
     assert payloads(job / "bloomdupe") == set(range(REQUESTS))
+
+
+def lose_a_page(store: Path) -> None:
+    zero_page_with(store.parent, b"payload 7")
+
+
+def lose_the_content(store: Path) -> None:
+    (store / "data.mdb").write_bytes(b"")
+
+
+def lose_the_file(store: Path) -> None:
+    (store / "data.mdb").unlink()
+
+
+@pytest.mark.parametrize("damage", [lose_a_page, lose_the_content, lose_the_file])
+@pytest.mark.parametrize("name", ["bloomdupe", "filter"])
+def test_the_command_in_the_message_restores_the_store(
+    job: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    damage: Callable[[Path], None],
+    name: str,
+) -> None:
+    run(capsys, "backup", job, tmp_path / "backup")
+    damage(job / "bloomdupe")
+    store = (job / "bloomdupe").rename(job / name)
+    with pytest.raises(StoreDamagedError) as caught:
+        BloomFilter.open(store)
+    found = re.search(r"`bloomdupe (restore .*?)`", str(caught.value))
+    assert found is not None
+    words = found[1].replace("BACKUP", str(tmp_path / "backup")).split()
+    assert f"{store}: restored from" in run(capsys, *words)
+    assert payloads(store) == set(range(REQUESTS))
+
+
+@pytest.mark.parametrize("named", ["books", "books/bloomdupe"])
+def test_a_backup_is_restored_into_a_jobdir_that_is_not_there_yet(
+    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], named: str
+) -> None:
+    run(capsys, "backup", job, tmp_path / "backup")
+    words = run(capsys, "restore", tmp_path / "backup", tmp_path / named)
+    assert "books/bloomdupe: restored from" in words
+    assert [file.name for file in (tmp_path / "books").iterdir()] == ["bloomdupe"]
+    assert payloads(tmp_path / "books" / "bloomdupe") == set(range(REQUESTS))
 
 
 class Output(NamedTuple):

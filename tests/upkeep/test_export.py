@@ -248,6 +248,13 @@ def test_an_export_that_is_cut_off_is_no_job(verb: Verb, job: Path) -> None:
         ('"id"', '"di"', "the first line of the export is damaged"),
         ('"record": "journal"', '"record": "queue"', "is damaged: no such record"),
         ('"value": "eA', '"value": "eB', "is damaged: no such record"),
+        ('"exact_urls": []', '"exact_urls": ["("]', "no list of regular expressions"),
+        ('"exact_urls": []', '"exact_urls": 7', "no list of regular expressions"),
+        ('"layers": [[', '"layers": [[7, ', "is damaged: it describes no filter"),
+        ('"layers": [[', '"layers": [["x", ', "is damaged: it describes no filter"),
+        ('"layers": [', '"layers": [7, ', "is damaged: it describes no filter"),
+        ('"layers"', '"others"', "is damaged: it describes no filter"),
+        ('"trials": 0', '"trials": ""', "is damaged: it describes no filter"),
         ('"requests": 113, "records"', '"requests": 112, "records"', "is not whole"),
     ],
 )

@@ -733,7 +733,7 @@ def test_with_a_password_and_no_right_to_write(
     client.acl_deluser("reader")
     assert answer.code == 0, answer
     assert answer.out.startswith("4 requests wait now\n")
-    document = Path(__file__).parents[2] / "bloomdupe/redis/FROM_SCRAPY_REDIS.md"
+    document = Path(__file__).parents[2] / "bloomdupe/docs/from-scrapy-redis.md"
     assert rights in " ".join(document.read_text().split())
 
 

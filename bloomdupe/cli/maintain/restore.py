@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.cli.store_argument import add_store, store_directory
+from bloomdupe.cli.store_argument import add_store, place_of_store, store_directory
 from bloomdupe.cli.verb import Verb
 from bloomdupe.rescue.restore import restore
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
+    from pathlib import Path
 
 __all__ = ["Restore"]
 
@@ -31,7 +31,9 @@ class Restore(Verb[Restored]):
     help = "put a backup in the place of a store"
     description = (
         "Check a backup and put a copy of it in the place of a store. A store that"
-        " is there is moved aside, if told so, and never deleted."
+        " is there is moved aside, if told so, and never deleted. A path that ends in"
+        " bloomdupe, or that holds a store's files, is the store itself. Any other path"
+        " is a JOBDIR, and the backup becomes its folder bloomdupe."
     )
     example = "restore backup crawls/site --replace"
     json_indent = None
@@ -49,11 +51,7 @@ class Restore(Verb[Restored]):
     def run(self, options: argparse.Namespace) -> Restored:
         """Put it in place."""
         backup = store_directory(options.backup)
-        target = Path(options.store)
-        if target.is_dir() and (
-            (target / "bloomdupe").is_dir() or not (target / "data.mdb").exists()
-        ):
-            target /= "bloomdupe"  # of a JOBDIR
+        target = place_of_store(options.store)
         return Restored(
             backup, target, restore(backup, target, replace=options.replace)
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 
-from bloomdupe.errors import SettingError, StoreMismatchError
+from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.parameters import Parameters, check_same
@@ -100,6 +100,8 @@ class Job:
         there is room for it.
         """
         directory = self.settings.directory
+        if directory is not None:
+            _refuse_misplaced(directory)
         if directory is None or not Store.exists(directory):
             self._check_room(directory)
             return
@@ -145,6 +147,17 @@ class Job:
                 + (' ("crawls/%(spider)s" is one for each)' * (name == "spider")),
                 name,
             ) from error
+
+
+def _refuse_misplaced(directory: Path) -> None:
+    """Refuse a JOBDIR that is itself a store: another job would begin inside it."""
+    jobdir = directory.parent
+    if Store.marked(jobdir):
+        raise StoreError(
+            f"JOBDIR: {jobdir} is itself a store, and the store of a job is"
+            f" {directory}: move all files of {jobdir} into {directory}, or name"
+            " another JOBDIR"
+        )
 
 
 def _check_feeds(crawler: Crawler, store: Store, directory: Path) -> None:

@@ -88,7 +88,16 @@ from bloomdupe.crawl.requests.subclasses import (
     made_again,
     own_attributes_of,
 )
-from bloomdupe.crawl.requests.values import CANNOT, culprit, pack, pack_item, unpack
+from bloomdupe.crawl.requests.values import (
+    CANNOT,
+    TooLargeError,
+    culprit,
+    pack,
+    pack_flat,
+    pack_item,
+    pack_request,
+    unpack,
+)
 from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.payload import long_url, short_url
 
@@ -96,6 +105,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["Serializer"]
+
+_NESTING = frozenset({COOKIES, META, FLAGS, CB_KWARGS, OTHERS, EXTRAS})
+"""Attributes that may hold containers in each other."""
+_LEAVES = frozenset({str, bytes, int, float, bool, type(None)})
 
 _VISIT = 5
 _FULL = b"\x96"
@@ -126,7 +139,8 @@ class Serializer:
     def dump(self, request: Request) -> bytes:
         """Return the request as bytes; raises :class:`UnserializableError`."""
         elements = self._elements(request)
-        payload = self._dump(elements)
+        pack = pack_flat if _is_flat(elements) else pack_request
+        payload = self._dump(elements, pack)
         if type(request) is not Request and not is_scrapys(type(request)):
             self._try(request, elements)
         return payload
@@ -193,7 +207,7 @@ class Serializer:
 
     def dump_value(self, value: object) -> bytes:
         """Return any value as bytes; raises :class:`UnserializableError`."""
-        return self._dump([value])
+        return self._dump([value], pack)
 
     def dump_item(self, item: object) -> bytes:
         """Return an item for :meth:`load_value`; all texts in it become plain strings.
@@ -214,9 +228,14 @@ class Serializer:
         and its type, because its content may be secret.
         """
         try:
-            self._elements(request)
+            elements = self._elements(request)
         except UnserializableError as error:  # of its callbacks, or its class
             return str(error)
+        try:
+            self._dump(elements)
+        except UnserializableError as error:
+            if isinstance(error.__cause__, TooLargeError):
+                return str(error)
         names = ["meta", "cb_kwargs", "cookies", *own_attributes_of(type(request))]
         if type(request) is not Request:
             names += extras_of(request)
@@ -242,7 +261,7 @@ class Serializer:
     # Writing
 
     def _dump(
-        self, elements: list[Any], pack: Callable[[object], bytes] = pack
+        self, elements: list[Any], pack: Callable[[list[Any]], bytes] = pack_request
     ) -> bytes:
         try:
             return pack(elements)
@@ -418,6 +437,23 @@ def _end_of_request(payload: bytes) -> int:
     for _ in range(_VISIT):
         unpacker.skip()
     return int(unpacker.tell())
+
+
+def _is_flat(elements: list[Any]) -> bool:
+    """Whether a request is one of those that hold no containers in each other.
+
+    It is asked of each request, so it looks at no content twice.
+    """
+    others = elements[-1]
+    if type(others) is not dict or _NESTING.isdisjoint(others):
+        return True
+    for number in _NESTING.intersection(others):
+        part = others[number]
+        if type(part) is not dict or not _LEAVES.issuperset(map(type, part.values())):
+            return False
+        if not _LEAVES.issuperset(map(type, part)):
+            return False
+    return True
 
 
 def _cut(referer: bytes, url: str) -> tuple[int, bytes]:

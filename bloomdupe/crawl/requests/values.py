@@ -24,13 +24,24 @@ from typing import TYPE_CHECKING, Any
 import msgpack  # type: ignore[import-untyped]
 from scrapy.utils.python import global_object_name
 
+from bloomdupe.crawl.requests.expanded import NOT_PLAIN, expanded
 from bloomdupe.crawl.requests.layout import INTEGER
 from bloomdupe.crawl.requests.objects import put_together, take_apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["CANNOT", "culprit", "pack", "pack_item", "unpack"]
+__all__ = [
+    "CANNOT",
+    "MOST_BYTES",
+    "TooLargeError",
+    "culprit",
+    "pack",
+    "pack_flat",
+    "pack_item",
+    "pack_request",
+    "unpack",
+]
 
 CANNOT = (TypeError, ValueError, OverflowError, RecursionError)
 """Exceptions of :func:`pack` for values that it cannot store."""
@@ -40,6 +51,13 @@ DEEPEST = 20
 
 MOST_LEVELS = 100
 """Greatest depth of objects, tuples and the like in each other."""
+
+MOST_BYTES = 64 << 20
+"""Bytes of one request. Larger requests would stop the reactor for seconds.
+
+Objects of the project's own that contain each other count at each level, and a value
+that msgpack has no type for, such as a tuple, counts for half a kilobyte more.
+"""
 
 _TUPLE, _SET, _FROZENSET = range(1, 4)
 _DATE, _DATETIME, _TIMEDELTA = range(5, 8)
@@ -65,6 +83,65 @@ def pack(value: object) -> bytes:
     return msgpack.packb(  # type: ignore[no-any-return]
         value, default=_extend, strict_types=True, unicode_errors="surrogatepass"
     )
+
+
+def pack_request(value: list[Any]) -> bytes:
+    """Return the elements of a request as bytes: ``MOST_BYTES`` of them at most.
+
+    Raises as :func:`pack` does, and :class:`TooLargeError` before more than that is
+    written. What the value refers to twice is written twice.
+    """
+    return _Bounded().pack(value)
+
+
+def pack_flat(value: list[Any]) -> bytes:
+    """Do the same faster for elements in which no part can be there twice."""
+    packed = pack(value)
+    if len(packed) > MOST_BYTES:
+        raise TooLargeError
+    return packed
+
+
+class TooLargeError(ValueError):
+    """A request has more than ``MOST_BYTES``, or contains itself."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"it has more than {MOST_BYTES >> 20} MB when each part is written as often"
+            " as it is referred to"
+        )
+
+
+class _Bounded:
+    """Packs one request."""
+
+    def __init__(self) -> None:
+        self._left = MOST_BYTES
+
+    def pack(self, value: object) -> bytes:
+        """Return a value as bytes. Its containers are looked at before."""
+        if expanded(value) > self._left:
+            raise TooLargeError
+        return self._pack_containers(value)
+
+    def _pack_containers(self, value: object) -> bytes:
+        packed: bytes = msgpack.packb(
+            value,
+            default=self._extend,
+            strict_types=True,
+            unicode_errors="surrogatepass",
+        )
+        if len(packed) > self._left:
+            raise TooLargeError
+        return packed
+
+    def _extend(self, value: Any) -> object:  # noqa: ANN401 - anything
+        if type(value) in _EXTENSIONS:
+            return _extend(value, self._pack_containers)
+        # The containers in an object have not been looked at.
+        found: Any = _extend(value, self.pack)
+        self._left -= NOT_PLAIN + len(getattr(found, "data", found))
+        return found
 
 
 def pack_item(value: object) -> bytes:
