@@ -288,7 +288,6 @@ class Frontier:
         found = []
         for queue in list(self._queues.values()):
             some = queue.withdraw(unwanted)
-            self._loaded -= len(some)
             self.pending -= len(some)
             if some and not queue.pending:
                 self._rotation.leave(queue)

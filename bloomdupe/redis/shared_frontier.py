@@ -571,12 +571,12 @@ class SharedFrontier:
     @property
     def finished(self) -> bool:
         """Whether no request is pending or in progress in any partition."""
-        return self.left_over() == 0
+        return self.left_over() == (0, 0)
 
-    def left_over(self) -> int | None:
-        """Count the requests that were left, or None if other requests are pending.
+    def left_over(self) -> tuple[int, int] | None:
+        """Count the requests that were left, and those that cannot be restored.
 
-        Requests that cannot be restored are not counted: no worker can do them.
+        None if any other request is pending.
 
         With no other request pending, new requests can come only as offers that have no
         parent. The partitions are looked at twice, because they are looked at one after
@@ -600,7 +600,8 @@ class SharedFrontier:
             counts = self._partition(number).counts()
             if counts.state != found.state:
                 return None
-        return sum(found.left - found.aside for found in first.values())
+        aside = sum(found.aside for found in first.values())
+        return sum(found.left for found in first.values()) - aside, aside
 
     # As a whole, while no worker is running
 

@@ -98,7 +98,7 @@ class SharedScheduler(BaseScheduler):
         self._worker: Worker | None = None
         self._finished = False
         # Number of pages that workers have left, when no other request is pending.
-        self._left = 0
+        self._left = self._aside = 0
         self._warned = False
         # Requests that cannot be stored, by fingerprint: the page that is not done
         # before them, or None; and the number of requests that Redis is asked about.
@@ -229,6 +229,8 @@ class SharedScheduler(BaseScheduler):
         self._stopping.end()
         if reason == INCOMPLETE:
             self._say_incomplete()
+        if self._aside:
+            self._say_aside()
         error = worker.close()
         if error is not None:
             self._stopping.fail(error)
@@ -257,6 +259,17 @@ class SharedScheduler(BaseScheduler):
             " other workers. They are pending. Mend the cause, and start a worker"
             " again",
             {"left": self._left},
+            extra={"spider": self._spider},
+        )
+
+    def _say_aside(self) -> None:
+        """Log how many requests cannot be restored; the process ends with status 1."""
+        mark_failed(self._crawler)
+        logger.error(
+            "Requests that cannot be restored: %(aside)d. They stay in Redis, and"
+            " `bloomdupe info URL` says why. Mend the cause, such as a callback that"
+            " was renamed, and start a worker again",
+            {"aside": self._aside},
             extra={"spider": self._spider},
         )
 
@@ -603,7 +616,6 @@ class SharedScheduler(BaseScheduler):
             extra={"spider": self._spider},
         )
         self._stats.inc_value("bloomdupe/unrestorable")
-        mark_failed(self._crawler)
         reason = printable(f"{url}: {error}")
         self._opened.leave(Left(lease, lease.payload, reason=reason))
         self._opened.ask_again(lease.slot)
@@ -682,16 +694,17 @@ class SharedScheduler(BaseScheduler):
             extra={"spider": self._spider},
         )
 
-    def finished(self, offered: int, left: int) -> None:
+    def finished(self, offered: int, left: int, aside: int) -> None:
         """Let the crawl end, because only ``left`` pages are pending.
 
+        Besides these, ``aside`` requests cannot be restored.
         Does nothing if this worker has offered requests since the look.
         """
         worker = self._worker
         if worker is None or worker.offered != offered:
             return
         self._finished = True
-        self._left = left
+        self._left, self._aside = left, aside
         self._engine.wake()
 
     def interrupted(self) -> None:

@@ -61,7 +61,7 @@ class Crawl(Protocol):
     def refused(self, leases: Sequence[Lease]) -> None:
         """Give these pages up: other workers do them, and their output is refused."""
 
-    def finished(self, offered: int, left: int) -> None:
+    def finished(self, offered: int, left: int, aside: int) -> None:
         """End the crawl, unless more was offered: only ``left`` pages are pending."""
 
     def interrupted(self) -> None:
@@ -270,7 +270,7 @@ class Worker(Thread):
     def _look_for_end(self, offered: int) -> None:
         left = self._patiently(self._frontier.left_over)
         if left is not None:
-            self._tell(self._crawl.finished, offered, left)
+            self._tell(self._crawl.finished, offered, *left)
 
     def _lease(self, wanted: int) -> bool:
         """Lease requests; return whether there were any."""

@@ -79,7 +79,7 @@ def test_what_two_workers_have_left_keeps_neither(url: str) -> None:
         for worker, leases in held.items():
             worker.leave([Left(leases[0], b"as it is now", [b"put out"])])
         for worker in held:
-            assert worker.left_over() == 2
+            assert worker.left_over() == (2, 0)
             assert not worker.finished
         assert lines(one) == [b"done"] * 18 + [b"put out"] * 2
         one.close()
@@ -88,7 +88,7 @@ def test_what_two_workers_have_left_keeps_neither(url: str) -> None:
         [again] = two.lease(100)
         assert (again.slot, again.payload) == (held[one][0].slot, b"as it is now")
         two.settle([(again, [])])
-        assert two.left_over() == 1
+        assert two.left_over() == (1, 0)
 
 
 def test_what_is_left_does_not_keep_a_partition(url: str) -> None:

@@ -41,7 +41,9 @@ class Category:
         return self.children[-1]
 
 
-@idiom()
+# A tree with circles cannot be stored: a start request and its two children are done
+# together, or all come again.
+@idiom(repeats=32)
 class StartFamily(scrapy.Spider):
     """Start requests and children of one page that carry a tree with ways back."""
 
