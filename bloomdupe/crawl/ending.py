@@ -77,6 +77,11 @@ class Ending:
             " cause and run the same command again, which tries them again; or take"
             " them out with `bloomdupe drop`"
         )
+        if self._apart == self.left:
+            remedy = (
+                "start() yields them again: mend the cause and run the same command"
+                " again. Feeds that wait for the end of the job wait until then"
+            )
         if self._frontier.store is None:
             remedy = "They are lost, for there is no JOBDIR"
         logger.error(

@@ -49,7 +49,12 @@ class HostileSites(Fault):
         """Known keys, and pickles allowed: both must be seen to do harm."""
         harmed = [
             _played(crafted_keys, folder / "keys", secret=bytes(16)),
-            _played(planted_request, folder / "pickles", serializer="pickle"),
+            _played(
+                planted_request,
+                folder / "pickles",
+                serializer="pickle",
+                ends="finished",
+            ),
         ]
         return [OK] if OK in harmed else harmed
 
@@ -77,14 +82,18 @@ class _Pages(dict[str, str]):
 
 
 def _crawl(
-    project: Project, base: str, *settings: str, hosts: str | None = None
+    project: Project,
+    base: str,
+    *settings: str,
+    hosts: str | None = None,
+    ends: str = "finished",
 ) -> str:
-    """Run a crawl to its end; return its log. Raises if it is not the end."""
+    """Run a crawl to its end; return its log. Raises if it does not end so."""
     options = [f"-a=url={base}/", *([f"-a=hosts={hosts}"] if hosts else [])]
     for setting in settings:
         options += ["-s", setting]
     status, log = project.crawl(*options)
-    if status or "(finished)" not in log:
+    if status != (ends != "finished") or f"({ends})" not in log:
         raise RuntimeError(f"exit status {status}: {log[-3000:]}")
     return log
 
@@ -259,7 +268,9 @@ def _begun(folder: Path, project: Project, base: str) -> tuple[Path, Path, bytes
     return store, mark, b"P" + pickle.dumps(_Evil(mark))
 
 
-def planted_request(folder: Path, serializer: str = "msgpack") -> Outcome:
+def planted_request(
+    folder: Path, serializer: str = "msgpack", ends: str = "incomplete"
+) -> Outcome:
     """A pickle in the place of a request."""
     project = Project(folder / "project")
     with page_server({"/": AFTER * 2, "/after": ""}) as (base, requested):
@@ -268,7 +279,8 @@ def planted_request(folder: Path, serializer: str = "msgpack") -> Outcome:
             frontier = Frontier(seen)
             frontier.push("127.0.0.1", 0, evil)
             frontier.checkpoint()
-        log = _crawl(project, base, f"BLOOMDUPE_SERIALIZER={serializer}")
+        setting = f"BLOOMDUPE_SERIALIZER={serializer}"
+        log = _crawl(project, base, setting, ends=ends)
     if mark.exists():
         return crashed("the planted code has run")
     if "it is a pickle" not in log or _stat(log, "bloomdupe/unrestorable") != 1:

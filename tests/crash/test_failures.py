@@ -135,5 +135,5 @@ def test_a_data_file_that_is_gone_ends_the_crawl(tmp_path: Path) -> None:
         assert "data.mdb was deleted, replaced or cut short" in log
         status, log = crawl(tmp_path, server.url)
         assert status == 1, log
-        assert "its data was deleted" in log
+        assert "data.mdb was deleted" in log
         assert "bloomdupe restore BACKUP" in log

@@ -55,7 +55,6 @@ MEDIA = {"file_urls", "files"}
 """Fields that the feeds leave out."""
 
 SETTINGS: dict[str, Any] = {
-    "BLOOMDUPE_CHECKPOINT_INTERVAL": INTERVAL,
     "BLOOMDUPE_EXPECTED_URLS": 10_000,
     "CONCURRENT_REQUESTS": UNDER_WAY,
     "FEEDS": {
@@ -70,7 +69,11 @@ SETTINGS: dict[str, Any] = {
     "TELNETCONSOLE_ENABLED": False,
 }
 """Of every project."""
-DURABLE: dict[str, Any] = {"ADDONS": {"bloomdupe.Addon": 500}, "JOBDIR": "job"}
+DURABLE: dict[str, Any] = {
+    "ADDONS": {"bloomdupe.Addon": 500},
+    "BLOOMDUPE_CHECKPOINT_INTERVAL": INTERVAL,
+    "JOBDIR": "job",
+}
 RECORDED = {"recorder.Recorder": 1000}
 
 HEAD = """\

@@ -91,8 +91,11 @@ def test_what_was_spoilt_is_seen(
 def test_a_job_that_was_deleted_between_the_runs_is_seen(
     forks: Forks, model: Model
 ) -> None:
+    late = Stop(point="after pwrite items.jsonl", nth=6)
     with Crawl(PLAIN, forks) as crawl:
-        assert crawl.run(KILL).stopped
+        # One page after the other: more were done before the last checkpoint than since.
+        crawl.configure(CONCURRENT_REQUESTS=1)
+        assert crawl.run(late).stopped
         assert crawl.outputs().jsonl
         shutil.rmtree(crawl.folder / "job")
         assert run_to_end(crawl) == []
