@@ -93,7 +93,7 @@ def test_a_job_that_was_deleted_between_the_runs_is_seen(
 ) -> None:
     late = Stop(point="after pwrite items.jsonl", nth=6)
     with Crawl(PLAIN, forks) as crawl:
-        # One page after the other: more were done before the last checkpoint than since.
+        # One page at a time: most were done before the last checkpoint.
         crawl.configure(CONCURRENT_REQUESTS=1)
         assert crawl.run(late).stopped
         assert crawl.outputs().jsonl
