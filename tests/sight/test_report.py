@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from PIL import Image
 from support.jobs import run
 from support.report_page import Page, value_of
 from support.shared_data import needs, needs_package
@@ -148,6 +147,7 @@ def test_a_browser_shows_it_light_and_dark_and_has_nothing_to_complain(
     tmp_path: Path, report: Callable[[Path], Page]
 ) -> None:
     needs_package("PIL")
+    from PIL import Image
 
     given = report(sighted_job(tmp_path))
     page = tmp_path / "report.html"
