@@ -15,8 +15,8 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
 from bloomdupe.feeds.feed import full_uri
-from bloomdupe.feeds.items import Items
 from bloomdupe.feeds.kinds import local_path
+from bloomdupe.feeds.spool import Items
 from bloomdupe.feeds.target import Target
 from bloomdupe.inside_scrapy.engine import mark_failed
 from bloomdupe.printable import logger_of

@@ -12,8 +12,7 @@ from scrapy.extensions.postprocessing import PostProcessingManager
 
 from bloomdupe.feeds.content import Content
 from bloomdupe.feeds.file import FeedFile
-from bloomdupe.feeds.format import Format
-from bloomdupe.feeds.options import options_of
+from bloomdupe.feeds.format import Format, options_of
 from bloomdupe.feeds.uri import with_secret, without_secret
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
     from scrapy.extensions.feedexport import FeedSlot
 
-    from bloomdupe.feeds.items import Items
+    from bloomdupe.feeds.spool import Items
     from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
 
 __all__ = ["Batch", "Feed", "Known", "full_uri"]
@@ -71,7 +70,7 @@ class Feed:
                 there yet, or complete, so that it is the user's
     ``header``  line at the head of each file (CSV), as Latin-1 text
     ``fields``  its columns
-    ``options`` see :func:`~bloomdupe.feeds.options.options_of`
+    ``options`` see :func:`~bloomdupe.feeds.format.options_of`
     ``done``    true if it was complete, and the present run does not have it
 
     ``known`` is the state that the store has from an earlier run. Raises

@@ -11,7 +11,7 @@ from bloomdupe.feeds.changes import change_of, is_old, refuse
 from bloomdupe.feeds.content import Content
 from bloomdupe.feeds.feed import Known
 from bloomdupe.feeds.file import FeedFile
-from bloomdupe.feeds.options import changed_options, options_of
+from bloomdupe.feeds.format import changed_options, options_of
 from bloomdupe.feeds.spool import placed
 from bloomdupe.feeds.uri import fits
 

@@ -11,8 +11,8 @@ from bloomdupe.feeds.delivery import Delivery
 from bloomdupe.feeds.feed import Feed
 from bloomdupe.feeds.file import FeedFile
 from bloomdupe.feeds.format import Format, can_be_cut
-from bloomdupe.feeds.items import Items
 from bloomdupe.feeds.kinds import only_compresses
+from bloomdupe.feeds.spool import Items
 from bloomdupe.feeds.uri import without_secret
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from bloomdupe.jobs.lines import Problems
-from bloomdupe.jobs.lookup import find
+from bloomdupe.jobs.selection import find
 from bloomdupe.jobs.written import brought_back
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.waiting import count_waiting, waiting
 from bloomdupe.jobs.failed import failures_of
-from bloomdupe.jobs.lookup import find
 from bloomdupe.jobs.project import Project
+from bloomdupe.jobs.selection import find
 from bloomdupe.jobs.written import Defaults, read_all
 from bloomdupe.store.store import Store
 

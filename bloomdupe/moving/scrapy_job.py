@@ -175,12 +175,6 @@ class ScrapyJob:
             with place.open("rb") as file:
                 yield from _fingerprints(file, place, problems)
 
-    @property
-    def seen_bytes(self) -> int:
-        """Size of the file with the fingerprints."""
-        place = self.directory / SEEN
-        return place.stat().st_size if place.exists() else 0
-
 
 def _folder_of(slot: str) -> str:
     """Name the folder of a slot, as ``_path_safe()`` in ``pqueues.py`` does."""

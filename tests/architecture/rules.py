@@ -10,6 +10,7 @@ import ast
 import importlib
 import inspect
 import textwrap
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -195,6 +196,21 @@ def arrows_up(modules: Mapping[str, ast.Module]) -> list[str]:
             and room_of(arrow.imported) not in ROOMS.get(room_of(arrow.importer), ())
         }
     )
+
+
+MOST_IN_A_FOLDER = 16
+"""Modules, besides the face of the folder."""
+
+
+def crowded_folders(modules: Mapping[str, ast.Module]) -> list[str]:
+    """No folder holds more modules than a reader can survey."""
+    folders = {name.rpartition(".")[0] for name in modules}
+    in_it = Counter(name.rpartition(".")[0] for name in modules if name not in folders)
+    return [
+        f"{folder} holds {count} modules"
+        for folder, count in sorted(in_it.items())
+        if count > MOST_IN_A_FOLDER
+    ]
 
 
 def circles(modules: Mapping[str, ast.Module]) -> list[str]:

@@ -14,7 +14,7 @@ from bloomdupe.errors import FeedChangedError, FeedError
 from bloomdupe.feeds.changes import change_of
 from bloomdupe.feeds.content import Content, digest
 from bloomdupe.feeds.file import FeedFile
-from bloomdupe.feeds.options import options_of
+from bloomdupe.feeds.format import options_of
 from bloomdupe.feeds.record import Left
 from bloomdupe.feeds.uri import with_parameters
 

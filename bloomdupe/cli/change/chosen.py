@@ -54,8 +54,8 @@ def _is_meant(one: Waiting, selection: Selection) -> bool:
 def _of_urls(
     found: Iterator[Waiting], store: Store, options: argparse.Namespace
 ) -> Iterator[Waiting]:
-    from bloomdupe.jobs.lookup import find
     from bloomdupe.jobs.project import Project
+    from bloomdupe.jobs.selection import find
     from bloomdupe.jobs.written import checked
 
     project = Project.of_store(options.project_settings, store.header["identity"])
