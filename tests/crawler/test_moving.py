@@ -46,7 +46,7 @@ def test_nothing_is_lost_and_every_item_stands_once(
     code, log = project.crawl(*job, *half, *STOCK, *options)
     assert code == 0, log
     first = len(read_items(project.folder / "items.jsonl"))
-    assert 20 <= first < len(sample.site.expected_pages(sample.url))
+    assert 0 < first < len(sample.site.expected_pages(sample.url))
 
     code, log = project.crawl(*job, *options)
     assert code == 1
