@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
-from shop import FOUND, ITEMS, MANY, READERS, feeds, in_csv, in_lines, items_of, read
+from support.shop import FOUND, ITEMS, MANY, READERS, feeds, in_csv, in_lines, items_of, read
 from spiders.feeds import (
     INSTANTS,
     Kinds,
