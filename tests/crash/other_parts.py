@@ -39,7 +39,10 @@ ERRORS = ("ValueError", "EIO", "MemoryError")
 ACTIONS = (*ERRORS, "wait", "change")
 OWN_ERRORS = {"pipeline process_item": "DropItem", "downloader": "IgnoreRequest"}
 """What a part may raise, besides, by Scrapy's documentation."""
-ENDS = ("plugin", "gzip", "table", "storage", "receiver checkpoint")
+ENDS = (
+    *("plugin", "gzip", "storage", "receiver checkpoint"),
+    *("table start_exporting", "table finish_exporting"),
+)
 """Parts of what goes into the output, or belongs to a checkpoint: where one of them
 raises, the crawl must say so and keep what it has. Stock Scrapy logs it and goes on."""
 
