@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.jobs.lines import Problems
     from bloomdupe.jobs.receiver import Receiver, Source
-    from bloomdupe.jobs.written import Wanted
+    from bloomdupe.jobs.request_line import Wanted
 
 __all__ = ["begun_elsewhere", "import_into"]
 

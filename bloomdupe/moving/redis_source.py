@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.jobs.lines import Problems
     from bloomdupe.jobs.receiver import Imported, Receiver
-    from bloomdupe.jobs.written import Wanted
+    from bloomdupe.jobs.request_line import Wanted
     from bloomdupe.moving.scrapy_redis import RedisJob
 
 __all__ = ["RedisSource"]
@@ -25,6 +25,7 @@ class RedisSource:
     """
 
     header = None
+    is_job = True
 
     def __init__(
         self,

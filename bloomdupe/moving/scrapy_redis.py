@@ -29,7 +29,7 @@ from scrapy.utils.python import global_object_name
 
 from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
 from bloomdupe.foreign import json_of
-from bloomdupe.jobs.written import checked, wanted
+from bloomdupe.jobs.request_line import checked, wanted
 from bloomdupe.links.scrapy_redis import (
     ScrapyRedis07Fingerprinter,
     ScrapyRedisFingerprinter,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.jobs.lines import Problems
     from bloomdupe.jobs.project import Project
-    from bloomdupe.jobs.written import Wanted
+    from bloomdupe.jobs.request_line import Wanted
 
 __all__ = ["RedisJob"]
 

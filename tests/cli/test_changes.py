@@ -432,8 +432,8 @@ def test_reset_says_what_it_removes_and_leaves_the_rest(verb: Verb, job: Path) -
     (job / "bloomdupe.feeds").mkdir()
     answer = verb("reset", job)
     assert (answer.code, answer.out) == (2, "")
-    held = "250 URLs seen, 200 requests waiting, 0 pages"
-    assert f"{held}. Nobody is there to confirm it; --yes does" in answer.err
+    held = "250 URLs seen, 200 requests pending, 0 pages"
+    assert f"{held}. There is no terminal to confirm it; --yes does" in answer.err
     assert len(urls(verb, job)) == len(WAIT)
     answer = verb("reset", job, "--yes")
     assert answer.code == 0

@@ -97,7 +97,7 @@ def test_nothing_is_removed_unasked_or_while_workers_are_there(
         before = client.dbsize()
         monkeypatch.setattr("sys.stdin", nobody)
         assert main(["reset", url]) == 2
-        assert "Nobody is there to confirm it" in capsys.readouterr().err
+        assert "There is no terminal to confirm it" in capsys.readouterr().err
         with SharedFrontier.open(url) as worker:
             worker.tend()
             during = client.dbsize()

@@ -104,7 +104,7 @@ def call(
     )
 
 
-COMMIT = "bloomdupe.jobs.on_disk:StoppedJob.commit"
+COMMIT = "bloomdupe.jobs.on_disk.stopped_job:StoppedJob.commit"
 
 DYING = """
 import os, signal, sys

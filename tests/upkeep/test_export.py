@@ -149,7 +149,7 @@ def test_what_waits_for_a_point_in_time_is_found_and_dropped(
     assert verb("requeue", job, LATER[0]).out.startswith("0 wait now\n1 waited")
     report = json.loads(verb("info", job, "--json").out)["job"]
     assert (report["pending"], report["later"]) == (113, 2)
-    assert "  for a point in time                  2\n" in verb("info", job).out
+    assert "  scheduled for later                  2\n" in verb("info", job).out
     assert verb("drop", job, "--slot", "b.example").out == "51 dropped, 62 wait\n"
     assert verb("drop", job, "--pattern", "later").out == "1 dropped, 61 wait\n"
     assert sound(capsys, job)

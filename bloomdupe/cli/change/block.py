@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.cli.change.chosen import add_chosen
 from bloomdupe.cli.change.drop import drop
-from bloomdupe.cli.store_argument import add_store, store_directory
+from bloomdupe.cli.change.selection_arguments import add_named
+from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.crawl.state.blocked import BLOCKED, described
 from bloomdupe.errors import SettingError, StoreMismatchError
@@ -41,13 +41,14 @@ class Block(Verb[Done]):
         " is interrupted, run it again."
     )
     example = "block crawls/site --slot calendar.example.com"
+    needs = "directory"
 
     def add_arguments(
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
         """Add the store, and the rule."""
-        add_store(parser, jobdir, needed=True)
-        add_chosen(parser)
+        add_store(parser, jobdir, self, required=True)
+        add_named(parser)
         parser.add_argument(
             "--undo", action="store_true", help="take this rule back; drop nothing"
         )
@@ -59,7 +60,7 @@ class Block(Verb[Done]):
         if options.urls and (options.slot or options.pattern):
             raise SettingError("URLs are a rule each, without --slot and --pattern")
         Selection.of(options.slot, options.pattern)
-        path = store_directory(options.store)
+        path = options.job.directory
         with BloomFilter.open(path) as seen:
             given = _given(options, seen.identity)
             rules = list(seen.notes.get(BLOCKED, []))
@@ -95,7 +96,7 @@ def _given(
         both = {"slot": options.slot, "pattern": options.pattern}
         return [{name: value for name, value in both.items() if value is not None}]
     from bloomdupe.jobs.project import Project
-    from bloomdupe.jobs.written import checked
+    from bloomdupe.jobs.request_line import checked
 
     project = Project.of_store(options.project_settings, identity)
     rules = []

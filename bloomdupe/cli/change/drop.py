@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.cli.change.chosen import add_chosen, chosen
-from bloomdupe.cli.store_argument import add_store, store_directory
+from bloomdupe.cli.change.selection_arguments import add_named, named_requests
+from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.frontier.removal import Remover
-from bloomdupe.jobs.failed import TakenUp
+from bloomdupe.jobs.on_disk.failed_requests import RequeuedFailures
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
@@ -42,17 +42,18 @@ class Drop(Verb[Dropped]):
         f" {BATCH:,}: if this is interrupted, run it again."
     )
     example = "drop crawls/site --slot example.com --pattern '[?]sort='"
+    needs = "directory"
 
     def add_arguments(
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
         """Add the store, and the selection of requests."""
-        add_store(parser, jobdir, needed=True)
-        add_chosen(parser)
+        add_store(parser, jobdir, self, required=True)
+        add_named(parser)
 
     def run(self, options: argparse.Namespace) -> Dropped:
         """Remove them."""
-        store = Store.open(store_directory(options.store))
+        store = Store.open(options.job.directory)
         try:
             return drop(store, options)
         finally:
@@ -70,10 +71,10 @@ class Drop(Verb[Dropped]):
 def drop(store: Store, options: argparse.Namespace) -> Dropped:
     """Remove the selected requests, in batches."""
     remover = Remover(store)
-    taken_up = TakenUp(store)
-    found = chosen(store, options)
+    requeued = RequeuedFailures(store)
+    found = named_requests(store, options)
     dropped = 0
     while batch := list(islice(found, BATCH)):
-        remover.remove(batch, taken_up.dropped(batch))
+        remover.remove(batch, requeued.removed(batch))
         dropped += len(batch)
     return Dropped(dropped, remover.left)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.cli.progress import bytes_read
-from bloomdupe.cli.store_argument import add_store, store_directory
+from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.rescue.repair import Repaired, repair
 
@@ -32,17 +32,18 @@ class Repair(Verb[Saved]):
         " restore NEW STORE --replace` puts the new one in its place."
     )
     example = "repair crawls/site saved"
+    needs = "directory"
 
     def add_arguments(
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
         """Add both stores."""
-        add_store(parser, jobdir, needed=True)
+        add_store(parser, jobdir, self, required=True)
         parser.add_argument("new", help="directory to create")
 
     def run(self, options: argparse.Namespace) -> Saved:
         """Save it."""
-        store, new = store_directory(options.store), Path(options.new)
+        store, new = options.job.directory, Path(options.new)
         with bytes_read(store, times=2) as read:
             return store, new, repair(store, new, read)
 

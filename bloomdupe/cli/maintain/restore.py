@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.cli.store_argument import add_store, place_of_store, store_directory
+from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
+from bloomdupe.jobs import open_job
 from bloomdupe.rescue.restore import restore
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Restore(Verb[Restored]):
         " is a JOBDIR, and the backup becomes its folder bloomdupe."
     )
     example = "restore backup crawls/site --replace"
+    needs = "new_directory"
     json_indent = None
 
     def add_arguments(
@@ -46,12 +48,12 @@ class Restore(Verb[Restored]):
         parser.add_argument(
             "--replace", action="store_true", help="move the store that is there aside"
         )
-        add_store(parser, jobdir)
+        add_store(parser, jobdir, self)
 
     def run(self, options: argparse.Namespace) -> Restored:
         """Put it in place."""
-        backup = store_directory(options.backup)
-        target = place_of_store(options.store)
+        backup = open_job(options.backup).directory
+        target = options.job.new_directory
         return Restored(
             backup, target, restore(backup, target, replace=options.replace)
         )

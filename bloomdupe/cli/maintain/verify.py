@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.cli.progress import bytes_read
-from bloomdupe.cli.store_argument import add_store, store_directory
+from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.table import table
 from bloomdupe.cli.verb import Verb
 from bloomdupe.rescue.agreement import disagreements
@@ -36,16 +36,17 @@ class Verify(Verb[Verdict]):
         " may be running. Exit code 1 if anything is wrong."
     )
     example = "verify crawls/site"
+    needs = "directory"
 
     def add_arguments(
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
         """Add the store."""
-        add_store(parser, jobdir)
+        add_store(parser, jobdir, self)
 
     def run(self, options: argparse.Namespace) -> Verdict:
         """Read it; if the bytes are sound, check that the records agree."""
-        store = store_directory(options.store)
+        store = options.job.directory
         with bytes_read(store) as read:
             records, problems = verify(store, read)
         return Verdict(str(store), records, problems or disagreements(store))

@@ -9,8 +9,6 @@ from bloomdupe.cli.output import warn
 from bloomdupe.cli.progress import bytes_of
 from bloomdupe.cli.table import table
 from bloomdupe.cli.verb import INTERRUPTED, Verb
-from bloomdupe.errors import SettingError
-from bloomdupe.filter.opening import is_url
 
 if TYPE_CHECKING:
     import argparse
@@ -46,6 +44,7 @@ class Collect(Verb[Found]):
         " that somebody else has changed is refused."
     )
     example = "collect redis://localhost:6379/0#site output --follow --delete"
+    needs = "url"
 
     def add_arguments(
         self,
@@ -54,7 +53,7 @@ class Collect(Verb[Found]):
     ) -> None:
         """Add the crawl, the directory, and the options."""
         parser.add_argument(
-            "url", metavar="URL", help="of the crawl: redis://host:6379/0#name"
+            "store", metavar="URL", help="of the crawl: redis://host:6379/0#name"
         )
         parser.add_argument(
             "directory", metavar="DIRECTORY", help="of the files; made if need be"
@@ -86,11 +85,6 @@ class Collect(Verb[Found]):
 
     def run(self, options: argparse.Namespace) -> Found:
         """Collect."""
-        if not is_url(options.url):
-            raise SettingError(
-                f"{options.url}: expected the URL of a crawl on Redis, such as"
-                " redis://host:6379/0#name"
-            )
         from bloomdupe.moving.collecting import Collecting, Patience
 
         patience = Patience(PAUSE, warn) if options.follow else None
@@ -98,7 +92,7 @@ class Collect(Verb[Found]):
         with (
             bytes_of(None) as progress,
             Collecting.open(
-                options.url,
+                options.job.url,
                 Path(options.directory),
                 delete=options.delete,
                 rest=options.rest,

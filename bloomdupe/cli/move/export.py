@@ -7,20 +7,18 @@ import os
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.cli.progress import counted
-from bloomdupe.cli.store_argument import add_store, store_directory
+from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.errors import StoreError
-from bloomdupe.filter.opening import is_url
-from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Generator, Iterable, Iterator
 
+    from bloomdupe.jobs.contract import Job
     from bloomdupe.moving.export import Exported
 
 __all__ = ["Export"]
@@ -50,13 +48,14 @@ class Export(Verb[Written]):
         " crawl may be running; one that workers share on Redis must not."
     )
     example = "export crawls/site site.jsonl"
+    needs = "stored"
     json_indent = None
 
     def add_arguments(
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
         """Add the store and the file."""
-        add_store(parser, jobdir, needed=True, url="a crawl")
+        add_store(parser, jobdir, self, required=True)
         parser.add_argument("file", metavar="FILE", help="- is standard output")
         parser.add_argument(
             "--without-marks",
@@ -72,12 +71,7 @@ class Export(Verb[Written]):
         from bloomdupe.moving.export import Exported
 
         exported = Exported()
-        if is_url(options.store):
-            lines = _lines_of_shared(options, exported)
-        else:
-            place = store_directory(options.store)
-            store = Store.open(place, readonly=True, network=True)
-            lines = _lines(store, exported)
+        lines = _lines(options, exported)
         if options.file == "-":
             return Written(options.file, exported, lines)
         with closing(lines):
@@ -108,28 +102,15 @@ class Export(Verb[Written]):
         return {"file": result.file, **asdict(result.exported)}
 
 
-def _lines(store: Store, exported: Exported) -> Generator[str, None, None]:
-    from bloomdupe.moving.export import export
-
-    try:
-        yield from export(store, exported, counted)
-    finally:
-        store.close()
-
-
-def _lines_of_shared(
+def _lines(
     options: argparse.Namespace, exported: Exported
 ) -> Generator[str, None, None]:
-    """Yield the lines of a crawl on Redis, from a temporary copy in a store."""
     from bloomdupe.moving.export import export
-    from bloomdupe.moving.shared_copy import copied
 
+    job: Job = options.job
     beside = None if options.file == "-" else Path(options.file).parent
-    with TemporaryDirectory(prefix="bloomdupe-", dir=beside) as folder:
-        marks = not options.without_marks
-        place = Path(folder) / "store"
-        with copied(options.store, place, counted, marks=marks) as store:
-            yield from export(store, exported, counted)
+    with job.stored(beside, counted, marks=not options.without_marks) as store:
+        yield from export(store, exported, counted)
 
 
 def _write(place: Path, lines: Iterable[str]) -> None:

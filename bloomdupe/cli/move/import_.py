@@ -6,21 +6,20 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.cli.change.taken import blocked_in_words
+from bloomdupe.cli.change.added_counts import blocked_in_words
 from bloomdupe.cli.change.urls_argument import opened, size_of_file
 from bloomdupe.cli.progress import bytes_of, counted
-from bloomdupe.cli.store_argument import add_store, place_of_store, store_directory
+from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
-from bloomdupe.errors import SettingError, StoreError
-from bloomdupe.filter.opening import is_url
-from bloomdupe.filter.parameters import Parameters
+from bloomdupe.errors import StoreError
+from bloomdupe.jobs import engine_of, open_job
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator
 
-    from bloomdupe.jobs.on_disk import StoppedJob
+    from bloomdupe.jobs.contract import Job
     from bloomdupe.jobs.receiver import Imported, Source
     from bloomdupe.moving.scrapy_redis import RedisJob
 
@@ -45,12 +44,13 @@ class Import(Verb["Imported"]):
         " interrupted, run it again; nothing is taken in twice."
     )
     example = "import crawls/site --spider site"
+    needs = "receiver"
 
     def add_arguments(
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
         """Add the store, and the source."""
-        add_store(parser, jobdir, needed=True, url="a crawl")
+        add_store(parser, jobdir, self, required=True)
         parser.add_argument(
             "source",
             nargs="?",
@@ -92,10 +92,14 @@ class Import(Verb["Imported"]):
         """Import it."""
         from bloomdupe.moving.imports import import_into
 
-        if is_url(options.store):
-            return _into_shared(options)
-        with _source(options) as source, _job(options, source) as job:
-            return import_into(job, source)
+        job: Job = options.job
+        marks, settings = not options.without_marks, options.project_settings
+        with (
+            _source(options) as source,
+            job.receiver(source, settings, options.spider, marks=marks) as receiver,
+        ):
+            receiver.project.trust_pickles = options.trust_pickles
+            return import_into(receiver, source)
 
     def text(self, result: Imported) -> Iterable[str]:
         """Return the result of the import."""
@@ -138,11 +142,11 @@ def _source(options: argparse.Namespace) -> Iterator[Source]:
     from bloomdupe.moving.scrapy_job import ScrapyJob
     from bloomdupe.moving.sources import LinesSource, ScrapySource, StoreSource
 
-    name = options.store if options.source is None else options.source
+    name = options.job.jobdir if options.source is None else options.source
     marks = not options.without_marks
     directory = Path(name)
-    if is_url(name):
-        with closing(_on_redis(name, options)) as crawl:
+    if engine_of(name).has("url"):
+        with closing(_of_scrapy_redis(name, options)) as crawl:
             yield RedisSource(crawl, counted)
     elif name == "-" or not directory.is_dir():
         with opened(name) as file, bytes_of(size_of_file(file)) as read:
@@ -155,7 +159,7 @@ def _source(options: argparse.Namespace) -> Iterator[Source]:
             yield ExportSource(head, lines, read, marks=marks)
     elif options.source is not None and _is_store(directory):
         with closing(
-            StoreSource(store_directory(name), counted, marks=marks)
+            StoreSource(open_job(name).directory, counted, marks=marks)
         ) as source:
             yield source
     elif ScrapyJob.is_there(directory):
@@ -169,69 +173,19 @@ def _is_store(directory: Path) -> bool:
     """Whether the job in a directory is a store of bloomdupe, not a job of Scrapy."""
     from bloomdupe.moving.scrapy_job import ScrapyJob
 
-    place = store_directory(str(directory))
+    place = open_job(str(directory)).directory
     if place == directory and ScrapyJob.is_there(directory):
         return False
     return Store.exists(place)
 
 
-def _on_redis(url: str, options: argparse.Namespace) -> RedisJob:
-    from bloomdupe.jobs.on_disk import project_of_job
-    from bloomdupe.jobs.on_redis import project_of_shared_job
+def _of_scrapy_redis(url: str, options: argparse.Namespace) -> RedisJob:
     from bloomdupe.moving.scrapy_redis import RedisJob
 
-    settings, spider = options.project_settings, options.spider
-    if is_url(options.store):
-        project = project_of_shared_job(options.store, settings, spider)
-    else:
-        project = project_of_job(place_of_store(options.store), settings, spider)
     return RedisJob(
         url,
-        project,
+        options.job.project(options.project_settings, options.spider),
         marks=not options.without_marks,
         known=options.known,
         trust_pickles=options.trust_pickles,
     )
-
-
-def _into_shared(options: argparse.Namespace) -> Imported:
-    """Import a source into a crawl that workers share."""
-    from bloomdupe.jobs.on_redis import SharedJob
-    from bloomdupe.moving.imports import import_into
-    from bloomdupe.moving.sources import LinesSource
-
-    if options.source is None:
-        raise SettingError("SOURCE is missing: what is to be imported?")
-    with (
-        _source(options) as source,
-        SharedJob.open_or_begin(
-            options.store,
-            options.project_settings,
-            options.spider,
-            source,
-            alone=not isinstance(source, LinesSource),
-            marks=not options.without_marks,
-        ) as job,
-    ):
-        job.project.trust_pickles = options.trust_pickles
-        return import_into(job, source)
-
-
-def _job(options: argparse.Namespace, source: Source) -> StoppedJob:
-    """Open the job, or begin it, if it can import the source."""
-    from bloomdupe.jobs.on_disk import StoppedJob
-    from bloomdupe.moving.exported import check_marks
-
-    path = place_of_store(options.store)
-    settings = options.project_settings
-    if source.header is None:
-        return StoppedJob.open_or_begin(path, settings, options.spider)
-    job = StoppedJob.open_or_copy(path, settings, source.header)
-    job.project.trust_pickles = options.trust_pickles
-    try:
-        if not options.without_marks:
-            check_marks(job, Parameters.from_header(source.header, path))
-    except BaseException:
-        job.close()
-        raise
-    return job

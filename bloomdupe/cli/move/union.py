@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.cli.progress import counted
-from bloomdupe.cli.store_argument import add_store, store_directory
+from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.errors import StoreMismatchError
 from bloomdupe.filter.bloom import BloomFilter
+from bloomdupe.jobs import open_job
 
 if TYPE_CHECKING:
     import argparse
@@ -41,6 +42,7 @@ class Union(Verb[United]):
         " takes several transactions; if this is interrupted, run it again."
     )
     example = "union crawls/site backups/monday backups/tuesday"
+    needs = "directory"
 
     def add_arguments(
         self,
@@ -48,13 +50,13 @@ class Union(Verb[United]):
         jobdir: str | None,
     ) -> None:
         """Add the store and the other stores."""
-        add_store(parser, jobdir, needed=True)
+        add_store(parser, jobdir, self, required=True)
         parser.add_argument("others", nargs="+", metavar="OTHER", help="likewise")
 
     def run(self, options: argparse.Namespace) -> United:
         """Add the filters in turn, after all have been checked."""
-        path = store_directory(options.store)
-        others = [store_directory(other) for other in options.others]
+        path = options.job.directory
+        others = [open_job(other).directory for other in options.others]
         if path in others:
             raise StoreMismatchError(f"{path} is to be united with itself")
         waiting = {}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.cli.change.urls_argument import add_urls, given_lines
 from bloomdupe.cli.progress import counted
-from bloomdupe.cli.store_argument import add_store, store_directory
+from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.table import when
 from bloomdupe.cli.verb import Verb
 from bloomdupe.jobs.lines import Problems
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from bloomdupe.jobs.standing import Standing
+    from bloomdupe.jobs.on_disk.lookup import FoundUrl
 
 __all__ = ["Check"]
 
@@ -23,7 +23,7 @@ __all__ = ["Check"]
 class Checked(NamedTuple):
     """The state of each URL, the lines that are no URLs, and the filter's p."""
 
-    urls: list[Standing]
+    urls: list[FoundUrl]
     problems: Problems
     fpp: float
 
@@ -41,6 +41,7 @@ class Check(Verb[Checked]):
         " the last checkpoint; a crawl may be running."
     )
     example = "check crawls/site https://example.com/a https://example.com/b"
+    needs = "directory"
 
     def add_arguments(
         self,
@@ -48,16 +49,16 @@ class Check(Verb[Checked]):
         jobdir: str | None,
     ) -> None:
         """Add the store and the URLs."""
-        add_store(parser, jobdir, needed=True)
+        add_store(parser, jobdir, self, required=True)
         add_urls(parser)
 
     def run(self, options: argparse.Namespace) -> Checked:
         """Look for them."""
-        from bloomdupe.jobs.standing import standings
+        from bloomdupe.jobs.on_disk.lookup import look_up
 
         problems = Problems()
-        urls, fpp = standings(
-            store_directory(options.store),
+        urls, fpp = look_up(
+            options.job.directory,
             options.project_settings,
             given_lines(options, problems),
             problems,

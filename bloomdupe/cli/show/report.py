@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.cli.show.info import Info
-from bloomdupe.cli.store_argument import add_store, store_directory
+from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.errors import SettingError
-from bloomdupe.filter.opening import is_url
 from bloomdupe.monitoring.extra import need
-from bloomdupe.monitoring.view import Reader
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
+
+    from bloomdupe.jobs.contract import Job
 
 __all__ = ["Report"]
 
@@ -43,13 +41,14 @@ class Report(Verb[Written]):
         " workers, partitions; there is no history of it. Needs bloomdupe[report]."
     )
     example = "report crawls/site -o report.html"
+    needs = "reader"
     json_indent = None
 
     def add_arguments(
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
         """Add the store and the file."""
-        add_store(parser, jobdir, url="a crawl")
+        add_store(parser, jobdir, self)
         parser.add_argument(
             "-o",
             "--output",
@@ -60,9 +59,7 @@ class Report(Verb[Written]):
 
     def run(self, options: argparse.Namespace) -> Written:
         """Write it; an existing page is replaced when the new page is complete."""
-        page = (
-            _of_shared(options.store) if is_url(options.store) else _of_job(options)
-        ).encode()
+        page = _page(options.job).encode()
         target = Path(options.output)
         try:
             _write(target, page)
@@ -79,24 +76,13 @@ class Report(Verb[Written]):
         return result._asdict()
 
 
-def _of_job(options: argparse.Namespace) -> str:
-    view = Reader(store_directory(options.store)).read()
+def _page(job: Job) -> str:
+    with job.reader() as reader:
+        view = reader.read()
     need("matplotlib", "report", "bloomdupe report")
     from bloomdupe.monitoring.report import report
 
-    info = Info()
-    return report(view, info.json(info.run(options)))
-
-
-def _of_shared(url: str) -> str:
-    from bloomdupe.jobs.shared_overview import open_crawl, shared_overview
-
-    with open_crawl(url) as reader:
-        crawl, read_at = shared_overview(reader), time.time()
-    need("matplotlib", "report", "bloomdupe report")
-    from bloomdupe.monitoring.shared_report import report
-
-    return report(crawl, read_at)
+    return report(view, job.describe().as_dict())
 
 
 def _write(target: Path, data: bytes) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.crawl.progress.rounds import IMPORT
 from bloomdupe.errors import SettingError, StoreMismatchError
 from bloomdupe.filter.parameters import Parameters, check_same
-from bloomdupe.jobs.partition_layer import parsed
+from bloomdupe.jobs.on_redis.partition_layer import parsed
 from bloomdupe.jobs.project import Project
 from bloomdupe.redis.imports import WITHOUT_MARKS
 from bloomdupe.redis.partition import Offer
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.jobs.receiver import Imported, Source
-    from bloomdupe.jobs.written import Wanted
+    from bloomdupe.jobs.request_line import Wanted
 
 __all__ = ["SharedJob", "project_of_shared_job"]
 
@@ -75,7 +75,6 @@ class SharedJob:
         spider: str | None,
         source: Source,
         *,
-        alone: bool,
         marks: bool,
     ) -> Self:
         """Open the crawl that a URL names, or begin it with the project's settings.
@@ -97,7 +96,9 @@ class SharedJob:
             _check_identity(header, project)
             if marks:
                 _check_cut(header, theirs, JobSettings.read(project.settings))
-        job = cls(project, open_frontier(url, project.crawler, key), alone=alone)
+        job = cls(
+            project, open_frontier(url, project.crawler, key), alone=source.is_job
+        )
         try:
             if header is not None:
                 job._check_source(header, marks=marks)

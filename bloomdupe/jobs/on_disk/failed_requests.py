@@ -1,4 +1,4 @@
-"""Failed: reads the failed requests of a job, and makes them pending again.
+"""Failed requests: reads the records of a job, and changes them.
 
 Nothing here needs Scrapy, which most verbs need not load.
 """
@@ -18,12 +18,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bloomdupe.frontier.waiting import Waiting
-    from bloomdupe.jobs.intake import Taken
-    from bloomdupe.jobs.on_disk import StoppedJob
     from bloomdupe.jobs.selection import Selection
     from bloomdupe.store.batch import Batch
 
-__all__ = ["Ledger", "TakenUp", "failed_requests", "failures_of", "requeue_failed"]
+__all__ = ["FailureChange", "RequeuedFailures", "failed_requests", "failures_of"]
 
 
 def failed_requests(
@@ -63,47 +61,7 @@ def failures_of(path: Path, keys: Iterable[bytes]) -> dict[bytes, Failure]:
     return {key: last[page] for key, page in pages.items() if page in last}
 
 
-def requeue_failed(
-    job: StoppedJob, selection: Selection, reasons: tuple[str, ...], taken: Taken
-) -> None:
-    """Make failed requests pending again, in one transaction.
-
-    Each stays among the failed requests until it succeeds. A request that could not be
-    stored becomes a problem of ``taken``.
-    """
-    puts: dict[bytes, bytes] = {}
-    with job.store.snapshot() as snapshot:
-        for digest, data in snapshot.failures():
-            one = Failure.unpacked(data)
-            if not (one.is_to_retry(reasons) and selection.has(one.slot, one.url)):
-                continue
-            if one.waiting:
-                taken.waited += 1
-            elif one.payload is not None and _is_blocked(one, one.payload, job):
-                taken.blocked += 1
-            elif one.payload is None:
-                source = one.parent or "the page that has led to it"
-                taken.problems.add(
-                    one.url,
-                    "it could not be stored, or its page comes again by itself;"
-                    f" {source} yields it again",
-                )
-            else:
-                job.frontier.push(one.slot, one.priority, one.payload)
-                puts[digest] = one._replace(waiting=True).packed()
-    taken.taken_in = len(puts)
-    if puts:
-        job.commit(Ledger(puts))
-
-
-def _is_blocked(one: Failure, payload: bytes, job: StoppedJob) -> bool:
-    try:
-        return job.blocks(job.project.request_of(payload), one.slot)
-    except UnserializableError:
-        return False  # the crawl says so
-
-
-class TakenUp:
+class RequeuedFailures:
     """Failed requests that are pending again, as long as they may be removed.
 
     A retry has different ``meta``, so they are told apart by method and URL.
@@ -118,7 +76,7 @@ class TakenUp:
                     same = self._failures.setdefault(_name_of(one.payload), [])
                     same.append((digest, one))
 
-    def dropped(self, found: Iterable[Waiting]) -> Ledger:
+    def removed(self, found: Iterable[Waiting]) -> FailureChange:
         """Return the change to write when these pending requests are removed."""
         puts = {}
         if self._failures:
@@ -127,7 +85,7 @@ class TakenUp:
                 if same:
                     digest, failure = same.pop()
                     puts[digest] = failure._replace(waiting=False).packed()
-        return Ledger(puts)
+        return FailureChange(puts)
 
 
 def _name_of(payload: bytes) -> tuple[str, str]:
@@ -138,7 +96,7 @@ def _name_of(payload: bytes) -> tuple[str, str]:
     return summary.method, summary.url
 
 
-class Ledger(NamedTuple):
+class FailureChange(NamedTuple):
     """Changed records of failed requests (a :class:`bloomdupe.store.store.Change`)."""
 
     puts: dict[bytes, bytes]
