@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bloomdupe.crawl.leases.failure import Failure
 from bloomdupe.errors import UnserializableError
 from bloomdupe.jobs.lines import Problems
-from bloomdupe.jobs.on_disk.failed_requests import FailureChange
+from bloomdupe.jobs.on_disk.failed_requests import failures_part
 from bloomdupe.jobs.request_line import brought_back
 from bloomdupe.jobs.selection import find
 
@@ -118,7 +118,7 @@ def requeue_failed(
                 puts[digest] = one._replace(waiting=True).packed()
     added.taken_in = len(puts)
     if puts:
-        job.commit(FailureChange(puts))
+        job.commit(failures_part(puts))
 
 
 def _is_blocked(one: Failure, payload: bytes, job: StoppedJob) -> bool:

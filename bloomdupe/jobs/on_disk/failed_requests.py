@@ -5,12 +5,13 @@ Nothing here needs Scrapy, which most verbs need not load.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.leases.failure import Failure, digest_of, page_of
 from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.payload import url_of
+from bloomdupe.store.participant import Part
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
@@ -19,9 +20,8 @@ if TYPE_CHECKING:
 
     from bloomdupe.frontier.waiting import Waiting
     from bloomdupe.jobs.selection import Selection
-    from bloomdupe.store.batch import Batch
 
-__all__ = ["FailureChange", "RequeuedFailures", "failed_requests", "failures_of"]
+__all__ = ["RequeuedFailures", "failed_requests", "failures_of", "failures_part"]
 
 
 def failed_requests(
@@ -76,8 +76,8 @@ class RequeuedFailures:
                     same = self._failures.setdefault(_name_of(one.payload), [])
                     same.append((digest, one))
 
-    def removed(self, found: Iterable[Waiting]) -> FailureChange:
-        """Return the change to write when these pending requests are removed."""
+    def removed(self, found: Iterable[Waiting]) -> Part:
+        """Return the part to write when these pending requests are removed."""
         puts = {}
         if self._failures:
             for one in found:
@@ -85,7 +85,7 @@ class RequeuedFailures:
                 if same:
                     digest, failure = same.pop()
                     puts[digest] = failure._replace(waiting=False).packed()
-        return FailureChange(puts)
+        return failures_part(puts)
 
 
 def _name_of(payload: bytes) -> tuple[str, str]:
@@ -96,14 +96,6 @@ def _name_of(payload: bytes) -> tuple[str, str]:
     return summary.method, summary.url
 
 
-class FailureChange(NamedTuple):
-    """Changed records of failed requests (a :class:`bloomdupe.store.store.Change`)."""
-
-    puts: dict[bytes, bytes]
-
-    def write(self, batch: Batch) -> None:
-        """Write the records in the transaction."""
-        batch.put_failures(self.puts)
-
-    def done(self) -> None:
-        """Do nothing: no state depends on the commit."""
+def failures_part(puts: dict[bytes, bytes]) -> Part:
+    """Return the part of a transaction that stores these failed requests."""
+    return Part(write=lambda batch: batch.put_failures(puts))

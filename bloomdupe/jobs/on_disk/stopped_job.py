@@ -17,7 +17,7 @@ from bloomdupe.errors import (
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.parameters import Parameters, check_same
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.jobs.on_disk.failed_requests import FailureChange
+from bloomdupe.jobs.on_disk.failed_requests import failures_part
 from bloomdupe.jobs.project import Project
 from bloomdupe.settings import JobSettings
 from bloomdupe.store.format import FAILURES
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.jobs.receiver import Imported
     from bloomdupe.jobs.request_line import Wanted
-    from bloomdupe.store.store import Change
+    from bloomdupe.store.participant import Part
 
 __all__ = ["StoppedJob", "project_of_job"]
 
@@ -204,7 +204,7 @@ class StoppedJob:
                     puts[digest] = one.packed()
         if puts:
             self.store.make_room_for(FAILURES)
-            self.commit(FailureChange(puts))
+            self.commit(failures_part(puts))
         return len(puts)
 
     def _has_seen(self, one: Failure) -> bool:
@@ -253,7 +253,7 @@ class StoppedJob:
                 " yet, fetches pages again that are done, and misses none"
             )
 
-    def commit(self, *others: Change) -> None:
+    def commit(self, *others: Part) -> None:
         """Make everything durable in one transaction, together with ``others``."""
         self.frontier.checkpoint(*others)
 
