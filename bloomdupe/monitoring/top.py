@@ -259,7 +259,7 @@ def _figures_of_history(view: View, history: JobHistory) -> Iterator[Figure]:
     duplicates = history.totals.duplicates
     offered = duplicates + view.job.taken_in
     share = duplicates / offered if offered else 0.0
-    yield "duplicates", [(f"{duplicates:,}", ""), (f"{share:.0%} of all links", "")]
+    yield "skipped", [(f"{duplicates:,}", ""), (f"{share:.0%} of all links", "")]
     failed = len(history.failed.requests)
     most = history.failed.reasons.most_common(4)
     reasons = [(f"{n:,} {name}", "") for name, n in most]

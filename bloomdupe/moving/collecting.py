@@ -217,8 +217,8 @@ class Collecting:
                     f"{self._frontier.shown}: entry {entry.number.decode()} of the"
                     f" output of partition {number} has no line of a feed (worker"
                     f" {entry.worker}): {_short(line)}; expected the number of a feed,"
-                    f" 0 to {len(names) - 1}, a blank, and a line with its end. What"
-                    " came before it in other batches is collected"
+                    f" 0 to {len(names) - 1}, a blank, and a line with its end. The"
+                    " batches before it are collected"
                 )
             piece = found[2]
             batch.pieces.setdefault(names[feed], []).append(piece)

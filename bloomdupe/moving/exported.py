@@ -147,15 +147,15 @@ class ExportSource:
             "records": count,
         }:
             raise StoreError(
-                "the export is not whole: it has other numbers of lines than its last"
-                " one says"
+                "the export is not whole: its numbers of lines differ from the counts"
+                " in its last line"
             )
 
     def _object(self) -> dict[str, Any]:
         if self._next is None:
             raise StoreError(
-                "the export is cut off: its last line is missing. What was taken in so"
-                " far stays; import a whole one, and it goes on"
+                "the export is cut off: its last line is missing. Requests added so far"
+                " stay; import a whole export, and it goes on"
             )
         try:
             found = json_of(self._next.text)

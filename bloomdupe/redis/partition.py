@@ -54,7 +54,7 @@ class Offer(NamedTuple):
     priority: int = 0
     """Within a slot, the request with the highest priority has its turn first."""
     start: bool = False
-    """Whether it has its turn after others of the same priority."""
+    """Whether it has its turn after other requests of the same priority."""
     of: Lease | None = None
     """The request in progress on this worker that has yielded it."""
     known_as: bytes | None = None
@@ -150,7 +150,7 @@ class Pending(NamedTuple):
     slot: str
     priority: int
     start: bool
-    """Whether it has its turn after others of the same priority."""
+    """Whether it has its turn after other requests of the same priority."""
     newest_first: bool
     """Whether the newest request of the same priority has its turn first."""
     payload: bytes
@@ -434,7 +434,7 @@ class Partition:
         if fields[0] != b"worker":
             raise StoreDamagedError(
                 f"{self.server.address.shown}: entry {number.decode()} of the output"
-                " is not as a worker writes it; somebody else writes to this key"
+                " is not as a worker writes it; another program writes to this key"
             )
         return Entry(number, fields[1].decode(errors="replace"), fields[3::2])
 

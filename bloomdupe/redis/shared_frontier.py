@@ -686,7 +686,7 @@ class SharedFrontier:
         shown, fields = self.shown, self._server.fields()
         if b"header" not in fields:
             raise StoreError(
-                f"{shown} is gone. Somebody has deleted it, or Redis was started"
+                f"{shown} is gone. It was deleted, or Redis was started"
                 " without its data; restore them"
             )
         if mark_of(json.loads(fields[b"header"])) != self.mark:

@@ -69,7 +69,7 @@ logger = logger_of(__name__)
 SHORTEST_ALARM, LONGEST_ALARM = 0.001, 60.0
 """Seconds."""
 AT_HAND = 4
-"""Requests that wait on a worker, for each request that it may work on at once."""
+"""Requests on a worker, for each request that it may have in progress at once."""
 HUNGRY = 64
 """Further requests to fetch, when none of those at hand may go yet."""
 MOST_AT_HAND = 10_000
@@ -274,7 +274,7 @@ class SharedScheduler(BaseScheduler):
         )
 
     def __len__(self) -> int:
-        """Count the requests that wait on this worker."""
+        """Count the requests on this worker that are not in progress yet."""
         return 0 if self._worker is None else self._at_hand.pending
 
     def enqueue_request(self, request: Request) -> bool:
@@ -287,7 +287,7 @@ class SharedScheduler(BaseScheduler):
         if not ASKING.isdisjoint(request.meta):
             self._stopping.fail(
                 SettingError(
-                    f"{request} asks for a point in time, or to come again: that does"
+                    f"{request} is scheduled for later, or comes again: that does"
                     " not work with BLOOMDUPE_REDIS_URL yet"
                 )
             )

@@ -26,14 +26,14 @@ class Add(Verb["Added"]):
     """Adds requests that the job has not seen."""
 
     name = "add"
-    help = "URLs that a job is to fetch, too"
+    help = "add URLs that a job has not seen"
     description = (
-        "Let a job fetch these URLs, unless it has seen them; `requeue` is for those."
-        " They wait behind other requests of their priority, like start requests, in"
-        " the order in which they are given. Lines that are no URLs are named with"
-        " their numbers, and the exit code is 1 then; the others are added. The job"
-        " must not be running. It is written every few thousand requests: if this is"
-        " interrupted, run it again."
+        "Add URLs to a job, unless it has seen them; use `requeue` for URLs that it has"
+        " seen. Added requests come after the other pending requests of their priority,"
+        " like start requests, in the given order. Lines that are no URLs are printed"
+        " with their numbers, and the exit code is 1; all other lines are added. The"
+        " job must not be running. The job is written every few thousand requests: if"
+        " this is interrupted, run it again."
     )
     example = "add crawls/site --from urls.txt --callback parse_item"
     needs = "new_directory"
@@ -48,7 +48,7 @@ class Add(Verb["Added"]):
         parser.add_argument(
             "--spider",
             metavar="NAME",
-            help="the spider of the job, if that is to be begun",
+            help="spider of the job, if this begins the job",
         )
 
     def run(self, options: argparse.Namespace) -> Added:

@@ -15,13 +15,13 @@ __all__ = ["as_json", "blocked_in_words", "in_words"]
 
 def in_words(added: Added) -> Iterator[str]:
     """Yield a line for each count that is not 0."""
-    yield f"{added.taken_in:,} wait now"
+    yield f"{added.taken_in:,} pending now"
     if added.seen:
-        yield f"{added.seen:,} were seen before: dropped"
+        yield f"{added.seen:,} were seen before: skipped"
     if added.waited:
-        yield f"{added.waited:,} waited already: left as they are"
+        yield f"{added.waited:,} were pending already: left as they are"
     if added.unseen:
-        yield f"{added.unseen:,} were never seen: `bloomdupe add` takes them in"
+        yield f"{added.unseen:,} were never seen: use `bloomdupe add`"
     yield from blocked_in_words(added.blocked)
     if added.problems.count:
         yield f"{added.problems.count:,} could not be read:"
@@ -31,7 +31,7 @@ def in_words(added: Added) -> Iterator[str]:
 def blocked_in_words(number: int) -> Iterator[str]:
     """Yield a line about requests kept out by rules, if any, and the remedy."""
     if number:
-        yield f"{number:,} are blocked: `bloomdupe block --undo` takes a rule back"
+        yield f"{number:,} are blocked: `bloomdupe block --undo` deletes a rule"
 
 
 def as_json(added: Added) -> dict[str, Any]:

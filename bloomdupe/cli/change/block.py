@@ -31,14 +31,14 @@ class Block(Verb[Done]):
     """Keeps a rule in the store, and removes the pending requests that match it."""
 
     name = "block"
-    help = "requests that a job does not take in any more"
+    help = "keep requests out of a job by rules"
     description = (
         "Keep requests out of a job, now and in all later runs: for these URLs, of a"
-        " slot, or with a pattern in their URLs (with both, if both are given). What"
-        " waits is dropped; what a crawl finds later is dropped before it is marked, so"
-        " that a link offers it again when the rule is taken back by --undo. `info`"
-        " shows the rules. The job must not be running. The rule is kept first; if this"
-        " is interrupted, run it again."
+        " slot, or with a pattern in their URLs (with both, if both are given)."
+        " Pending requests are removed. Requests that a crawl finds later are removed"
+        " before they are marked as seen, so a link adds them again after --undo."
+        " `info` shows the rules. The job must not be running. The rule is stored"
+        " first; if this is interrupted, run it again."
     )
     example = "block crawls/site --slot calendar.example.com"
     needs = "directory"
@@ -50,15 +50,17 @@ class Block(Verb[Done]):
         add_store(parser, jobdir, self, required=True)
         add_named(parser)
         parser.add_argument(
-            "--undo", action="store_true", help="take this rule back; drop nothing"
+            "--undo", action="store_true", help="delete this rule; remove no requests"
         )
 
     def run(self, options: argparse.Namespace) -> Done:
         """Store the rule, then remove requests; or delete the rule."""
         if not (options.urls or options.slot or options.pattern):
-            raise SettingError("say what to block: URLs, --slot, or --pattern")
+            raise SettingError("no rule is given: name URLs, --slot, or --pattern")
         if options.urls and (options.slot or options.pattern):
-            raise SettingError("URLs are a rule each, without --slot and --pattern")
+            raise SettingError(
+                "each URL is a rule by itself, without --slot and --pattern"
+            )
         Selection.of(options.slot, options.pattern)
         path = options.job.directory
         with BloomFilter.open(path) as seen:
@@ -79,7 +81,7 @@ class Block(Verb[Done]):
 
     def text(self, result: Done) -> Iterable[str]:
         """Return the number of removed requests, and the rules."""
-        yield f"{result.dropped:,} dropped"
+        yield f"{result.dropped:,} removed"
         if not result.rules:
             yield "Nothing is blocked."
         yield from (f"blocked: {described(rule)}" for rule in result.rules)

@@ -33,12 +33,12 @@ class Drop(Verb[Dropped]):
     """Removes pending requests; their URLs stay seen."""
 
     name = "drop"
-    help = "requests that wait, not to be fetched"
+    help = "remove pending requests"
     description = (
-        "Take requests that wait out of a job: those for these URLs, of a slot, with a"
-        " pattern in their URLs, or what all that is given has in common. They stay"
-        " seen, so no link brings them back; `requeue` does, and `block` keeps new ones"
-        " out. The job must not be running. Each transaction takes out"
+        "Remove pending requests from a job: those for these URLs, of a slot, or with a"
+        " pattern in their URLs; if several are given, those that match all. Removed"
+        " requests stay seen, so no link adds them again; `requeue` does, and `block`"
+        " keeps new requests out. The job must not be running. Each transaction removes"
         f" {BATCH:,}: if this is interrupted, run it again."
     )
     example = "drop crawls/site --slot example.com --pattern '[?]sort='"
@@ -61,7 +61,7 @@ class Drop(Verb[Dropped]):
 
     def text(self, result: Dropped) -> Iterable[str]:
         """Return both numbers in a line."""
-        yield f"{result.dropped:,} dropped, {result.left:,} wait"
+        yield f"{result.dropped:,} removed, {result.left:,} pending"
 
     def json(self, result: Dropped) -> dict[str, Any]:
         """Return both numbers."""

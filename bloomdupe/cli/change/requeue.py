@@ -35,14 +35,14 @@ class Requeue(Verb["Added"]):
     """Adds requests that the job has seen before."""
 
     name = "requeue"
-    help = "pages that are done or have failed, to be fetched again"
+    help = "fetch pages again that are done or have failed"
     description = (
-        "Let a job fetch pages again that are done. A job does not know the URLs of"
-        " what is done, so they have to be given; --slot and --pattern choose among"
-        " them. What waits already is left as it is, and what was never seen is not"
-        " added: `add` is for that. With --failed, requests that have given up wait"
-        " again, with all their retries, and no URLs are to be given. All of it is one"
-        " transaction. The job must not be running."
+        "Make pages pending again that are done. A job does not keep the URLs of pages"
+        " that are done, so name them; --slot and --pattern select among them. Pending"
+        " requests are left as they are, and URLs that were never seen are not added:"
+        " use `add` for them. With --failed, failed requests become pending again, with"
+        " all their retries, and no URLs are named. All of it is one transaction. The"
+        " job must not be running."
     )
     example = "requeue crawls/site https://example.com/a --callback parse_item"
     needs = "directory"
@@ -54,7 +54,7 @@ class Requeue(Verb["Added"]):
         add_store(parser, jobdir, self, required=True)
         add_urls(parser)
         add_selection(parser)
-        add_failed(parser, "what has given up, instead of URLs")
+        add_failed(parser, "failed requests, instead of URLs")
         add_request_options(parser)
 
     def run(self, options: argparse.Namespace) -> Added:

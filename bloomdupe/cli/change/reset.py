@@ -32,11 +32,11 @@ class Reset(Verb[Removed]):
     """Removes the store of a job."""
 
     name = "reset"
-    help = "begin a job anew: remove all that it remembers"
+    help = "begin a job anew: remove all its data"
     description = (
-        "Remove the store of a job, so that the next run begins anew: what was seen,"
-        " what waits, cookies, spider.state, and counts. Output files stay. What is"
-        " removed is said first, and has to be confirmed, by typing yes or by --yes."
+        "Remove the store of a job, so that the next run begins anew: seen URLs,"
+        " pending requests, cookies, spider.state, and counts. Output files stay. The"
+        " contents are shown first, and must be confirmed by typing yes, or by --yes."
         " The job must not be running. `backup` makes a copy before. A crawl that"
         " workers share on Redis is named by its URL, redis://host:6379/0#name: all its"
         " keys are removed, output that was not collected included."

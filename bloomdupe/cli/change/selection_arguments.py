@@ -36,15 +36,15 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_failed(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add ``--failed`` and ``--reason``; ``what`` is the help text of ``--failed``."""
-    parser.add_argument("--failed", action="store_true", help=what)
+def add_failed(parser: argparse.ArgumentParser, meaning: str) -> None:
+    """Add ``--failed`` and ``--reason``; ``meaning`` is the help text of the former."""
+    parser.add_argument("--failed", action="store_true", help=meaning)
     parser.add_argument(
         "--reason",
-        metavar="WHY",
+        metavar="REASON",
         help=(
-            "only those that have failed so: HTTP statuses such as 503, or of"
-            f" {', '.join(FAILURE_REASONS)}; several with commas between them"
+            "only requests that failed for this reason: HTTP statuses such as 503, or"
+            f" {', '.join(FAILURE_REASONS)}; several are separated by commas"
         ),
     )
 
@@ -54,7 +54,7 @@ def reasons_of(options: argparse.Namespace) -> tuple[str, ...] | None:
     if options.reason is None:
         return () if options.failed else None
     if not options.failed:
-        raise SettingError("--reason is about what has failed: add --failed")
+        raise SettingError("--reason selects failed requests: add --failed")
     return check_reasons(options.reason, "--reason") or ()
 
 
@@ -68,7 +68,8 @@ def named_requests(store: Store, options: argparse.Namespace) -> Iterator[Waitin
     """Yield the selected requests; :class:`SettingError` if no request is named."""
     if not (options.urls or options.slot or options.pattern):
         raise SettingError(
-            "say which requests: URLs, --slot, or --pattern; `--pattern .` is all"
+            "no requests are selected: name URLs, --slot, or --pattern (`--pattern .`"
+            " selects all)"
         )
     selection = Selection.of(options.slot, options.pattern)
     total = count_waiting(store, options.slot)

@@ -46,7 +46,7 @@ class Backup(Verb[Copied]):
         parser.add_argument(
             "--with-cookies",
             action="store_true",
-            help="copy the cookies, too: whoever has them is logged in as the crawl is",
+            help="copy the cookies, too: with them one is logged in as the crawl is",
         )
 
     def run(self, options: argparse.Namespace) -> Copied:

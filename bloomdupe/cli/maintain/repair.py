@@ -25,11 +25,11 @@ class Repair(Verb[Saved]):
     """Makes a new store from the readable records of a damaged store."""
 
     name = "repair"
-    help = "save what can be read in a damaged store"
+    help = "save the readable records of a damaged store"
     description = (
-        "Make a new store of everything that can be read in a damaged one, and say"
-        " what could not be saved. The damaged one stays as it is; `bloomdupe"
-        " restore NEW STORE --replace` puts the new one in its place."
+        "Make a new store of all records that can be read in a damaged store, and list"
+        " the losses. The damaged store stays as it is; `bloomdupe restore NEW STORE"
+        " --replace` puts the new store in its place."
     )
     example = "repair crawls/site saved"
     needs = "directory"
@@ -57,8 +57,8 @@ class Repair(Verb[Saved]):
         saved = [f"{count:,} {name}" for name, count in repaired.saved.items() if count]
         yield f"{new}: {', '.join(saved) or 'nothing'}"
         yield (
-            f"`bloomdupe restore {new} {store} --replace` puts it in the old one's"
-            " place."
+            f"`bloomdupe restore {new} {store} --replace` puts it in the place of the"
+            " old store."
         )
 
     def json(self, result: Saved) -> dict[str, Any]:

@@ -32,8 +32,8 @@ class Verify(Verb[Verdict]):
     name = "verify"
     help = "check a store and change nothing"
     description = (
-        "Read all of a store and say what is wrong. Nothing is changed. No crawl"
-        " may be running. Exit code 1 if anything is wrong."
+        "Read all of a store and report its faults. Nothing is changed. No crawl"
+        " may be running. The exit code is 1 if there is a fault."
     )
     example = "verify crawls/site"
     needs = "directory"
@@ -61,7 +61,8 @@ class Verify(Verb[Verdict]):
         if problems:
             yield (
                 f"Damaged. `bloomdupe restore BACKUP {store} --replace` puts a backup"
-                f" in its place; `bloomdupe repair {store} NEW` saves what can be read."
+                f" in its place; `bloomdupe repair {store} NEW` saves the readable"
+                " records."
             )
         else:
             yield "Everything is as it was written."

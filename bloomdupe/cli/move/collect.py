@@ -34,14 +34,14 @@ class Collect(Verb[Found]):
     """Writes the output in Redis into files, each line once."""
 
     name = "collect"
-    help = "the output of workers that share a crawl on Redis, into files"
+    help = "write the output of workers that share a crawl into files"
     description = (
-        "Write what the workers of a crawl have put out from Redis into files of"
-        " DIRECTORY, one for each feed, named by the last part of the feed's URI. Each"
-        " line comes once: run it as often as you like, while the crawl is running or"
-        " after it; whatever ends it, kill -9 or a power cut, run it again, and it goes"
-        " on where it was. How far it is stands in DIRECTORY/.collected.json. A file"
-        " that somebody else has changed is refused."
+        "Write the output of the workers of a crawl from Redis into files of DIRECTORY,"
+        " one for each feed, named by the last part of the feed's URI. Each line comes"
+        " once: run it as often as you like, while the crawl is running or after it."
+        " After any end, kill -9 and power cuts included, run it again, and it goes on"
+        " at its position, which DIRECTORY/.collected.json records. A file that another"
+        " program has changed is refused."
     )
     example = "collect redis://localhost:6379/0#site output --follow --delete"
     needs = "url"
@@ -62,24 +62,24 @@ class Collect(Verb[Found]):
             "--follow",
             action="store_true",
             help=(
-                "go on until the crawl has ended, with a look every second, and wait"
-                " for a Redis that does not answer; Ctrl-C ends it, too"
+                "go on until the crawl has ended, reading every second, and wait for a"
+                " Redis that does not answer; Ctrl-C ends it, too"
             ),
         )
         parser.add_argument(
             "--delete",
             action="store_true",
             help=(
-                "delete from Redis what is safe in the files, so that its memory is"
-                " freed; then only this directory has it"
+                "delete lines from Redis that are safe in the files, to free memory;"
+                " then only this directory has them"
             ),
         )
         parser.add_argument(
             "--rest",
             action="store_true",
             help=(
-                "let a new directory begin with what Redis still has, though other"
-                " lines were deleted after they were collected elsewhere"
+                "let a new directory begin with the lines that Redis still has, though"
+                " some lines were deleted after they were collected elsewhere"
             ),
         )
 
@@ -126,7 +126,7 @@ class Collect(Verb[Found]):
         if result.interrupted:
             yield "Interrupted; the same command goes on."
         elif not collected.finished:
-            yield "The crawl has not ended: the same command collects what is to come."
+            yield "The crawl has not ended: the same command collects the rest."
 
     def json(self, result: Found) -> dict[str, Any]:
         """Return the same."""

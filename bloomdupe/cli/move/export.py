@@ -37,15 +37,15 @@ class Export(Verb[Written]):
     """Writes pending requests, and the filter."""
 
     name = "export"
-    help = "a job as lines of JSON, which `import` takes back"
+    help = "write a job as lines of JSON, which `import` reads"
     description = (
-        "Write a job to FILE, as JSON, one object on each line: what the store is, the"
-        " requests that have failed, those that wait, and the filter. `import` takes it"
-        " back, in another place or another version. A filter cannot say which URLs are"
-        " in it, so its pages go as bytes. Left out are cookies, spider.state, counts,"
-        " and how far output files are written; `backup` is for these. FILE holds the"
-        " filter's secret key, and requests as they are: only its owner can read it. A"
-        " crawl may be running; one that workers share on Redis must not."
+        "Write a job to FILE as JSON, one object on each line: the parameters of the"
+        " store, the failed requests, the pending requests, and the filter. `import`"
+        " reads it, in another place or another version. A filter cannot list its URLs,"
+        " so its pages are written as bytes. Left out are cookies, spider.state,"
+        " counts, and the positions in output files; use `backup` for these. FILE holds"
+        " the filter's secret key, and the requests as they are: only its owner can"
+        " read it. A crawl may be running; a crawl on Redis must not."
     )
     example = "export crawls/site site.jsonl"
     needs = "stored"
@@ -61,8 +61,8 @@ class Export(Verb[Written]):
             "--without-marks",
             action="store_true",
             help=(
-                "of a crawl on Redis, leave out what was seen: pages that are done may"
-                " be fetched again where it is imported"
+                "leave out the seen URLs of a crawl on Redis: pages that are done may"
+                " be fetched again after the import"
             ),
         )
 

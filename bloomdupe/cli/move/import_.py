@@ -30,18 +30,18 @@ class Import(Verb["Imported"]):
     """Imports pending requests, and seen URLs."""
 
     name = "import"
-    help = "lists of URLs, a job of Scrapy's, an export, a store or keys of Redis"
+    help = "add lists of URLs, or a job of Scrapy's, scrapy-redis' or bloomdupe's"
     description = (
-        "Take into a job what SOURCE has: a file with a URL or a JSON object on each"
-        " line (- is standard input); what `export` has written; the store of another"
-        " job that does not run; a JOBDIR that Scrapy's own scheduler has stopped in"
+        "Import SOURCE into a job: a file with a URL or a JSON object on each line (-"
+        " is standard input); a file that `export` has written; the store of another"
+        " job that does not run; a JOBDIR that Scrapy's own scheduler has closed in"
         " good order; or the URL of a Redis (redis://, rediss://, unix://) on which"
-        " scrapy-redis has run the crawl. Of the last four come the requests that wait"
-        " and what was seen, so that the crawl goes on here. Without SOURCE it is what"
-        " Scrapy has left in STORE itself. Nothing in SOURCE is changed. What cannot be"
-        " read is named, and the exit code is 1 then; the rest is taken in. The job"
-        " must not be running. It is written every few thousand requests: if this is"
-        " interrupted, run it again; nothing is taken in twice."
+        " scrapy-redis has run the crawl. The last four give the pending requests and"
+        " the seen URLs, so that the crawl goes on here. Without SOURCE, the job of"
+        " Scrapy in STORE itself is imported. Nothing in SOURCE is changed. Requests"
+        " that cannot be read are printed, and the exit code is 1; the rest is"
+        " added. The job must not be running. The job is written every few thousand"
+        " requests: if this is interrupted, run it again; nothing is added twice."
     )
     example = "import crawls/site --spider site"
     needs = "receiver"
@@ -60,13 +60,13 @@ class Import(Verb["Imported"]):
         parser.add_argument(
             "--spider",
             metavar="NAME",
-            help="the spider of the job, if that is to be begun",
+            help="spider of the job, if this begins the job",
         )
         parser.add_argument(
             "--without-marks",
             action="store_true",
             help=(
-                "of an export, a store or a Redis, take the requests that wait alone:"
+                "import only the pending requests of an export, a store or a Redis:"
                 " pages that are done there may be fetched again"
             ),
         )
@@ -75,7 +75,7 @@ class Import(Verb["Imported"]):
             metavar="URL",
             help=(
                 "a page that scrapy-redis has fetched, and no start page; needed only"
-                " if no request that waits shows whose the fingerprints are"
+                " if no pending request shows whose the fingerprints are"
             ),
         )
         parser.add_argument(
@@ -83,8 +83,8 @@ class Import(Verb["Imported"]):
             action="store_true",
             help=(
                 "read requests that are more than plain values, as Scrapy does: loading"
-                " them can run any code that somebody has put there. Without it they"
-                " are named, and left out"
+                " them can run any code that was put there. Without this option they"
+                " are printed, and left out"
             ),
         )
 
@@ -103,11 +103,11 @@ class Import(Verb["Imported"]):
 
     def text(self, result: Imported) -> Iterable[str]:
         """Return the result of the import."""
-        yield f"{result.taken_in:,} requests wait now"
+        yield f"{result.taken_in:,} requests pending now"
         if result.before:
-            yield f"{result.before:,} were dealt with before"
+            yield f"{result.before:,} were imported before"
         if result.seen:
-            yield f"{result.seen:,} were seen before: dropped"
+            yield f"{result.seen:,} were seen before: skipped"
         yield from blocked_in_words(result.blocked)
         if result.failures:
             yield f"{result.failures:,} have failed: `bloomdupe list --failed`"
@@ -120,9 +120,9 @@ class Import(Verb["Imported"]):
         if result.owed:
             yield (
                 f"{result.owed:,} requests are missing in this job, and a crawl would"
-                " end without them. Import again, and they are taken in as soon as they"
-                " can be read; --trust-pickles also reads what is more than plain"
-                " values"
+                " end without them. Import again, and they are added as soon as they"
+                " can be read; --trust-pickles also reads requests that are more than"
+                " plain values"
             )
 
     def json(self, result: Imported) -> dict[str, Any]:

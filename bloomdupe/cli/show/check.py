@@ -32,13 +32,13 @@ class Check(Verb[Checked]):
     """Looks URLs up in a job's filter and queue, with the job's fingerprinter."""
 
     name = "check"
-    help = "whether a job has seen URLs, and whether they wait"
+    help = "whether a job has seen URLs, and whether they are pending"
     description = (
-        "Say of each URL whether the job has seen it, whether it waits, and whether it"
-        " has failed: what was seen and does not wait is done, was dropped, or is under"
-        " way. URLs are the"
-        " same if the project's fingerprinter says so; call this in its folder. Reads"
-        " the last checkpoint; a crawl may be running."
+        "Show for each URL whether the job has seen it, whether it is pending, and"
+        " whether it has failed. A URL that is seen and not pending is done, was"
+        " removed, or is in progress. The project's fingerprinter decides which URLs"
+        " are the same; run this in its folder. Reads the last checkpoint; a crawl may"
+        " be running."
     )
     example = "check crawls/site https://example.com/a https://example.com/b"
     needs = "directory"
@@ -74,15 +74,15 @@ class Check(Verb[Checked]):
                     callback = found["callback"] or "no callback"
                     then = found["not_before"]
                     yield (
-                        f"waits in {found['slot']}, priority {found['priority']},"
+                        f"pending in {found['slot']}, priority {found['priority']},"
                         f" {callback}{'' if then is None else f', after {when(then)}'}:"
                         f" {one.url}"
                     )
             else:
-                state = "seen, does not wait" if one.seen else "new"
+                state = "seen, not pending" if one.seen else "new"
                 if one.failed is not None:
-                    why = one.failed["status"] or one.failed["reason"]
-                    state = f"failed ({why}, {one.failed['times']}x)"
+                    reason = one.failed["status"] or one.failed["reason"]
+                    state = f"failed ({reason}, {one.failed['times']}x)"
                 yield f"{state}: {one.url}"
         yield from result.problems.lines()
 

@@ -48,15 +48,15 @@ class List(Verb["Iterator[Listed]"]):
     """Lists requests while they are read, so memory does not grow with them."""
 
     name = "list"
-    help = "the requests that wait, or have failed, by slot and pattern"
+    help = "the pending or the failed requests, by slot and pattern"
     description = (
-        "List the requests of the last checkpoint that wait: slot, priority, method,"
-        " callback and URL, slot by slot, in each the next one first. While a crawl"
-        " runs, those under way are among them. With --failed, those that have given up"
-        " instead, the last ones first: slot, reason and status, how often, when, URL,"
-        " exception. Of a crawl that workers share on Redis, those under way follow"
-        " what waits in their partition, with the name of the worker. With --json, an"
-        " object on each line."
+        "List the pending requests of the last checkpoint: slot, priority, method,"
+        " callback and URL, slot by slot, the next request of a slot first. While a"
+        " crawl runs, requests in progress are among them. With --failed, list the"
+        " failed requests instead, the latest first: slot, reason and status, number of"
+        " failures, time, URL, exception. Of a crawl that workers share on Redis,"
+        " requests in progress follow the pending requests of their partition, with the"
+        " name of the worker. With --json, print an object on each line."
     )
     example = "list crawls/site --slot example.com --pattern '/tag/' --limit 20"
     needs = "requests"
@@ -67,9 +67,9 @@ class List(Verb["Iterator[Listed]"]):
         """Add the store, the selection of requests, and their number."""
         add_store(parser, jobdir, self)
         add_selection(parser)
-        add_failed(parser, "those that have given up, instead of those that wait")
+        add_failed(parser, "the failed requests, instead of pending requests")
         parser.add_argument(
-            "--limit", type=_limit, metavar="N", help="so many lines at most"
+            "--limit", type=_limit, metavar="N", help="print at most N lines"
         )
 
     def run(self, options: argparse.Namespace) -> Iterator[Listed]:

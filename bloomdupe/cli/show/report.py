@@ -32,13 +32,13 @@ class Report(Verb[Written]):
     """Writes a page with charts."""
 
     name = "report"
-    help = "a job as one page with charts"
+    help = "write a page with charts about a job"
     description = (
-        "Write one page that needs nothing else: pages and rate over all runs, with"
-        " kills and resumes, what waited, status codes, depth, hosts, duplicates,"
-        " filter, checkpoints, failures. Reads the last checkpoint; a crawl may be"
-        " running. Of a crawl that workers share on Redis, how it stands: hosts,"
-        " workers, partitions; there is no history of it. Needs bloomdupe[report]."
+        "Write one page that loads no other files: pages and rate over all runs, with"
+        " kills and resumes, pending requests, status codes, depth, hosts, duplicates,"
+        " filter, checkpoints, failed requests. Reads the last checkpoint; a crawl may"
+        " be running. The page of a crawl that workers share on Redis shows its state:"
+        " hosts, workers, partitions; Redis keeps no history. Needs bloomdupe[report]."
     )
     example = "report crawls/site -o report.html"
     needs = "reader"

@@ -25,14 +25,14 @@ class Top(Verb["View"]):
     """Shows a job until q is pressed, or once where there is no terminal."""
 
     name = "top"
-    help = "a job in the terminal, as it goes"
+    help = "show a job in the terminal, refreshed"
     description = (
-        "Show a job in the terminal, again and again: pages, rate, what waits, the time"
-        " to go, failures, filter, disk, and the slots with the most requests. Reads"
-        " the last checkpoints: a crawl may be running, and is not disturbed. Keys: q"
-        " quits, s sorts the slots in another way. Where there is no terminal, it is"
-        " shown once. Of a crawl that workers share on Redis: pages, rate, what waits,"
-        " the workers and how fast each is, and the slots. Needs bloomdupe[top]."
+        "Show a job in the terminal, refreshed: pages, rate, pending requests, the time"
+        " to go, failed requests, filter, disk, and the slots with the most requests."
+        " Reads the last checkpoints: a crawl may be running, and is not disturbed."
+        " Keys: q quits, s sorts the slots in another way. Without a terminal, the job"
+        " is shown once. Of a crawl that workers share on Redis: pages, rate, pending"
+        " requests, the workers and their rates, and the slots. Needs bloomdupe[top]."
     )
     example = "top crawls/site"
     needs = "reader"
@@ -47,7 +47,7 @@ class Top(Verb["View"]):
             type=float,
             default=2.0,
             metavar="SECONDS",
-            help="seconds between two looks (default: 2)",
+            help="seconds between two reads (default: 2)",
         )
 
     def run(self, options: argparse.Namespace) -> View:

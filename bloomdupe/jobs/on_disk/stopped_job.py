@@ -222,11 +222,11 @@ class StoppedJob:
         path = self.store.path
         if self.seen.parameters != Parameters.from_header(header, path):
             raise IncompatibleFilterError(
-                f"what {path} has seen cannot be joined with what this has seen:"
-                " the filters were made with other parameters, or another secret key,"
-                " as every new one is. Import into a JOBDIR in which no job is yet; or"
-                " --without-marks takes over the requests that wait alone, and then"
-                " pages that are done there may be fetched again"
+                f"the seen URLs of {path} cannot be joined with those of the source:"
+                " the filters have different parameters, or different secret keys, as"
+                " every new filter has one of its own. Import into a JOBDIR without a job; or"
+                " --without-marks imports only the pending requests, and then pages"
+                " that are done there may be fetched again"
             )
 
     def mark(self, fingerprint: bytes) -> None:

@@ -117,7 +117,7 @@ def _copy_marks(frontier: SharedFrontier, place: Path) -> None:
     elsewhere = frontier.imports.seen
     if elsewhere is not None and elsewhere.parameters != frontier.parameters:
         raise StoreError(
-            f"{frontier.shown}: what was imported into it has a filter with another"
+            f"{frontier.shown}: the filter that was imported into it has another"
             " capacity, probability or secret key than the crawl, so no store can hold"
             f" both; {WITHOUT_MARKS}"
         )

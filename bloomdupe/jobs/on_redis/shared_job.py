@@ -91,7 +91,7 @@ class SharedJob:
         project = project_of_shared_job(url, settings, spider)
         check_not_shared(project.settings)
         if header is not None:
-            theirs = Parameters.from_header(header, "what comes")
+            theirs = Parameters.from_header(header, "the source")
             key = theirs.key
             _check_identity(header, project)
             if marks:
@@ -116,7 +116,7 @@ class SharedJob:
         self._frontier.imports.check_merge(parameters)
         if header.get("taken_over") and parameters != self._frontier.parameters:
             raise StoreMismatchError(
-                f"{shown}: what comes was seen in a shared crawl with another secret"
+                f"{shown}: the source was seen in a shared crawl with another secret"
                 " key, as every new one has. Import into a crawl of a new name; or"
                 f" {WITHOUT_MARKS}"
             )
@@ -233,13 +233,13 @@ class SharedJob:
         imported.seen += self._seen
         if self._for_later:
             imported.remarks.append(
-                f"{self._for_later:,} of the requests were for a point in time, which"
-                " a shared crawl does not know: they wait like the others"
+                f"{self._for_later:,} of the requests were scheduled for later, which a"
+                " shared crawl does not support: they are pending now"
             )
         if self._failures:
             imported.remarks.append(
-                f"{self._failures:,} requests had failed, and a shared crawl has no"
-                " ledger of failures: they count as seen, and are not fetched"
+                f"{self._failures:,} requests had failed, and a shared crawl does not"
+                " keep failed requests: they count as seen, and are not fetched"
             )
 
 
@@ -247,7 +247,7 @@ def _check_identity(header: dict[str, Any], project: Project) -> None:
     """Refuse the job of another spider, or with other fingerprints."""
     ours = {"spider": project.spider, "fingerprinter": project.fingerprinter}
     theirs = header["identity"]
-    check_same("what comes", theirs, ours)
+    check_same("the source", theirs, ours)
 
 
 def _check_cut(
@@ -265,7 +265,7 @@ def _check_cut(
         cut = layer and (layer.partitions, layer.by, theirs.capacity, theirs.fpp)
         if cut and cut != ours:
             raise StoreMismatchError(
-                "what comes was seen in a crawl with BLOOMDUPE_REDIS_PARTITIONS ="
+                "the source was seen in a crawl with BLOOMDUPE_REDIS_PARTITIONS ="
                 f" {cut[0]}, BLOOMDUPE_REDIS_PARTITION_BY = {cut[1]!r},"
                 f" BLOOMDUPE_EXPECTED_URLS = {cut[2]} and BLOOMDUPE_FPP = {cut[3]:g},"
                 f" and here it is {ours[0]}, {ours[1]!r}, {ours[2]} and {ours[3]:g}:"
