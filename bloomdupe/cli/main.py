@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from bloomdupe.cli.verb import Verb
-    from bloomdupe.jobs.contract import Job
+    from bloomdupe.jobs.job_contract import Job
 
 __all__ = ["add_verbs", "build_parser", "main", "run"]
 

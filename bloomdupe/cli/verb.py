@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator
 
-    from bloomdupe.jobs.contract import Job
+    from bloomdupe.jobs.job_contract import Job
 
 __all__ = ["INTERRUPTED", "Result", "Verb"]
 
@@ -33,7 +33,7 @@ class Verb(ABC, Generic[Result]):
     example: ClassVar[str]
     """The arguments of an example call, without the name of the program."""
     needs: ClassVar[str | None] = None
-    """The operation of :class:`~bloomdupe.jobs.contract.Job` that it needs of its
+    """The operation of :class:`~bloomdupe.jobs.job_contract.Job` that it needs of its
     argument ``store``; None: it has no such argument.
     """
     json_indent: ClassVar[int | None] = 2

@@ -1,6 +1,6 @@
 """A job that does not run here: its requests, its failed requests, its state.
 
-:func:`open_job` opens a job by what the user typed. ``contract`` describes the result,
+:func:`open_job` opens a job that a user names. ``job_contract`` describes the result,
 ``on_disk`` and ``on_redis`` implement it. Reading a job needs no Scrapy, and may be
 done while a crawl runs.
 """
@@ -14,7 +14,7 @@ from bloomdupe.jobs.on_disk.job_on_disk import JobOnDisk
 from bloomdupe.jobs.on_redis.job_on_redis import JobOnRedis
 
 if TYPE_CHECKING:
-    from bloomdupe.jobs.contract import Job
+    from bloomdupe.jobs.job_contract import Job
 
 __all__ = ["ENGINES", "engine_of", "open_job"]
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.lines import Problems
     from bloomdupe.jobs.receiver import Imported, Receiver
     from bloomdupe.jobs.request_line import Wanted
-    from bloomdupe.moving.scrapy_redis import RedisJob
+    from bloomdupe.moving.scrapy_redis_job import RedisJob
 
 __all__ = ["RedisSource"]
 

@@ -37,7 +37,7 @@ from bloomdupe.links.scrapy_redis import (
     ScrapyRedis07Fingerprinter,
     ScrapyRedisFingerprinter,
 )
-from bloomdupe.moving.scrapy_redis import RedisJob
+from bloomdupe.moving.scrapy_redis_job import RedisJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

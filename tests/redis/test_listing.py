@@ -23,7 +23,7 @@ from bloomdupe.shared.names import message_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bloomdupe.redis.partition import Lease
+    from bloomdupe.redis.partition import RedisLease
 
 Listing = list[dict[str, Any]]
 
@@ -49,7 +49,7 @@ def portions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(frontier_reader, "SLOTS_AT_ONCE", requests)
 
 
-def url_of(lease: Lease) -> str:
+def url_of(lease: RedisLease) -> str:
     return summary_of(message_of(lease.payload).body).url
 
 

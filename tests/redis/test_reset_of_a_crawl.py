@@ -12,7 +12,7 @@ from support.standing_crawl import PARTITIONS, StandingCrawl, lines_of_nobody
 from bloomdupe import BloomFilter
 from bloomdupe.cli.main import main
 from bloomdupe.errors import StoreError
-from bloomdupe.redis.partition import Left
+from bloomdupe.redis.partition import LeftRequest
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def crawl_at(url: str) -> None:
     one = crawl.workers["one"]
     one.cookies.keep([(b"digest", b"cookie")])
     lease = crawl.leased["one"][0]
-    one.leave([Left(lease, lease.payload, reason="the reason")])
+    one.leave([LeftRequest(lease, lease.payload, reason="the reason")])
     crawl.close()
     with SharedFrontier.open(url) as importing:
         importing.imports.begin({})

@@ -145,12 +145,12 @@ def test_what_scrapy_redis_has_begun_is_finished_by_workers(
 
 
 KILLS = [
-    ("bloomdupe.redis.imports:Imports.begin", 1),
+    ("bloomdupe.redis.shared_import:Imports.begin", 1),
     ("bloomdupe.redis.shared_frontier:SharedFrontier.offer", 3),
-    ("bloomdupe.redis.imports:Imports.keep", 4),
+    ("bloomdupe.redis.shared_import:Imports.keep", 4),
     ("bloomdupe.redis.shared_frontier:SharedFrontier.offer", 5),
-    ("bloomdupe.redis.imports:Imports.mark", 1),
-    ("bloomdupe.redis.imports:Imports.mark", 3),
+    ("bloomdupe.redis.shared_import:Imports.mark", 1),
+    ("bloomdupe.redis.shared_import:Imports.mark", 3),
 ]
 """The steps after which an import is killed, one import after the other."""
 

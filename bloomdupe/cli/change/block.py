@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 __all__ = ["Block"]
 
 
-class Done(NamedTuple):
+class RulesNow(NamedTuple):
     """The rules that the job has now, and the number of requests removed."""
 
     rules: list[dict[str, Any]]
     dropped: int
 
 
-class Block(Verb[Done]):
+class Block(Verb[RulesNow]):
     """Keeps a rule in the store, and removes the pending requests that match it."""
 
     name = "block"
@@ -53,7 +53,7 @@ class Block(Verb[Done]):
             "--undo", action="store_true", help="delete this rule; remove no requests"
         )
 
-    def run(self, options: argparse.Namespace) -> Done:
+    def run(self, options: argparse.Namespace) -> RulesNow:
         """Store the rule, then remove requests; or delete the rule."""
         if not (options.urls or options.slot or options.pattern):
             raise SettingError("no rule is given: name URLs, --slot, or --pattern")
@@ -77,16 +77,16 @@ class Block(Verb[Done]):
                 store = seen.share_store()
                 assert store is not None  # noqa: S101 - it was opened from there
                 dropped = drop(store, options).dropped
-        return Done(rules, dropped)
+        return RulesNow(rules, dropped)
 
-    def text(self, result: Done) -> Iterable[str]:
+    def text(self, result: RulesNow) -> Iterable[str]:
         """Return the number of removed requests, and the rules."""
         yield f"{result.dropped:,} removed"
         if not result.rules:
             yield "Nothing is blocked."
         yield from (f"blocked: {described(rule)}" for rule in result.rules)
 
-    def json(self, result: Done) -> dict[str, Any]:
+    def json(self, result: RulesNow) -> dict[str, Any]:
         """Return all of it."""
         return result._asdict()
 

@@ -15,7 +15,7 @@ from bloomdupe.cli.change.urls_argument import (
     add_urls,
     given_lines,
 )
-from bloomdupe.cli.progress import counted
+from bloomdupe.cli.progress_bar import counted
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.errors import SettingError

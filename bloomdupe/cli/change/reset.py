@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from bloomdupe.jobs.contract import Job, Removal
+    from bloomdupe.jobs.job_contract import Job, Removal
 
 __all__ = ["Reset"]
 

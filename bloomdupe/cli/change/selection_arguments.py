@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bloomdupe.cli.change.urls_argument import add_urls
-from bloomdupe.cli.progress import counted
+from bloomdupe.cli.progress_bar import counted
 from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.errors import SettingError, UnserializableError
 from bloomdupe.frontier.waiting import count_waiting, waiting

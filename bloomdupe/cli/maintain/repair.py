@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.cli.progress import bytes_read
+from bloomdupe.cli.progress_bar import bytes_read
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.rescue.repair import Repaired, repair

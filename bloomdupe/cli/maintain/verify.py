@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.cli.progress import bytes_read
+from bloomdupe.cli.progress_bar import bytes_read
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.table import table
 from bloomdupe.cli.verb import Verb
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Verify"]
 
 
-class Verdict(NamedTuple):
+class Verification(NamedTuple):
     """A store, its records by database, and its faults."""
 
     store: str
@@ -26,7 +26,7 @@ class Verdict(NamedTuple):
     problems: list[str]
 
 
-class Verify(Verb[Verdict]):
+class Verify(Verb[Verification]):
     """Reads all of a store and reports its faults."""
 
     name = "verify"
@@ -44,14 +44,14 @@ class Verify(Verb[Verdict]):
         """Add the store."""
         add_store(parser, jobdir, self)
 
-    def run(self, options: argparse.Namespace) -> Verdict:
+    def run(self, options: argparse.Namespace) -> Verification:
         """Read it; if the bytes are sound, check that the records agree."""
         store = options.job.directory
         with bytes_read(store) as read:
             records, problems = verify(store, read)
-        return Verdict(str(store), records, problems or disagreements(store))
+        return Verification(str(store), records, problems or disagreements(store))
 
-    def text(self, result: Verdict) -> Iterable[str]:
+    def text(self, result: Verification) -> Iterable[str]:
         """Return the records, the faults, and the remedy."""
         store, records, problems = result
         rows = [("store", store)]
@@ -67,10 +67,10 @@ class Verify(Verb[Verdict]):
         else:
             yield "Everything is as it was written."
 
-    def json(self, result: Verdict) -> dict[str, Any]:
+    def json(self, result: Verification) -> dict[str, Any]:
         """Return all of it."""
         return result._asdict()
 
-    def status(self, result: Verdict) -> int:
+    def status(self, result: Verification) -> int:
         """Return 1 if there is a fault."""
         return int(bool(result.problems))

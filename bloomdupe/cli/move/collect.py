@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.cli.output import warn
-from bloomdupe.cli.progress import bytes_of
+from bloomdupe.cli.progress_bar import bytes_of
 from bloomdupe.cli.table import table
 from bloomdupe.cli.verb import INTERRUPTED, Verb
 
@@ -22,7 +22,7 @@ PAUSE = 1.0
 """Seconds between two reads from Redis."""
 
 
-class Found(NamedTuple):
+class CollectedOutput(NamedTuple):
     """The directory, and the result of collecting."""
 
     directory: str
@@ -30,7 +30,7 @@ class Found(NamedTuple):
     interrupted: bool
 
 
-class Collect(Verb[Found]):
+class Collect(Verb[CollectedOutput]):
     """Writes the output in Redis into files, each line once."""
 
     name = "collect"
@@ -83,7 +83,7 @@ class Collect(Verb[Found]):
             ),
         )
 
-    def run(self, options: argparse.Namespace) -> Found:
+    def run(self, options: argparse.Namespace) -> CollectedOutput:
         """Collect."""
         from bloomdupe.moving.collecting import Collecting, Patience
 
@@ -108,9 +108,9 @@ class Collect(Verb[Found]):
             except KeyboardInterrupt:
                 # Leaving the block cuts off a half-written batch.
                 interrupted = True
-        return Found(options.directory, collecting.result, interrupted)
+        return CollectedOutput(options.directory, collecting.result, interrupted)
 
-    def text(self, result: Found) -> Iterable[str]:
+    def text(self, result: CollectedOutput) -> Iterable[str]:
         """Return the lines that each file has, and whether more are to come."""
         collected = result.collected
         if collected.files:
@@ -128,7 +128,7 @@ class Collect(Verb[Found]):
         elif not collected.finished:
             yield "The crawl has not ended: the same command collects the rest."
 
-    def json(self, result: Found) -> dict[str, Any]:
+    def json(self, result: CollectedOutput) -> dict[str, Any]:
         """Return the same."""
         collected = result.collected
         return {
@@ -139,6 +139,6 @@ class Collect(Verb[Found]):
             "interrupted": result.interrupted,
         }
 
-    def status(self, result: Found) -> int:
+    def status(self, result: CollectedOutput) -> int:
         """Return the status of an interruption, if there was an interruption."""
         return INTERRUPTED if result.interrupted else 0

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.cli.progress import counted
+from bloomdupe.cli.progress_bar import counted
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.errors import StoreError
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Generator, Iterable, Iterator
 
-    from bloomdupe.jobs.contract import Job
+    from bloomdupe.jobs.job_contract import Job
     from bloomdupe.moving.export import Exported
 
 __all__ = ["Export"]
 
 
-class Written(NamedTuple):
+class WrittenExport(NamedTuple):
     """The result of an export, and its place."""
 
     file: str
@@ -33,7 +33,7 @@ class Written(NamedTuple):
     """Lines for standard output, which are not written yet."""
 
 
-class Export(Verb[Written]):
+class Export(Verb[WrittenExport]):
     """Writes pending requests, and the filter."""
 
     name = "export"
@@ -66,19 +66,19 @@ class Export(Verb[Written]):
             ),
         )
 
-    def run(self, options: argparse.Namespace) -> Written:
+    def run(self, options: argparse.Namespace) -> WrittenExport:
         """Write it; the file appears when it is complete."""
         from bloomdupe.moving.export import Exported
 
         exported = Exported()
         lines = _lines(options, exported)
         if options.file == "-":
-            return Written(options.file, exported, lines)
+            return WrittenExport(options.file, exported, lines)
         with closing(lines):
             _write(Path(options.file), lines)
-        return Written(options.file, exported, lines)
+        return WrittenExport(options.file, exported, lines)
 
-    def text(self, result: Written) -> Iterable[str]:
+    def text(self, result: WrittenExport) -> Iterable[str]:
         """Return the size of the export; or the export itself."""
         exported = result.exported
         if result.file == "-":
@@ -95,7 +95,7 @@ class Export(Verb[Written]):
                 " not take from a file"
             )
 
-    def json(self, result: Written) -> dict[str, Any] | Iterator[dict[str, Any]]:
+    def json(self, result: WrittenExport) -> dict[str, Any] | Iterator[dict[str, Any]]:
         """Return the same."""
         if result.file == "-":
             return map(json.loads, result.lines)

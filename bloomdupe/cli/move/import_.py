@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe.cli.change.added_counts import blocked_in_words
 from bloomdupe.cli.change.urls_argument import opened, size_of_file
-from bloomdupe.cli.progress import bytes_of, counted
+from bloomdupe.cli.progress_bar import bytes_of, counted
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.errors import StoreError
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator
 
-    from bloomdupe.jobs.contract import Job
+    from bloomdupe.jobs.job_contract import Job
     from bloomdupe.jobs.receiver import Imported, Source
-    from bloomdupe.moving.scrapy_redis import RedisJob
+    from bloomdupe.moving.scrapy_redis_job import RedisJob
 
 __all__ = ["Import"]
 
@@ -180,7 +180,7 @@ def _is_store(directory: Path) -> bool:
 
 
 def _of_scrapy_redis(url: str, options: argparse.Namespace) -> RedisJob:
-    from bloomdupe.moving.scrapy_redis import RedisJob
+    from bloomdupe.moving.scrapy_redis_job import RedisJob
 
     return RedisJob(
         url,

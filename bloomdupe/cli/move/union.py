@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.cli.progress import counted
+from bloomdupe.cli.progress_bar import counted
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.errors import StoreMismatchError

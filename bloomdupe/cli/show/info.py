@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator
 
-    from bloomdupe.jobs.contract import Job
+    from bloomdupe.jobs.job_contract import Job
     from bloomdupe.jobs.overview import Overview, RunFigures, WorkerFigures
 
 __all__ = ["Info"]

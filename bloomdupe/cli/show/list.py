@@ -12,7 +12,7 @@ from bloomdupe.cli.change.selection_arguments import (
     add_selection,
     reasons_of,
 )
-from bloomdupe.cli.progress import counted
+from bloomdupe.cli.progress_bar import counted
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.table import slot_name, when
 from bloomdupe.cli.verb import Verb
@@ -22,7 +22,7 @@ from bloomdupe.jobs.selection import Selection
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bloomdupe.jobs.contract import Job
+    from bloomdupe.jobs.job_contract import Job
 
 __all__ = ["List", "ListedFailure"]
 

@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from bloomdupe.jobs.contract import Job
+    from bloomdupe.jobs.job_contract import Job
 
 __all__ = ["Report"]
 
 
-class Written(NamedTuple):
+class WrittenPage(NamedTuple):
     """A page, and its size in bytes."""
 
     page: str
     bytes: int
 
 
-class Report(Verb[Written]):
+class Report(Verb[WrittenPage]):
     """Writes a page with charts."""
 
     name = "report"
@@ -57,7 +57,7 @@ class Report(Verb[Written]):
             help="the page (default: report.html)",
         )
 
-    def run(self, options: argparse.Namespace) -> Written:
+    def run(self, options: argparse.Namespace) -> WrittenPage:
         """Write it; an existing page is replaced when the new page is complete."""
         page = _page(options.job).encode()
         target = Path(options.output)
@@ -65,13 +65,13 @@ class Report(Verb[Written]):
             _write(target, page)
         except OSError as error:
             raise SettingError(f"--output {target}: {error.strerror}") from error
-        return Written(options.output, len(page))
+        return WrittenPage(options.output, len(page))
 
-    def text(self, result: Written) -> Iterable[str]:
+    def text(self, result: WrittenPage) -> Iterable[str]:
         """Return the place of the page."""
         yield f"{result.page}: {result.bytes:,} bytes"
 
-    def json(self, result: Written) -> dict[str, Any]:
+    def json(self, result: WrittenPage) -> dict[str, Any]:
         """Return the place and the size."""
         return result._asdict()
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from bloomdupe.jobs.contract import Job
+    from bloomdupe.jobs.job_contract import Job
     from bloomdupe.jobs.view import Reader, View
 
 __all__ = ["Top"]

@@ -19,7 +19,7 @@ from bloomdupe.errors import (
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.frontier.waiting import count_waiting, waiting
-from bloomdupe.jobs.contract import Job
+from bloomdupe.jobs.job_contract import Job
 from bloomdupe.jobs.listed import ListedRequest
 from bloomdupe.jobs.on_disk.failed_requests import failed_requests
 from bloomdupe.jobs.on_disk.state_on_disk import StoreReader, overview
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings
 
     from bloomdupe.crawl.leases.failure import Failure
-    from bloomdupe.jobs.contract import Watched
+    from bloomdupe.jobs.job_contract import Watched
     from bloomdupe.jobs.on_disk.stopped_job import StoppedJob
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.receiver import Source

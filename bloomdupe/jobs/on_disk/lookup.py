@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.settings import Settings
 
-    from bloomdupe.jobs.contract import Watched
+    from bloomdupe.jobs.job_contract import Watched
     from bloomdupe.jobs.lines import Line, Problems
 
 __all__ = ["FoundUrl", "look_up"]

@@ -224,7 +224,7 @@ class StoppedJob:
             raise IncompatibleFilterError(
                 f"the seen URLs of {path} cannot be joined with those of the source:"
                 " the filters have different parameters, or different secret keys, as"
-                " every new filter has one of its own. Import into a JOBDIR without a job; or"
+                " all new filters do. Import into a JOBDIR without a job; or"
                 " --without-marks imports only the pending requests, and then pages"
                 " that are done there may be fetched again"
             )

@@ -8,14 +8,14 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from bloomdupe.errors import StoreError
-from bloomdupe.jobs.contract import Job
+from bloomdupe.jobs.job_contract import Job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from scrapy.settings import Settings
 
-    from bloomdupe.jobs.contract import Watched
+    from bloomdupe.jobs.job_contract import Watched
     from bloomdupe.jobs.listed import ListedItems, ListedRequest
     from bloomdupe.jobs.on_redis.shared_job import SharedJob
     from bloomdupe.jobs.on_redis.state_on_redis import CrawlReader
@@ -137,6 +137,6 @@ class CrawlRemoval(NamedTuple):
 
         Raises :class:`~bloomdupe.errors.StoreError` while workers are there.
         """
-        from bloomdupe.redis.removal import remove_frontier
+        from bloomdupe.redis.frontier_removal import remove_frontier
 
         remove_frontier(self.url)

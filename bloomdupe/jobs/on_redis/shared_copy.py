@@ -9,8 +9,8 @@ from bloomdupe.errors import StoreError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.jobs.on_redis.partition_layer import PartitionLayer
-from bloomdupe.redis.imports import WITHOUT_MARKS
 from bloomdupe.redis.shared_frontier import SharedFrontier
+from bloomdupe.redis.shared_import import WITHOUT_MARKS
 from bloomdupe.shared.names import ITEM, message_of
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from bloomdupe.filter.layer import Layer
-    from bloomdupe.jobs.contract import Watched
+    from bloomdupe.jobs.job_contract import Watched
     from bloomdupe.store.store import Store
 
 __all__ = ["copied"]

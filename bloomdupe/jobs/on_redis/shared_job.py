@@ -11,9 +11,9 @@ from bloomdupe.errors import SettingError, StoreMismatchError
 from bloomdupe.filter.parameters import Parameters, check_same
 from bloomdupe.jobs.on_redis.partition_layer import parsed
 from bloomdupe.jobs.project import Project
-from bloomdupe.redis.imports import WITHOUT_MARKS
 from bloomdupe.redis.partition import Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
+from bloomdupe.redis.shared_import import WITHOUT_MARKS
 from bloomdupe.settings import JobSettings
 from bloomdupe.shared.joining import check_not_shared, open_frontier
 from bloomdupe.shared.names import REQUEST, name_of, payload_of
