@@ -186,7 +186,7 @@ def again(crawl: Crawl, *stops: Stop | None) -> list[str]:
 
 def stopped(
     idiom: Idiom,
-    forks: Forks | None,
+    forks: Forks,
     model: Model,
     stops: Sequence[Stop],
     *,
