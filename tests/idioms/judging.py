@@ -66,13 +66,11 @@ def compare_outputs(expected: Counter[str], outputs: Outputs) -> list[str]:
     return [*complaints, f"pipeline: {words}"] if words else complaints
 
 
-def allowed(crawl: Crawl, run: Run) -> int:
+def allowed(run: Run) -> int:
     """How many requests of a run that was stopped may be made again."""
     jobs = run.last_checkpoints
     late = sum(
-        any(job.begun <= visit.time < job.over for job in jobs)
-        for visit in crawl.site.log
-        if visit.run == run.number
+        any(job.begun <= visit.clock < job.over for job in jobs) for visit in run.visits
     )
     return late + sum(job.under_way for job in jobs)
 
@@ -83,12 +81,12 @@ def judge(model: Model, crawl: Crawl) -> list[str]:
     complaints = compare_outputs(model.items, outputs)
     if complaints and outputs.jsonl.total() <= model.items.total() and was_said(crawl):
         complaints.clear()
-    visits = crawl.site.visits()
+    visits = crawl.visits
     repeats = crawl.idiom.repeats
     most = None
     if repeats is not None:
         most = sum(
-            repeats + (0 if run.stopped is None else allowed(crawl, run))
+            repeats + (0 if run.stopped is None else allowed(run))
             for run in crawl.runs[:-1]
         )
     complaints += compare_visits(model.visits, visits, most).complaints
@@ -164,7 +162,7 @@ def undisturbed(idiom: Idiom, forks: Forks) -> Model:
             if len(crawl.runs) == RUNS:
                 complaints.append(f"not finished after {RUNS} runs")
                 break
-        model = Model(items, crawl.site.visits(), complaints)
+        model = Model(items, crawl.visits, complaints)
         complaints += judge(model, crawl)
         says = idiom.says
         if says is not None and not re.search(says, crawl.runs[0].log):
@@ -184,7 +182,7 @@ def again(crawl: Crawl, *stops: Stop | None) -> list[str]:
         run = crawl.run(stop)
         if run.status and run.stopped is None:
             complaints.append(ended(run))
-        if asked := set(crawl.site.visits(run.number)) - set(crawl.idiom.start_asks):
+        if asked := {visit.what for visit in run.visits} - set(crawl.idiom.start_asks):
             complaints.append(f"run {run.number} asks for {sorted(asked)[:SHOWN]}")
     later = crawl.outputs()
     for place, found in (("JSON lines", later.jsonl), ("CSV", later.csv)):
@@ -198,7 +196,7 @@ def again(crawl: Crawl, *stops: Stop | None) -> list[str]:
 
 def stopped(
     idiom: Idiom,
-    forks: Forks | None,
+    forks: Forks,
     model: Model,
     stops: Sequence[Stop],
     *,
