@@ -147,7 +147,7 @@ def of_scrapy(idiom: Idiom, forks: Forks) -> Model:
     with Crawl(idiom, forks, stock=True) as crawl:
         run = crawl.run()
         assert run.finished, run.log
-        return Model(crawl.outputs().jsonl, crawl.site.visits(), [])
+        return Model(crawl.outputs().jsonl, crawl.visits, [])
 
 
 def undisturbed(idiom: Idiom, forks: Forks) -> Model:
