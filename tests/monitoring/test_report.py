@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CHARTS = {
-    "Pages", "Rate", "Waiting", "Hosts at work", "Links", "Checkpoints",
+    "Pages", "Rate", "Pending", "Active hosts", "Links", "Checkpoints",
     "Memory and disk", "Filter", "Status codes", "Depth", "Failures by reason", "Hosts",
 }  # fmt: skip
 
