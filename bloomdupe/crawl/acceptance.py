@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.dupefilter import BloomDupeFilter
     from bloomdupe.crawl.engines.session import Session
-    from bloomdupe.crawl.leases.leases import Key, Lease
+    from bloomdupe.crawl.leases.lease import Key, Lease
 
 __all__ = ["ASKING", "Acceptance"]
 

@@ -13,7 +13,7 @@ from bloomdupe.crawl.state.start_items import StartItems
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from bloomdupe.crawl.leases.leases import Key
+    from bloomdupe.crawl.leases.lease import Key
     from bloomdupe.crawl.progress.rounds import Run
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.inside_scrapy.processing import Processing

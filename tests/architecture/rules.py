@@ -23,7 +23,8 @@ PACKAGE = "bloomdupe"
 
 ROOMS: dict[str, set[str]] = {
     "bloomdupe": {
-        "addon", "shared", "crawl", "links", "feeds", "filter", "errors", "_version",
+        "addon", "shared", "crawl", "links", "feeds", "redis", "filter", "errors",
+        "_version",
     },
     "addon": {"shared", "crawl", "links", "feeds", "settings", "errors"},
     "cli": {
@@ -67,10 +68,6 @@ ROOMS: dict[str, set[str]] = {
 }  # fmt: skip
 """Each room, and the rooms that it may import. Whatever a room may import stands
 further down, so there is no circle. ``bloomdupe`` is the face of the package."""
-
-BY_URL = ("bloomdupe.filter.opening", "bloomdupe.redis.redis_filter")
-"""The one import against the arrows: a filter that a URL names is opened by the room
-that knows Redis, which is imported when the first one is opened."""
 
 ARITHMETIC = {
     "bloomdupe.filter.sizing",
@@ -191,7 +188,6 @@ def arrows_up(modules: Mapping[str, ast.Module]) -> list[str]:
             str(arrow)
             for arrow in imports_of(modules)
             if _is_ours(arrow.imported)
-            and (arrow.importer, arrow.imported) != BY_URL
             and room_of(arrow.importer) != room_of(arrow.imported)
             and room_of(arrow.imported) not in ROOMS.get(room_of(arrow.importer), ())
         }
@@ -214,15 +210,10 @@ def crowded_folders(modules: Mapping[str, ast.Module]) -> list[str]:
 
 
 def circles(modules: Mapping[str, ast.Module]) -> list[str]:
-    """No module imports itself through others.
-
-    Imports for types are left out: two modules of one room may know each other's.
-    """
+    """No module imports itself through other modules, imports for types included."""
     leads_to: dict[str, set[str]] = {name: set() for name in modules}
     for arrow in imports_of(modules):
-        if (arrow.importer, arrow.imported) == BY_URL:
-            continue
-        if arrow.imported in modules and not arrow.for_types:
+        if arrow.imported in modules:
             leads_to[arrow.importer].add(arrow.imported)
     found = []
     for name in sorted(modules):
@@ -232,7 +223,7 @@ def circles(modules: Mapping[str, ast.Module]) -> list[str]:
             reached |= ahead
             ahead = {there for here in ahead for there in leads_to[here]} - reached
         if name in reached:
-            found.append(f"{name} imports itself through others")
+            found.append(f"{name} imports itself through other modules")
     return found
 
 

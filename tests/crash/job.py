@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
     from world import World
 
-    from bloomdupe.crawl.leases.leases import Lease
+    from bloomdupe.crawl.leases.lease import Lease
 
 FEEDS = {"out/items.jsonl": {"format": "jsonlines"}}
 """In the folder in which the folder of the job is."""

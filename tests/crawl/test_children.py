@@ -13,7 +13,7 @@ from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store.format import request_key
 
 if TYPE_CHECKING:
-    from bloomdupe.crawl.leases.leases import Lease
+    from bloomdupe.crawl.leases.lease import Lease
 
 Blobs = dict[str, bytes]
 

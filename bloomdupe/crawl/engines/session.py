@@ -20,7 +20,8 @@ from bloomdupe.crawl.later.waiting import Waiting
 from bloomdupe.crawl.leases.children import PREFIX as CHILDREN
 from bloomdupe.crawl.leases.children import Children
 from bloomdupe.crawl.leases.cut_short import CutShort
-from bloomdupe.crawl.leases.leases import Lease, Leases
+from bloomdupe.crawl.leases.lease import Lease
+from bloomdupe.crawl.leases.leases import Leases
 from bloomdupe.crawl.leases.outcomes import Outcome, Outcomes
 from bloomdupe.crawl.memory import MemoryWatch
 from bloomdupe.crawl.progress.rounds import FINISHED, OPEN, Run

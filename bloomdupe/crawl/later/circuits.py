@@ -20,7 +20,7 @@ from scrapy.utils.misc import load_object
 from twisted.python.failure import Failure
 
 from bloomdupe.crawl.later.clock import Clock
-from bloomdupe.crawl.leases.leases import Watcher
+from bloomdupe.crawl.leases.lease import Watcher
 from bloomdupe.printable import logger_of
 from bloomdupe.store.participant import Part, Participant
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from bloomdupe.crawl.later.growing_wait import GrowingWait
-    from bloomdupe.crawl.leases.leases import Lease
+    from bloomdupe.crawl.leases.lease import Lease
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.inside_scrapy.engine import EngineAccess
 

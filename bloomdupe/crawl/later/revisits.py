@@ -12,7 +12,7 @@ from scrapy import Request
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
-from bloomdupe.crawl.leases.leases import Watcher
+from bloomdupe.crawl.leases.lease import Watcher
 from bloomdupe.crawl.requests.visits import ADAPTIVE, NOT_MODIFIED, Look, Visit
 from bloomdupe.errors import RequestTimeError, StoreError
 from bloomdupe.printable import logger_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from bloomdupe.crawl.leases.leases import Lease
+    from bloomdupe.crawl.leases.lease import Lease
     from bloomdupe.crawl.requests.serializer import Serializer
     from bloomdupe.crawl.requests.visits import Rule
     from bloomdupe.frontier.frontier import Frontier

@@ -19,7 +19,7 @@ from bloomdupe.store.participant import Part, Participant
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bloomdupe.crawl.leases.leases import Lease
+    from bloomdupe.crawl.leases.lease import Lease
 
 __all__ = ["PREFIX", "Children"]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from bloomdupe.crawl.leases.leases import Lease
+    from bloomdupe.crawl.leases.lease import Lease
     from bloomdupe.crawl.requests.serializer import Serializer
     from bloomdupe.crawl.state.blocked import Blocked
     from bloomdupe.frontier.frontier import Frontier
