@@ -14,8 +14,8 @@ import msgpack  # type: ignore[import-untyped]
 import pytest
 from scrapy import Request
 from support.jobs import IDENTITY
+from support.monitored_jobs import NOW, failures_part, point
 from support.report_page import Page
-from support.sighted_jobs import NOW, failures_part, point
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.leases.failure import Failure

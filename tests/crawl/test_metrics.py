@@ -16,9 +16,9 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from scrapy.settings import Settings
 from spiders.follow import Follow
+from support.monitored_jobs import point
 from support.ports import kept_port
 from support.shared_data import REPOSITORY, needs
-from support.sighted_jobs import point
 
 from bloomdupe import settings as module
 from bloomdupe.crawl.progress.metrics import Metrics

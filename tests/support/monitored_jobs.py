@@ -40,7 +40,7 @@ def point(at: float, run: int = 1, **values: Any) -> Point:
     return Point(**{**nothing, **given, **values})
 
 
-def sighted_job(folder: Path, *, history: bool = True, bad: str = "") -> Path:
+def monitored_job(folder: Path, *, history: bool = True, bad: str = "") -> Path:
     """Make a job with three slots, four failures, and a minute of history.
 
     ``bad`` stands in the URL of another failure, and in what is said of it.

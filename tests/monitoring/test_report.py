@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.jobs import run
+from support.monitored_jobs import monitored_job
 from support.report_page import Page, value_of
 from support.shared_data import needs, needs_package
-from support.sighted_jobs import sighted_job
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.progress.history import History
@@ -48,7 +48,7 @@ def test_the_numbers_are_those_of_info(
     report: Callable[[Path], Page],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    job = sighted_job(tmp_path)
+    job = monitored_job(tmp_path)
     page = report(job)
     info = json.loads(run(capsys, "info", job, "--json").out)
     assert json.loads(page.json) == info
@@ -65,7 +65,7 @@ def test_the_numbers_are_those_of_info(
 def test_kills_are_told_from_runs_that_end_and_that_run(
     tmp_path: Path, report: Callable[[Path], Page]
 ) -> None:
-    job = sighted_job(tmp_path)
+    job = monitored_job(tmp_path)
     with BloomFilter.open(job / "bloomdupe") as seen:
         store = seen.share_store()
         assert store is not None
@@ -89,7 +89,7 @@ def test_nothing_from_the_web_becomes_part_of_the_page(
     tmp_path: Path, report: Callable[[Path], Page]
 ) -> None:
     bad = "<script>alert(1)</script>&\"'"
-    job = sighted_job(tmp_path, bad=bad)
+    job = monitored_job(tmp_path, bad=bad)
     page = report(job)
     assert page.scripts == ["application/json"]
     assert any(bad in text for text in page.texts)
@@ -103,7 +103,7 @@ def test_nothing_from_the_web_becomes_part_of_the_page(
 def test_an_older_job_has_a_report_without_lines(
     tmp_path: Path, report: Callable[[Path], Page]
 ) -> None:
-    page = report(sighted_job(tmp_path, history=False))
+    page = report(monitored_job(tmp_path, history=False))
     assert "Pages" not in page.charts
     assert "Filter" in page.charts
     assert any("made by an earlier version" in text for text in page.texts)
@@ -115,7 +115,7 @@ def test_what_cannot_be_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     needs_package("matplotlib")
-    job = sighted_job(tmp_path)
+    job = monitored_job(tmp_path)
     assert run(capsys, "report", tmp_path / "nothing").code == 1
     answer = run(capsys, "report", job, "-o", tmp_path)
     assert answer.code == 2
@@ -149,7 +149,7 @@ def test_a_browser_shows_it_light_and_dark_and_has_nothing_to_complain(
     needs_package("PIL")
     from PIL import Image
 
-    given = report(sighted_job(tmp_path))
+    given = report(monitored_job(tmp_path))
     page = tmp_path / "report.html"
     papers = []
     for scheme in (1, 0):  # light, dark

@@ -1,7 +1,7 @@
-"""Writes the pictures in the README of ``sight``, of a job. Not run by pytest.
+"""Writes the pictures in the document on monitoring, of a job. Not run by pytest.
 
-``python tests/sight/pictures.py top JOBDIR`` while a crawl runs; then the same with
-``report``, which needs Chromium.
+``python tests/monitoring/pictures.py top JOBDIR`` while a crawl runs; then the same
+with ``report``, which needs Chromium.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bloomdupe.cli.main import main
 from bloomdupe.monitoring.top import screen
 from bloomdupe.monitoring.view import Reader
 
-ROOM = Path(__file__).parents[2] / "bloomdupe" / "sight"
+ROOM = Path(__file__).parents[2] / "bloomdupe" / "monitoring"
 
 
 def write_top(job: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 from support.jobs import run
-from support.sighted_jobs import LONG, point, sighted_job
+from support.monitored_jobs import LONG, monitored_job, point
 from support.terminal import Terminal
 
 from bloomdupe import BloomFilter
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def job(tmp_path: Path) -> Path:
-    return sighted_job(tmp_path)
+    return monitored_job(tmp_path)
 
 
 def lines(job: Path, width: int, sort: str = "waiting", height: int = 24) -> list[str]:
@@ -78,7 +78,7 @@ def test_a_line_for_those_who_have_no_terminal(
 def test_a_job_of_an_earlier_version_has_no_history(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answer = run(capsys, "top", sighted_job(tmp_path, history=False))
+    answer = run(capsys, "top", monitored_job(tmp_path, history=False))
     assert answer.code == 0
     assert "made by an earlier version" in answer.out
     assert "7" in answer.out
