@@ -14,9 +14,9 @@ from bloomdupe.crawl.engines.job import Job
 from bloomdupe.errors import FilterFullError, StoreError, StoreMismatchError
 from bloomdupe.inside_scrapy.engine import fail_crawl, stop_crawl
 from bloomdupe.links.fingerprint import fingerprint_function
-from bloomdupe.links.link_filter import Drop, attach_link_filter
+from bloomdupe.links.link_filter import Duplicate, attach_link_filter
 from bloomdupe.printable import logger_of
-from bloomdupe.store.failures import reason_of
+from bloomdupe.store.system_errors import reason_of
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
@@ -117,16 +117,16 @@ class BloomDupeFilter(BaseDupeFilter):
         self._log_opened(self._filter)
         return self._filter
 
-    def _would_drop(self, request: Request) -> Drop:
+    def _would_drop(self, request: Request) -> Duplicate:
         """Whether Scrapy's scheduler would drop a request; for the link filter."""
         if self._filter is None:
-            return Drop.NO
+            return Duplicate.NO
         key, exact = self.key_of(request)
         try:
             seen = self._filter.contains(key, exact=exact)
         except StoreError:
-            return Drop.NO  # it will fail again when the request is scheduled
-        return Drop.ALL if seen else Drop.NO
+            return Duplicate.NO  # it will fail again when the request is scheduled
+        return Duplicate.ALL if seen else Duplicate.NO
 
     def key_of(self, request: Request) -> tuple[bytes, bool]:
         """Return a request's fingerprint, and whether it must be kept exactly."""

@@ -34,7 +34,7 @@ from bloomdupe.errors import (
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.inside_scrapy.timer import Timer
 from bloomdupe.links.fingerprint import fingerprint_function
-from bloomdupe.links.link_filter import Drop, attach_link_filter
+from bloomdupe.links.link_filter import Duplicate, attach_link_filter
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
@@ -328,10 +328,10 @@ class FrontierScheduler(BaseScheduler):
             extra={"spider": self._spider},
         )
 
-    def _would_drop(self, request: Request) -> Drop:
+    def _would_drop(self, request: Request) -> Duplicate:
         """Whether a request would be dropped as a duplicate; for the link filter."""
         if self._session is None:
-            return Drop.NO
+            return Duplicate.NO
         return self._acceptance.would_drop(request)
 
     def next_request(self) -> Request | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from bloomdupe.frontier.waiting import Waiting
+    from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.jobs.intake import Taken
     from bloomdupe.jobs.on_disk import StoppedJob
     from bloomdupe.jobs.selection import Selection
@@ -124,7 +124,7 @@ class TakenUp:
                     same = self._failures.setdefault(_name_of(one.payload), [])
                     same.append((digest, one))
 
-    def dropped(self, found: Iterable[Waiting]) -> Part:
+    def dropped(self, found: Iterable[PendingRequest]) -> Part:
         """Return the part to write when these pending requests are removed."""
         puts = {}
         if self._failures:

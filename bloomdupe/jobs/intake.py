@@ -12,7 +12,7 @@ from bloomdupe.jobs.written import brought_back
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bloomdupe.frontier.waiting import Waiting
+    from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.jobs.on_disk import StoppedJob
     from bloomdupe.jobs.selection import Selection
     from bloomdupe.jobs.written import Wanted
@@ -57,7 +57,7 @@ def add(found: Iterable[Wanted], job: StoppedJob, taken: Taken) -> None:
 def requeue(
     found: Iterable[Wanted],
     job: StoppedJob,
-    waiting: Iterable[Waiting],
+    waiting: Iterable[PendingRequest],
     selection: Selection,
     taken: Taken,
 ) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.crawl.progress.rounds import IMPORT
 from bloomdupe.crawl.state.blocked import BLOCKED
 from bloomdupe.errors import StoreError
-from bloomdupe.frontier.waiting import slots_of
+from bloomdupe.frontier.pending_requests import slots_of
 from bloomdupe.store import files
 from bloomdupe.store.store import Store
 
@@ -125,7 +125,7 @@ def overview(path: Path) -> Overview | None:
 
 
 def _outputs(snapshot: Snapshot, crawl: dict[str, Any]) -> list[Output]:
-    """Read the feeds; see :class:`bloomdupe.crawl.engines.checkpoint.Crawl`."""
+    """Read the feeds; see :class:`bloomdupe.crawl.engines.checkpoint.CrawlRecord`."""
     outputs = []
     for feed in crawl.get("feeds", {}).values():
         size = None

@@ -14,7 +14,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.project import get_project_settings
 from scrapy.utils.python import global_object_name
 
-from bloomdupe.crawl.engines.order import Order
+from bloomdupe.crawl.engines.queue_order import QueueOrder
 from bloomdupe.crawl.requests.layout import PICKLE
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.requests.summary import check_payload, summary_of
@@ -72,7 +72,7 @@ class Project:
         self._exact_urls = (
             given.exact_urls if exact_urls is None else _compiled(exact_urls)
         )
-        self.order = Order.of(self.settings, durable=True)
+        self.order = QueueOrder.of(self.settings, durable=True)
 
     @classmethod
     def of_store(cls, settings: Settings | None, identity: dict[str, Any]) -> Project:

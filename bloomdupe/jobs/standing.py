@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.filter.bloom import BloomFilter
-from bloomdupe.frontier.waiting import count_waiting, waiting
+from bloomdupe.frontier.pending_requests import count_pending, pending_requests
 from bloomdupe.jobs.failed import failures_of
 from bloomdupe.jobs.project import Project
 from bloomdupe.jobs.selection import find
@@ -84,9 +84,9 @@ def _waits(
     found: dict[bytes, list[dict[str, Any]]] = {}
     store = Store.open(path, readonly=True, network=True)
     try:
-        total = count_waiting(store)
+        total = count_pending(store)
         for key, one in find(
-            watched(waiting(store), total, "requests"), asked, project
+            watched(pending_requests(store), total, "requests"), asked, project
         ):
             summary = summary_of(one.payload)
             found.setdefault(key, []).append(

@@ -11,7 +11,7 @@ from bloomdupe.crawl.progress.history import Point, Ran, read_history
 from bloomdupe.crawl.progress.pace import per_minute, recent, since, time_to_go
 from bloomdupe.crawl.totals import Totals
 from bloomdupe.errors import StoreError
-from bloomdupe.frontier.waiting import slots_of
+from bloomdupe.frontier.pending_requests import slots_of
 from bloomdupe.jobs.overview import Overview, overview
 from bloomdupe.store.format import FAILURES
 from bloomdupe.store.store import Store

@@ -49,14 +49,14 @@ from bloomdupe.crawl.requests.layout import (
 from bloomdupe.crawl.requests.summary import elements_of, summary_of
 from bloomdupe.errors import StoreMismatchError, UnserializableError
 from bloomdupe.frontier.payload import long_url, url_of
-from bloomdupe.frontier.waiting import waiting_in
+from bloomdupe.frontier.pending_requests import pending_in
 from bloomdupe.jobs.written import Defaults, read_request
 from bloomdupe.store.format import DIGEST_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from bloomdupe.frontier.waiting import Waiting
+    from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.store.store import Store
 
 __all__ = ["EXPORT_FORMAT", "Exported", "export"]
@@ -111,7 +111,7 @@ def export(
         for digest, data in snapshot.failures():
             exported.failures += 1
             yield json.dumps(_failure(digest, Failure.unpacked(data)))
-        for one in watched(waiting_in(snapshot), waits, "requests"):
+        for one in watched(pending_in(snapshot), waits, "requests"):
             exported.requests += 1
             exported.pickled += one.payload.startswith(PICKLE)
             yield json.dumps(_line(one))
@@ -172,7 +172,7 @@ _LEDGER: dict[str, type | tuple[type, ...]] = {
 }
 
 
-def _line(one: Waiting) -> dict[str, Any]:
+def _line(one: PendingRequest) -> dict[str, Any]:
     """Return a request, with its payload if the fields do not describe it fully."""
     ours: dict[str, Any] = {"slot": one.slot, "start": one.start, "age": one.age}
     if one.not_before is not None:

@@ -15,7 +15,7 @@ from bloomdupe.crawl.acceptance import ASKING
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
 from bloomdupe.crawl.ending import INCOMPLETE
 from bloomdupe.crawl.engines.job import Job
-from bloomdupe.crawl.engines.order import Order
+from bloomdupe.crawl.engines.queue_order import QueueOrder
 from bloomdupe.crawl.later.backoff import Backoff
 from bloomdupe.crawl.later.circuits import tries_of
 from bloomdupe.crawl.requests.cookies_packed import PackedCookies, without_cookie_header
@@ -26,11 +26,11 @@ from bloomdupe.crawl.stopping import Stopping
 from bloomdupe.errors import SettingError, UnserializableError
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.payload import url_of
-from bloomdupe.inside_scrapy.cookies import CookieJars
+from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.inside_scrapy.engine import EngineAccess, mark_failed
 from bloomdupe.inside_scrapy.processing import Processing, current_work
 from bloomdupe.inside_scrapy.timer import Timer
-from bloomdupe.links.link_filter import Drop, attach_link_filter
+from bloomdupe.links.link_filter import Duplicate, attach_link_filter
 from bloomdupe.printable import logger_of, printable
 from bloomdupe.redis.partition import Left, Mark, Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
@@ -136,7 +136,7 @@ class SharedScheduler(BaseScheduler):
         self._stopping = Stopping(crawler)
         self._serializer = Serializer(spider, pickles=settings.serializer == "pickle")
         self._feeds = SharedFeeds(crawler, self._put, self._stopping.fail)
-        order = Order.of(crawler.settings, durable=True)
+        order = QueueOrder.of(crawler.settings, durable=True)
         self._starts_apart = order.starts_apart
         self._backoff = Backoff(
             self._engine.slot_of, self._engine.wait, settings.max_retry_after
@@ -584,11 +584,11 @@ class SharedScheduler(BaseScheduler):
             return work
         return None
 
-    def _would_drop(self, request: Request) -> Drop:
+    def _would_drop(self, request: Request) -> Duplicate:
         if self._worker is None:
-            return Drop.NO
+            return Duplicate.NO
         key, _ = self.df.key_of(request)
-        return Drop.ALL if self._seen.contains(key) else Drop.NO
+        return Duplicate.ALL if self._seen.contains(key) else Duplicate.NO
 
     # Reports of the thread (see bloomdupe.shared.worker.Crawl)
 

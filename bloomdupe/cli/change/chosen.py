@@ -9,14 +9,14 @@ from bloomdupe.cli.change.urls_argument import add_urls
 from bloomdupe.cli.progress import counted
 from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.errors import SettingError, UnserializableError
-from bloomdupe.frontier.waiting import count_waiting, waiting
+from bloomdupe.frontier.pending_requests import count_pending, pending_requests
 from bloomdupe.jobs.selection import Selection
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from bloomdupe.frontier.waiting import Waiting
+    from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.store.store import Store
 
 __all__ = ["add_chosen", "chosen"]
@@ -28,21 +28,21 @@ def add_chosen(parser: argparse.ArgumentParser) -> None:
     add_selection(parser)
 
 
-def chosen(store: Store, options: argparse.Namespace) -> Iterator[Waiting]:
+def chosen(store: Store, options: argparse.Namespace) -> Iterator[PendingRequest]:
     """Yield the selected requests; :class:`SettingError` if no request is named."""
     if not (options.urls or options.slot or options.pattern):
         raise SettingError(
             "say which requests: URLs, --slot, or --pattern; `--pattern .` is all"
         )
     selection = Selection.of(options.slot, options.pattern)
-    total = count_waiting(store, options.slot)
-    found = counted(waiting(store, options.slot), total, "requests")
+    total = count_pending(store, options.slot)
+    found = counted(pending_requests(store, options.slot), total, "requests")
     if options.urls:
         found = _of_urls(found, store, options)
     return (one for one in found if _is_meant(one, selection))
 
 
-def _is_meant(one: Waiting, selection: Selection) -> bool:
+def _is_meant(one: PendingRequest, selection: Selection) -> bool:
     if selection.pattern is None:
         return True
     try:
@@ -52,8 +52,8 @@ def _is_meant(one: Waiting, selection: Selection) -> bool:
 
 
 def _of_urls(
-    found: Iterator[Waiting], store: Store, options: argparse.Namespace
-) -> Iterator[Waiting]:
+    found: Iterator[PendingRequest], store: Store, options: argparse.Namespace
+) -> Iterator[PendingRequest]:
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.selection import find
     from bloomdupe.jobs.written import checked

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bloomdupe.cli.change.chosen import add_chosen, chosen
 from bloomdupe.cli.store_argument import add_store, store_directory
 from bloomdupe.cli.verb import Verb
-from bloomdupe.frontier.removal import Remover
+from bloomdupe.frontier.remover import Remover
 from bloomdupe.jobs.failed import TakenUp
 from bloomdupe.store.store import Store
 

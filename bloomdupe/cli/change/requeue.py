@@ -16,7 +16,7 @@ from bloomdupe.cli.progress import counted
 from bloomdupe.cli.store_argument import add_store, store_directory
 from bloomdupe.cli.verb import Verb
 from bloomdupe.errors import SettingError
-from bloomdupe.frontier.waiting import count_waiting, waiting
+from bloomdupe.frontier.pending_requests import count_pending, pending_requests
 from bloomdupe.jobs.selection import Selection
 
 if TYPE_CHECKING:
@@ -74,7 +74,9 @@ class Requeue(Verb["Taken"]):
             defaults = Defaults(options.callback, options.priority)
             lines = given_lines(options, taken.problems)
             found = read_all(lines, defaults, job.project, taken.problems)
-            waits = counted(waiting(job.store), count_waiting(job.store), "requests")
+            waits = counted(
+                pending_requests(job.store), count_pending(job.store), "requests"
+            )
             requeue(found, job, waits, selection, taken)
         return taken
 

@@ -18,7 +18,7 @@ from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.errors import SettingError, UnserializableError
 from bloomdupe.filter.opening import is_url
 from bloomdupe.frontier.payload import url_of
-from bloomdupe.frontier.waiting import count_waiting, waiting
+from bloomdupe.frontier.pending_requests import count_pending, pending_requests
 from bloomdupe.jobs.failed import failed_requests
 from bloomdupe.jobs.selection import Selection
 from bloomdupe.store.store import Store
@@ -185,8 +185,8 @@ def _pending(path: Path, selection: Selection) -> Iterator[Listed]:
 
 def _read(store: Store, selection: Selection) -> Iterator[Listed]:
     try:
-        total = count_waiting(store, selection.slot)
-        for one in counted(waiting(store, selection.slot), total, "requests"):
+        total = count_pending(store, selection.slot)
+        for one in counted(pending_requests(store, selection.slot), total, "requests"):
             slot = one.slot
             try:
                 summary = summary_of(one.payload)

@@ -12,7 +12,7 @@ from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.parameters import Parameters, check_same
-from bloomdupe.filter.recent import RecentFilter
+from bloomdupe.filter.recent_filter import RecentFilter
 from bloomdupe.settings import JobSettings
 from bloomdupe.store.store import Store
 

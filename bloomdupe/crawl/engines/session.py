@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 
 from bloomdupe.crawl.ending import INCOMPLETE, Ending
-from bloomdupe.crawl.engines.checkpoint import FEED, Checkpoint, Crawl
-from bloomdupe.crawl.engines.order import Order
+from bloomdupe.crawl.engines.checkpoint import FEED, Checkpoint, CrawlRecord
+from bloomdupe.crawl.engines.queue_order import QueueOrder
 from bloomdupe.crawl.later.backoff import Backoff
 from bloomdupe.crawl.later.clock import Clock
 from bloomdupe.crawl.later.growing_wait import GrowingWait
 from bloomdupe.crawl.later.retries import Retries
 from bloomdupe.crawl.later.revisits import Revisits
-from bloomdupe.crawl.later.waiting import Waiting
+from bloomdupe.crawl.later.sleeping import Sleeping
 from bloomdupe.crawl.leases.children import PREFIX as CHILDREN
 from bloomdupe.crawl.leases.children import Children
 from bloomdupe.crawl.leases.cut_short import CutShort
@@ -36,10 +36,10 @@ from bloomdupe.crawl.state.spider_state import STATE, SpiderState
 from bloomdupe.crawl.state.start_items import StartItem
 from bloomdupe.crawl.stopping import Stopping
 from bloomdupe.errors import FeedError, FilterFullError
-from bloomdupe.feeds.contract import FeedJob
 from bloomdupe.feeds.exporter import FeedExporter
+from bloomdupe.feeds.feed_job import FeedJob
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.inside_scrapy.cookies import CookieJars
+from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.inside_scrapy.engine import EngineAccess
 from bloomdupe.inside_scrapy.processing import Processing, current_work
 from bloomdupe.inside_scrapy.timer import Timer
@@ -128,7 +128,7 @@ class Session:
     # Opening
 
     def _open_frontier(self, seen: BloomFilter) -> None:
-        order = Order.of(self._crawler.settings, durable=self.durable)
+        order = QueueOrder.of(self._crawler.settings, durable=self.durable)
         self.starts_apart = order.starts_apart
         self.retries: Retries | None = None
         wait = self.engine.wait
@@ -156,7 +156,7 @@ class Session:
     def _take_up(self) -> None:
         """Restore the state of the last checkpoint."""
         crawler, settings, run = self._crawler, self.settings, self.run
-        crawl = Crawl(self.frontier)
+        crawl = CrawlRecord(self.frontier)
         feeds = self._take_up_feeds(crawl)
         self.state = SpiderState(crawler, self.serializer)
         self.state.restore(crawl.blobs.get(STATE))
@@ -166,7 +166,7 @@ class Session:
         if run.resumed and settings.start_requests != "always":
             before = crawl.record.get("totals", {}).get("start_items", 0)
             self.starting.items.take_up(crawl.record.get("start_items", [before]))
-        self.waiting = Waiting(crawler, self.frontier, settings.wait)
+        self.waiting = Sleeping(crawler, self.frontier, settings.wait)
         clock = Clock(crawl.record.get("clock"))
         self.waiting.take_up(clock.stored)
         self.ending = Ending(crawler, self.frontier, self.waiting)
@@ -233,7 +233,7 @@ class Session:
         self.leases.leaves_out = revisits.leaves_out
         return revisits
 
-    def _take_up_feeds(self, crawl: Crawl) -> FeedExporter | None:
+    def _take_up_feeds(self, crawl: CrawlRecord) -> FeedExporter | None:
         if self.frontier.store is None:
             return None
         feeds = FeedExporter.of(self._crawler)

@@ -9,7 +9,7 @@ from scrapy.http import Response
 
 from bloomdupe.crawl.leases.answers import ANY, answer_of, items_of
 from bloomdupe.crawl.leases.outcomes import Outcome
-from bloomdupe.crawl.leases.reasons import CODE, Why
+from bloomdupe.crawl.leases.reasons import CODE, FailureReason
 from bloomdupe.store.format import request_key
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class Lease:
         """Whether the callback is skipped, because the page has not changed."""
         self.repeated = False
         """Whether a run that was killed may have been working on it."""
-        self.failed: Why | None = None
+        self.failed: FailureReason | None = None
         """The first failure, if there is any."""
         self.spoiled = False
         """Whether a callback or pipeline has failed, of this request or of its parts.
@@ -237,13 +237,13 @@ class Lease:
 
     def gave_up(self, error: BaseException) -> None:
         """Remember why there is no page."""
-        self.failed = Why.of_download(error)
+        self.failed = FailureReason.of_download(error)
 
     def raised(self, error: BaseException, response: object) -> None:
         """Remember an exception of the callback or errback, given a response."""
         self.root.spoiled = True
         if self.failed is None:
-            self.failed = Why.of_code("callback", error, response)
+            self.failed = FailureReason.of_code("callback", error, response)
         elif self.failed.reason not in CODE:
             self.failed = self.failed.and_then(error)
 
@@ -251,7 +251,7 @@ class Lease:
         """Remember an exception of a pipeline."""
         self.root.spoiled = True
         if self.failed is None:
-            self.failed = Why.of_code("pipeline", error, response)
+            self.failed = FailureReason.of_code("pipeline", error, response)
 
     def broke_off(self, error: BaseException) -> None:
         """Record the error that has broken off the processing."""

@@ -60,6 +60,7 @@ from scrapy import Request, Spider
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.python import global_object_name
 
+from bloomdupe.crawl.requests.classes_by_name import name_of_class
 from bloomdupe.crawl.requests.layout import (
     ARRAYS,
     BODY,
@@ -80,7 +81,6 @@ from bloomdupe.crawl.requests.layout import (
     PLAIN,
     PRIORITY,
 )
-from bloomdupe.crawl.requests.loaded import name_of_class
 from bloomdupe.crawl.requests.subclasses import (
     differences,
     extras_of,

@@ -1,4 +1,4 @@
-"""Waiting: the crawl sleeps while all remaining requests are scheduled for later."""
+"""Sleeping: the crawl sleeps while all remaining requests are scheduled for later."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.frontier.frontier import Frontier
 
-__all__ = ["WAITING", "Waiting"]
+__all__ = ["WAITING", "Sleeping"]
 
 logger = logger_of(__name__)
 
@@ -30,7 +30,7 @@ less.
 """
 
 
-class Waiting:
+class Sleeping:
     """Sleeps until the next request is due, if that is soon enough; else ends the run.
 
     ``most`` is the longest sleep in seconds; None: no limit. A request waits until the
