@@ -96,7 +96,7 @@ class BloomDupeFilter(BaseDupeFilter):
         self._filter = self._job.open_filter()
         if self._job.settings.directory is not None:
             self._check_frontier(self._filter)
-            self._take_up(self._filter)
+            self._restore(self._filter)
         self._due = monotonic() + self._interval
         self._log_opened(self._filter)
         if self._crawler is not None and type(self) is BloomDupeFilter:
@@ -137,28 +137,28 @@ class BloomDupeFilter(BaseDupeFilter):
     def _check_frontier(self, filter_: BloomFilter) -> None:
         """Refuse a store with pending requests that Scrapy's scheduler cannot see."""
         record = filter_.record("frontier")
-        waiting = 0
+        pending = 0
         if record is not None:
-            waiting = (
+            pending = (
                 record["requests"] + record.get("later", {"requests": 0})["requests"]
             )
-        if waiting:
+        if pending:
             filter_.close()
             raise StoreMismatchError(
-                f"JOBDIR: in {self._job.settings.directory} {waiting:,}"
-                " requests wait that only bloomdupe.FrontierScheduler can see: set"
-                ' SCHEDULER = "bloomdupe.FrontierScheduler" again, or give the new'
+                f"JOBDIR: in {self._job.settings.directory} {pending:,}"
+                " requests are pending that only bloomdupe.FrontierScheduler can see:"
+                ' set SCHEDULER = "bloomdupe.FrontierScheduler" again, or give the new'
                 " crawl another JOBDIR"
             )
 
-    def _take_up(self, filter_: BloomFilter) -> None:
+    def _restore(self, filter_: BloomFilter) -> None:
         """Check how the last run of the job ended, and record the new run."""
         last = filter_.notes.get("run")
         if last == "open":
             logger.error(
                 "The last run of the job in %(directory)s was killed. Scrapy's own"
                 " scheduler keeps no account of pending requests then: pages that"
-                " were waiting may be missing, and their URLs count as seen. To be"
+                " were pending may be missing, and their URLs count as seen. To be"
                 " sure of every page, move the job directory away and start anew.",
                 {"directory": self._job.settings.directory},
             )

@@ -190,8 +190,8 @@ class FrontierScheduler(BaseScheduler):
         active = Path(jobdir, "requests.queue", "active.json")
         if active.exists() and json.loads(active.read_text("utf-8")):
             raise StoreMismatchError(
-                f"JOBDIR: requests wait in {active.parent} that only Scrapy's own"
-                f" scheduler can see: `bloomdupe import {jobdir} --spider"
+                f"JOBDIR: requests are pending in {active.parent} that only Scrapy's"
+                f" own scheduler can see: `bloomdupe import {jobdir} --spider"
                 f" {self._spider.name}` takes them over; or set SCHEDULER ="
                 ' "scrapy.core.scheduler.Scheduler" to go on with that crawl, or give'
                 " the new one another JOBDIR"
@@ -317,9 +317,9 @@ class FrontierScheduler(BaseScheduler):
         )
         self._stats.inc_value("bloomdupe/refused")
         logger.error(
-            "%(request)s is refused: %(reason)s. It is not marked as seen, and whoever"
-            " has yielded it stays owed (%(parent)s): mend that, and the next run does"
-            " it again",
+            "%(request)s is refused: %(reason)s. It is not marked as seen, and"
+            " %(parent)s, which has yielded it, stays pending: correct the spider, and"
+            " the next run repeats it",
             {
                 "request": request,
                 "reason": error,
@@ -362,7 +362,7 @@ class FrontierScheduler(BaseScheduler):
                 break
         known = session.serializer.visit_in(entry.payload or b"")
         visit = None if known is None else Visit.of(known)
-        session.revisits.take_up(session.leases.add(request, entry, visit))
+        session.revisits.begin_visit(session.leases.add(request, entry, visit))
         stored = session.durable and entry.payload is not None
         where = "disk" if stored else "memory"
         self._stats.inc_value(f"scheduler/dequeued/{where}")

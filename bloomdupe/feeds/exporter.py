@@ -100,7 +100,7 @@ class FeedExporter(FeedExporterAccess):
         store: Path,
         resumed: bool,
     ) -> None:
-        """Raise the errors of :meth:`take_up` before anything is open; change nothing.
+        """Raise the errors of :meth:`restore` before anything is open; change nothing.
 
         ``store`` is the directory of the store. Raises
         :class:`~bloomdupe.errors.FeedError`.
@@ -115,7 +115,7 @@ class FeedExporter(FeedExporterAccess):
             )
         )
 
-    def take_up(
+    def restore(
         self,
         job: FeedJob,
         record: dict[str, Any],
@@ -141,7 +141,7 @@ class FeedExporter(FeedExporterAccess):
         left.finish()
         self._spool = spool
         self._deliveries = Deliveries(self, spool, self._tell, self._in_use)
-        self._deliveries.take_up(record.get("deliveries", ()))
+        self._deliveries.restore(record.get("deliveries", ()))
         for template, options in self.feeds.items():
             feed = self._take_feed(template, options, names[template], left)
             if feed is None:

@@ -91,7 +91,7 @@ class Job:
             job = FeedJob(
                 self._put, _fail, serializer.dump_value, serializer.load_value, store
             )
-            self._feeds.take_up(
+            self._feeds.restore(
                 job, crawl.record, crawl.blobs_of(FEED), resumed=True, accept=False
             )
             self._feeds.open_spider(self._spider)

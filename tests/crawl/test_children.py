@@ -50,7 +50,7 @@ def commit(children: Children, blobs: Blobs) -> int:
 
 def after_a_crash(blobs: Blobs) -> Children:
     children = Children()
-    children.take_up(blobs)
+    children.restore(blobs)
     return children
 
 

@@ -55,7 +55,7 @@ def test_a_request_is_sent_at_its_time_and_not_before(
     assert run.finish_reason == "finished"
     assert run.stats["item_scraped_count"] == 5
     assert (run.stats["bloomdupe/later"], run.stats["bloomdupe/pending"]) == (0, 0)
-    assert "2 requests wait for a point in time, the next one until" in run.log
+    assert "2 requests are scheduled for later, the next one for" in run.log
 
 
 @WHERE

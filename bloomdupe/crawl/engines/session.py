@@ -120,7 +120,7 @@ class Session:
         """Fingerprints of requests in memory only: a request that a crash loses must
         not have been marked.
         """
-        self._take_up()
+        self._restore()
         self._closed = self.hurries = False
         self._tick = Timer(self._on_tick)
         self._memory_watch = MemoryWatch(lambda: self.stopping.fail(MemoryError()))
@@ -153,25 +153,25 @@ class Session:
             return None
         return Failures(store, self.serializer, fingerprinter.fingerprint, limit)
 
-    def _take_up(self) -> None:
+    def _restore(self) -> None:
         """Restore the state of the last checkpoint."""
         crawler, settings, run = self._crawler, self.settings, self.run
         crawl = CrawlRecord(self.frontier)
-        feeds = self._take_up_feeds(crawl)
+        feeds = self._restore_feeds(crawl)
         self.state = SpiderState(crawler, self.serializer)
         self.state.restore(crawl.blobs.get(STATE))
-        self.children.take_up(crawl.blobs_of(CHILDREN))
-        self.cut_short.take_up(crawl.record.get("cut_short", {}))
+        self.children.restore(crawl.blobs_of(CHILDREN))
+        self.cut_short.restore(crawl.record.get("cut_short", {}))
         self.leases.after_a_kill = run.last == OPEN
         if run.resumed and settings.start_requests != "always":
             before = crawl.record.get("totals", {}).get("start_items", 0)
-            self.starting.items.take_up(crawl.record.get("start_items", [before]))
+            self.starting.items.restore(crawl.record.get("start_items", [before]))
         self.waiting = Sleeping(crawler, self.frontier, settings.wait)
         clock = Clock(crawl.record.get("clock"))
-        self.waiting.take_up(clock.stored)
+        self.waiting.restore(clock.stored)
         self.ending = Ending(crawler, self.frontier, self.waiting)
         self.leases.leaves = self.ending.leaves
-        self._backoff.take_up(crawl.record.get("holds", {}), clock)
+        self._backoff.restore(crawl.record.get("holds", {}), clock)
         self.checkpoint = Checkpoint(
             crawler, self.frontier, self.outcomes, crawl, feeds
         )
@@ -184,7 +184,7 @@ class Session:
             clock,
         ]
         if self.retries is not None:
-            self.retries.circuits.take_up(crawl.record.get("circuits", {}), clock)
+            self.retries.circuits.restore(crawl.record.get("circuits", {}), clock)
             self.retries.attach(self.frontier, self.leases)
             self.checkpoint.participants.append(self.retries.circuits)
         self.revisits = self._begin_revisits()
@@ -195,11 +195,11 @@ class Session:
             if run.resumed:
                 self.engine.restore_delays(delays.of)
             self.checkpoint.participants.append(delays)
-        self.cookies = self._take_up_cookies()
+        self.cookies = self._restore_cookies()
         if self.cookies is not None:
             self.checkpoint.participants.append(self.cookies)
         if self.failures is not None:
-            self.failures.take_up(crawl.record.get("failures_left", 0))
+            self.failures.restore(crawl.record.get("failures_left", 0))
             self.checkpoint.participants.append(self.failures)
         crawl.blobs.clear()
         self.watch = Watch(
@@ -233,7 +233,7 @@ class Session:
         self.leases.leaves_out = revisits.leaves_out
         return revisits
 
-    def _take_up_feeds(self, crawl: CrawlRecord) -> FeedExporter | None:
+    def _restore_feeds(self, crawl: CrawlRecord) -> FeedExporter | None:
         if self.frontier.store is None:
             return None
         feeds = FeedExporter.of(self._crawler)
@@ -245,7 +245,7 @@ class Session:
             self.serializer.load_value,
             self.settings.directory,
         )
-        feeds.take_up(
+        feeds.restore(
             job,
             crawl.record,
             crawl.blobs_of(FEED),
@@ -254,7 +254,7 @@ class Session:
         )
         return feeds
 
-    def _take_up_cookies(self) -> Cookies | None:
+    def _restore_cookies(self) -> Cookies | None:
         """Go on with the cookies of this round, if cookies are kept."""
         store, crawler = self.frontier.store, self._crawler
         if store is None:

@@ -122,7 +122,7 @@ class Revisits(Watcher):
 
     # On the way out
 
-    def take_up(self, lease: Lease) -> None:
+    def begin_visit(self, lease: Lease) -> None:
         """Make the request of a known page conditional on a change."""
         visit = lease.visit
         if visit is None:
@@ -137,7 +137,7 @@ class Revisits(Watcher):
                 headers["If-Modified-Since"] = visit.modified
 
     def _ask_no_more(self, lease: Lease) -> None:
-        """Remove the headers that :meth:`take_up` has added.
+        """Remove the headers that :meth:`begin_visit` has added.
 
         Otherwise a callback that copies ``response.request`` would copy them.
         """

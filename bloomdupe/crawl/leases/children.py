@@ -65,7 +65,7 @@ class Children(Participant):
         self._gone: list[str] = []
         self._numbers = count()
 
-    def take_up(self, blobs: Mapping[str, bytes]) -> None:
+    def restore(self, blobs: Mapping[str, bytes]) -> None:
         """Restore the children of the last checkpoint."""
         chunks: defaultdict[bytes, dict[int, tuple[str, bytes]]] = defaultdict(dict)
         for name, value in blobs.items():

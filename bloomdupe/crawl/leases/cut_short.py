@@ -36,7 +36,7 @@ class CutShort(Participant):
         self._answers: dict[str, Answers] = {}
         self._changed = False
 
-    def take_up(self, stored: dict[str, Answers | int]) -> None:
+    def restore(self, stored: dict[str, Answers | int]) -> None:
         """Restore the numbers of the last checkpoint."""
         self._answers = {
             key: {ANY: found} if isinstance(found, int) else dict(found)

@@ -200,8 +200,8 @@ class Serializer:
             raise UnserializableError(str(error) or type(error).__name__) from error
         if kind == PICKLE:
             raise UnserializableError(
-                'it is a pickle: set BLOOMDUPE_SERIALIZER = "pickle" if the store'
-                " comes from nobody but you"
+                'it is a pickle: set BLOOMDUPE_SERIALIZER = "pickle" if only'
+                " you can write to the store"
             )
         raise UnserializableError(f"it is of an unknown kind {kind!r}")
 
