@@ -317,13 +317,12 @@ class FrontierScheduler(BaseScheduler):
         )
         self._stats.inc_value("bloomdupe/refused")
         logger.error(
-            "%(request)s is refused: %(reason)s. It is not marked as seen, and"
-            " %(parent)s, which has yielded it, stays pending: correct the spider, and"
-            " the next run repeats it",
+            "%(request)s is refused: %(reason)s. It is not marked as seen. Correct the"
+            " spider: the next run repeats %(parent)s, which has yielded it",
             {
                 "request": request,
                 "reason": error,
-                "parent": "the spider" if parent is None else parent.request,
+                "parent": "start()" if parent is None else parent.request,
             },
             extra={"spider": self._spider},
         )

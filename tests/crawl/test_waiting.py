@@ -126,7 +126,7 @@ def test_what_is_no_time_is_refused_and_its_page_stays_owed(crawl: Crawl) -> Non
         "= inf: expected seconds",
         "= 1000000000000.0 is after the year 9999",
         "has both 'bloomdupe_not_before' and 'bloomdupe_delay'",
-        f"(<GET {crawl.site.base}/>)",
+        f"the next run repeats <GET {crawl.site.base}/>, which",
         f"<GET {crawl.site.base}/start> is refused: meta['bloomdupe_delay'] = 'soon'",
     ):
         assert words in run.log, words
