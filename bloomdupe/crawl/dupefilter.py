@@ -10,7 +10,7 @@ from scrapy.dupefilters import BaseDupeFilter
 from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.request import referer_str
 
-from bloomdupe.crawl.engines.job import Job
+from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.errors import FilterFullError, StoreError, StoreMismatchError
 from bloomdupe.inside_scrapy.engine import fail_crawl, stop_crawl
 from bloomdupe.links.fingerprint import fingerprint_function
@@ -59,7 +59,7 @@ class BloomDupeFilter(BaseDupeFilter):
 
     def __init__(
         self,
-        job: Job,
+        job: CrawlJob,
         fingerprinter: RequestFingerprinterProtocol,
         stats: StatsCollector,
     ) -> None:
@@ -83,7 +83,7 @@ class BloomDupeFilter(BaseDupeFilter):
         if crawler.spider is None:
             raise RuntimeError("the crawler has no spider yet")
         filter_ = cls(
-            Job.of(crawler.spider, crawler.settings),
+            CrawlJob.of(crawler.spider, crawler.settings),
             crawler.request_fingerprinter,
             crawler.stats,
         )

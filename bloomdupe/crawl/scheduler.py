@@ -15,7 +15,7 @@ from scrapy.utils.python import global_object_name
 
 from bloomdupe.crawl.acceptance import ASKING, Acceptance
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
-from bloomdupe.crawl.engines.job import Job
+from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.crawl.engines.session import Session
 from bloomdupe.crawl.later.not_before import time_of
 from bloomdupe.crawl.later.revisits import checked_rule
@@ -73,7 +73,9 @@ class FrontierScheduler(BaseScheduler):
     the slot with the fewest requests in progress is next.
     """
 
-    def __init__(self, crawler: Crawler, dupefilter: BaseDupeFilter, job: Job) -> None:
+    def __init__(
+        self, crawler: Crawler, dupefilter: BaseDupeFilter, job: CrawlJob
+    ) -> None:
         if crawler.stats is None:
             raise RuntimeError("the crawler has no stats yet")
         self._crawler = crawler
@@ -95,7 +97,7 @@ class FrontierScheduler(BaseScheduler):
         return cls(
             crawler,
             build_from_crawler(dupefilter, crawler),
-            Job.of(crawler.spider, crawler.settings),
+            CrawlJob.of(crawler.spider, crawler.settings),
         )
 
     # Opening and closing

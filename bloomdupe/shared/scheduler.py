@@ -14,7 +14,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from bloomdupe.crawl.acceptance import ASKING
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
 from bloomdupe.crawl.ending import INCOMPLETE
-from bloomdupe.crawl.engines.job import Job
+from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.crawl.engines.queue_order import QueueOrder
 from bloomdupe.crawl.later.backoff import Backoff
 from bloomdupe.crawl.later.circuits import tries_of
@@ -88,7 +88,9 @@ class SharedScheduler(BaseScheduler):
     worker.
     """
 
-    def __init__(self, crawler: Crawler, dupefilter: BloomDupeFilter, job: Job) -> None:
+    def __init__(
+        self, crawler: Crawler, dupefilter: BloomDupeFilter, job: CrawlJob
+    ) -> None:
         if crawler.stats is None:
             raise RuntimeError("the crawler has no stats yet")
         self._crawler = crawler
@@ -115,7 +117,7 @@ class SharedScheduler(BaseScheduler):
         """Make the scheduler of a crawl; raises :class:`SettingError`."""
         if crawler.spider is None:
             raise RuntimeError("the crawler has no spider yet")
-        job = Job.of(crawler.spider, crawler.settings)
+        job = CrawlJob.of(crawler.spider, crawler.settings)
         check_settings(job, crawler)
         dupefilter = load_object(crawler.settings["DUPEFILTER_CLASS"])
         return cls(crawler, build_from_crawler(dupefilter, crawler), job)

@@ -209,6 +209,35 @@ def crowded_folders(modules: Mapping[str, ast.Module]) -> list[str]:
     ]
 
 
+VERBS = "bloomdupe.cli."
+"""Modules in there are named after their verbs, as what the verbs use may be."""
+
+TWINS = {"admission", "cookies", "leases", "scheduler", "starting"}
+"""Names that ``shared`` has in common with ``crawl``, whose counterparts they are."""
+
+
+def repeated_files(modules: Mapping[str, ast.Module]) -> list[str]:
+    """Two modules have different names, so that a name finds one file."""
+    folders = {name.rpartition(".")[0] for name in modules}
+    found: dict[str, list[str]] = {}
+    for name in sorted(modules):
+        last = name.rpartition(".")[2]
+        twin = room_of(name) == "shared" and last in TWINS
+        if name not in folders and not name.startswith(VERBS) and not twin:
+            found.setdefault(last, []).append(name)
+    return [" and ".join(names) for names in found.values() if len(names) > 1]
+
+
+def repeated_classes(modules: Mapping[str, ast.Module]) -> list[str]:
+    """Two classes have different names."""
+    found: dict[str, list[str]] = {}
+    for name, tree in sorted(modules.items()):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(f"{name}.{node.name}")
+    return [" and ".join(names) for names in found.values() if len(names) > 1]
+
+
 def circles(modules: Mapping[str, ast.Module]) -> list[str]:
     """No module imports itself through other modules, imports for types included."""
     leads_to: dict[str, set[str]] = {name: set() for name in modules}

@@ -96,6 +96,17 @@ BROKEN: list[tuple[Rule, dict[str, str], str]] = [
         "bloomdupe.store holds 17 modules",
     ),
     (
+        rules.repeated_files,
+        {"frontier.waiting": "", "crawl.later.waiting": "", "shared.waiting": ""},
+        "bloomdupe.crawl.later.waiting and bloomdupe.frontier.waiting and"
+        " bloomdupe.shared.waiting",
+    ),
+    (
+        rules.repeated_classes,
+        {"frontier.slots": "class Slot: ...", "redis.slots": "class Slot: ..."},
+        "bloomdupe.frontier.slots.Slot and bloomdupe.redis.slots.Slot",
+    ),
+    (
         rules.arithmetic_that_imports,
         {"filter.sizing": "from bloomdupe.store.format import PAGE_BYTES"},
         "bloomdupe.filter.sizing imports bloomdupe.store.format",
@@ -196,6 +207,7 @@ BROKEN: list[tuple[Rule, dict[str, str], str]] = [
 
 OBEYS = {
     "cli": "",
+    "cli.store": "",
     "cli.scrapy_command": "from scrapy.commands import ScrapyCommand",
     "crawl": "",
     "crawl.scheduler": FOR_TYPES + "from bloomdupe.store.batch import Batch",
@@ -210,6 +222,8 @@ OBEYS = {
     "redis.redis_filter": "import redis\n"
     "from bloomdupe.filter.opening import held_against",
     "settings": FOR_TYPES + "from scrapy.settings import BaseSettings",
+    "shared": "",
+    "shared.scheduler": "",
     "store": "import lmdb",
     "store.store": "class A:\n    def f(self, other):\n"
     "        self._a = other._a\n        return other._replace()",

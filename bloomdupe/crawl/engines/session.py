@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.python.failure import Failure
 
-    from bloomdupe.crawl.engines.job import Job
+    from bloomdupe.crawl.engines.crawl_job import CrawlJob
     from bloomdupe.crawl.state.blocked import Blocked
     from bloomdupe.filter.bloom import BloomFilter
 
@@ -73,7 +73,7 @@ class Session:
     def __init__(
         self,
         crawler: Crawler,
-        job: Job,
+        job: CrawlJob,
         seen: BloomFilter,
         filter_full: Callable[[FilterFullError], None],
     ) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 
-from bloomdupe.crawl.engines.job import Job
+from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.crawl.progress.rounds import IMPORT
 from bloomdupe.crawl.state.blocked import BLOCKED, Blocked
 from bloomdupe.errors import (
@@ -118,7 +118,7 @@ class StoppedJob:
         project = _project_to_begin(path, settings, spider)
         given = project.settings.copy()
         given.set("JOBDIR", str(path.parent), "cmdline")
-        job = Job(JobSettings.read(given), project.spider, project.fingerprinter)
+        job = CrawlJob(JobSettings.read(given), project.spider, project.fingerprinter)
         return cls(project, job.open_filter())
 
     def close(self) -> None:

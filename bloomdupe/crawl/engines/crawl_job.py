@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-__all__ = ["Job"]
+__all__ = ["CrawlJob"]
 
 SETTING_OF = {
     "capacity": "BLOOMDUPE_EXPECTED_URLS",
@@ -39,7 +39,7 @@ MOST_RECENT = 10_000_000
 
 
 @dataclass(frozen=True)
-class Job:
+class CrawlJob:
     """Settings and identity of a crawl. All its runs must agree on them."""
 
     settings: JobSettings
@@ -47,7 +47,7 @@ class Job:
     fingerprinter: str
 
     @classmethod
-    def of(cls, spider: Spider, settings: BaseSettings) -> Job:
+    def of(cls, spider: Spider, settings: BaseSettings) -> CrawlJob:
         """Read the job of a spider; raise :class:`SettingError` for a bad setting."""
         fingerprinter = load_object(settings["REQUEST_FINGERPRINTER_CLASS"])
         return cls(
