@@ -224,7 +224,7 @@ def test_info_counts_what_waits(capsys: pytest.CaptureFixture[str], job: Path) -
     assert report["largest"] == dict.fromkeys(HOSTS, 1000)
     assert report["process"] is None
     out = run(capsys, "info", job).out
-    assert "requests waiting                       3,000, of 3,000 ever taken in" in out
+    assert "requests pending                       3,000, of 3,000 ever added" in out
     assert "the last run ended: shutdown" in out
 
 
@@ -241,7 +241,7 @@ def test_info_and_list_look_at_a_running_job(held: Path) -> None:
         [script, "info", str(held)], capture_output=True, text=True, check=True
     )
     assert f"in use by process {os.getpid()}" in done.stdout
-    assert "requests waiting or under way" in done.stdout
+    assert "requests pending or in progress" in done.stdout
     done = subprocess.run(
         [script, "list", str(held)], capture_output=True, text=True, check=True
     )

@@ -89,7 +89,7 @@ def test_a_job_comes_back_as_it_was(
         source = Path("file")
         assert stat.S_IMODE(source.stat().st_mode) == 0o600
     answer = verb("import", "copy", source)
-    assert answer == (0, "113 requests wait now\n143 URLs count as seen\n", "")
+    assert answer == (0, "113 requests pending now\n143 URLs count as seen\n", "")
     assert payloads(Path("copy")) == payloads(job)
     with (
         BloomFilter.open("copy/bloomdupe") as copy,
@@ -101,7 +101,7 @@ def test_a_job_comes_back_as_it_was(
     assert sound(capsys, Path("copy"))
     # Again, it changes nothing.
     assert verb("import", "copy", source).out.startswith(
-        "0 requests wait now\n113 were"
+        "0 requests pending now\n113 were"
     )
     assert payloads(Path("copy")) == payloads(job)
     assert not list(Path.cwd().rglob("*importing*"))
@@ -145,13 +145,15 @@ def test_what_waits_for_a_point_in_time_is_found_and_dropped(
     line = verb("list", job, "--pattern", "later", "--limit", "1", "--json").out
     assert json.loads(line)["not_before"] == THEN
     found = verb("check", job, LATER[0]).out
-    assert found == f"waits in a.example, priority 0, parse, {after}: {LATER[0]}\n"
-    assert verb("requeue", job, LATER[0]).out.startswith("0 wait now\n1 waited")
+    assert found == f"pending in a.example, priority 0, parse, {after}: {LATER[0]}\n"
+    assert verb("requeue", job, LATER[0]).out.startswith(
+        "0 pending now\n1 were pending"
+    )
     report = json.loads(verb("info", job, "--json").out)["job"]
     assert (report["pending"], report["later"]) == (113, 2)
-    assert "  for a point in time                  2\n" in verb("info", job).out
-    assert verb("drop", job, "--slot", "b.example").out == "51 dropped, 62 wait\n"
-    assert verb("drop", job, "--pattern", "later").out == "1 dropped, 61 wait\n"
+    assert "  scheduled for later                  2\n" in verb("info", job).out
+    assert verb("drop", job, "--slot", "b.example").out == "51 removed, 62 pending\n"
+    assert verb("drop", job, "--pattern", "later").out == "1 removed, 61 pending\n"
     assert sound(capsys, job)
     assert len(urls(verb, job)) == 61
 
@@ -188,7 +190,7 @@ def test_marks_of_another_filter_are_refused(verb: Verb, job: Path) -> None:
     assert "another secret key" in answer.err
     assert urls(verb, Path("other")) == before
     answer = verb("import", "other", job, "--without-marks")
-    assert answer == (0, "113 requests wait now\n", "")
+    assert answer == (0, "113 requests pending now\n", "")
     assert len(urls(verb, Path("other"))) == 114
     assert verb("check", "other", DONE[0]).out.startswith("new")
 
@@ -339,7 +341,7 @@ def test_pickles_come_with_a_store_as_they_are(verb: Verb, job: Path) -> None:
     verb("import", "copy", job)
     assert payloads(Path("copy")) == payloads(job)
     # Asked for by its URL, the page is found, and the forms are not.
-    assert verb("drop", "copy", url).out.startswith("2 dropped")
+    assert verb("drop", "copy", url).out.startswith("2 removed")
 
 
 def test_a_place_that_cannot_be_written_is_named(verb: Verb, job: Path) -> None:

@@ -37,7 +37,7 @@ from bloomdupe.links.scrapy_redis import (
     ScrapyRedis07Fingerprinter,
     ScrapyRedisFingerprinter,
 )
-from bloomdupe.moving.scrapy_redis import RedisJob
+from bloomdupe.moving.scrapy_redis_job import RedisJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -156,7 +156,9 @@ def test_what_waits_is_taken_over_in_its_order(
     before = everything(client)
     answer = import_()
     assert answer.code == 0, answer
-    assert answer.out.startswith("1,200 requests wait now\n1,201 URLs count as seen\n")
+    assert answer.out.startswith(
+        "1,200 requests pending now\n1,201 URLs count as seen\n"
+    )
     # As its pop() does: ZRANGE 0 0, RPOP, LPOP.
     expected = {
         "PriorityQueue": [
@@ -171,7 +173,7 @@ def test_what_waits_is_taken_over_in_its_order(
     assert sound(capsys, Path("job"))
     found = verb("check", "job", "https://a.example/done", "https://a.example/new").out
     assert found == (
-        "seen, does not wait: https://a.example/done\nnew: https://a.example/new\n"
+        "seen, not pending: https://a.example/done\nnew: https://a.example/new\n"
     )
 
 
@@ -383,7 +385,7 @@ def test_marks_that_would_mean_nothing_are_refused(
     assert (answer.code, answer.out) == (1, "")
     setting = f"REQUEST_FINGERPRINTER_CLASS = '{OURS}.{theirs.__name__}'"
     assert setting in answer.err
-    assert "--without-marks takes the requests that wait alone" in answer.err
+    assert "--without-marks imports only the pending requests" in answer.err
     assert not (tmp_path / "job").exists()
     # What it says helps.
     project(setting)
@@ -458,8 +460,8 @@ def test_marks_that_are_not_all_there_are_told(
     mark(client, pages(3))
     answer = import_()
     assert answer.code == 0
-    assert "2 of the first requests that wait are not in 'site:dupef" in answer.out
-    assert answer.out.startswith("5 requests wait now\n3 URLs count as seen\n")
+    assert "2 of the first pending requests are not in 'site:dupef" in answer.out
+    assert answer.out.startswith("5 requests pending now\n3 URLs count as seen\n")
 
 
 def test_a_member_that_is_no_fingerprint_is_named(
@@ -544,10 +546,10 @@ def test_start_urls_that_nobody_has_taken(
     before = everything(client)
     answer = import_()
     assert answer.code == 0, answer
-    assert answer.out == "5 requests wait now\n"  # and nothing was under way
+    assert answer.out == "5 requests pending now\n"  # and nothing was under way
     assert listed(verb) == ["1", "2", "3", "4", "5"]
     assert everything(client) == before
-    assert import_().out.startswith("0 requests wait now\n5 were dealt with before")
+    assert import_().out.startswith("0 requests pending now\n5 were imported before")
 
 
 def test_start_urls_as_json_and_what_is_none(
@@ -560,7 +562,7 @@ def test_start_urls_as_json_and_what_is_none(
     client.rpush("site:start_urls", b"\xff")
     answer = import_()
     assert answer.code == 1
-    assert answer.out.startswith("2 requests wait now\n6 could not be read:\n")
+    assert answer.out.startswith("2 requests pending now\n6 could not be read:\n")
     assert "site:start_urls, 3: it has blanks in it: 'no URL'" in answer.out
     found = []
     with BloomFilter.open("job/bloomdupe") as seen:
@@ -611,7 +613,7 @@ def test_a_spider_that_makes_its_own_requests_of_start_urls(
     client.rpush("starts of site", "https://a.example/1")
     answer = import_()
     assert answer.code == 1
-    assert answer.out.startswith("0 requests wait now\n1 could not be read:\n")
+    assert answer.out.startswith("0 requests pending now\n1 could not be read:\n")
     assert "let scrapy-redis take them into its queue first" in answer.out
 
 
@@ -732,7 +734,7 @@ def test_with_a_password_and_no_right_to_write(
     answer = verb("import", "job", url, "--spider", "site")
     client.acl_deluser("reader")
     assert answer.code == 0, answer
-    assert answer.out.startswith("4 requests wait now\n")
+    assert answer.out.startswith("4 requests pending now\n")
     document = Path(__file__).parents[2] / "bloomdupe/docs/from-scrapy-redis.md"
     assert rights in " ".join(document.read_text().split())
 
@@ -780,10 +782,12 @@ def test_killed_in_the_middle_and_run_again(
     assert 0 < some < len(same)
     answer = verb("import", "job", url)
     assert answer.code == 0
-    assert f"{some:,} were dealt with before" in answer.out
+    assert f"{some:,} were imported before" in answer.out
     assert len(urls(verb, Path("job"))) == len(same) + 1
     # Once more, nothing comes.
-    assert verb("import", "job", url).out.startswith("0 requests wait now\n8,001 were")
+    assert verb("import", "job", url).out.startswith(
+        "0 requests pending now\n8,001 were"
+    )
     assert len(urls(verb, Path("job"))) == len(same) + 1
     assert everything(client) == before
 
@@ -886,7 +890,7 @@ def test_a_crawl_that_scrapy_redis_has_begun_is_finished_here(
     done = call("import", "job", url, "--spider", "site", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     waiting = client.zcard if queue == "PriorityQueue" else client.llen
-    assert done.stdout.startswith(f"{waiting('site:requests')} requests wait now\n")
+    assert done.stdout.startswith(f"{waiting('site:requests')} requests pending now\n")
     ours = [*scrapy, "-s", 'ADDONS={"bloomdupe.Addon": 500}']
     subprocess.run(ours, cwd=tmp_path, check=True, timeout=60, env=dict(os.environ))
     # Each fetches the start page, which is not marked; no page links to it.

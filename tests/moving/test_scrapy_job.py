@@ -132,7 +132,7 @@ def test_what_waits_is_taken_over_in_scrapys_order(
     as_project(tmp_path, settings)
     answer = verb("import", job, "--spider", "site")
     assert answer.code == 0, answer
-    assert answer.out.startswith(f"{len(expected)} requests wait now\n")
+    assert answer.out.startswith(f"{len(expected)} requests pending now\n")
     assert "42 URLs count as seen" in answer.out
     out = verb("list", job, "--json", "--slot", "a.example").out
     listed = [json.loads(line) for line in out.splitlines()]
@@ -309,10 +309,12 @@ def test_killed_in_the_middle_and_run_again(verb: Verb, tmp_path: Path) -> None:
     assert 0 < some < len(same)
     answer = verb("import", job)
     assert answer.code == 0
-    assert f"{some:,} were dealt with before" in answer.out
+    assert f"{some:,} were imported before" in answer.out
     assert len(urls(verb, job)) == len(same)
     # Once more, nothing comes.
-    assert verb("import", job).out.startswith("0 requests wait now\n8,000 were dealt")
+    assert verb("import", job).out.startswith(
+        "0 requests pending now\n8,000 were imported"
+    )
     assert len(urls(verb, job)) == len(same)
 
 
@@ -349,7 +351,7 @@ def test_what_cannot_be_read_is_owed(verb: Verb, tmp_path: Path) -> None:
     for taken in (len(readable), 0):
         answer = verb("import", job, "--spider", "site")
         assert answer.code == 1
-        assert answer.out.startswith(f"{taken} requests wait now\n")
+        assert answer.out.startswith(f"{taken} requests pending now\n")
         assert f"{missing} could not be read:\n" in answer.out
         assert f"{missing} requests are missing in this job" in answer.out
         assert "--trust-pickles" in answer.out
@@ -357,7 +359,7 @@ def test_what_cannot_be_read_is_owed(verb: Verb, tmp_path: Path) -> None:
     for taken in (missing, 0):
         answer = verb("import", job, "--trust-pickles")
         assert answer.code == 0
-        assert answer.out.startswith(f"{taken} requests wait now\n")
+        assert answer.out.startswith(f"{taken} requests pending now\n")
         assert "missing" not in answer.out
         assert sorted(urls(verb, job)) == every
 
