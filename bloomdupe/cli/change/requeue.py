@@ -77,8 +77,8 @@ class Requeue(Verb["Added"]):
             defaults = Defaults(options.callback, options.priority)
             lines = given_lines(options, added.problems)
             found = read_all(lines, defaults, job.project, added.problems)
-            waits = counted(waiting(job.store), count_waiting(job.store), "requests")
-            requeue(found, job, waits, selection, added)
+            pending = counted(waiting(job.store), count_waiting(job.store), "requests")
+            requeue(found, job, pending, selection, added)
         return added
 
     def text(self, result: Added) -> Iterable[str]:
