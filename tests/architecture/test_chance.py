@@ -44,18 +44,15 @@ JUSTIFIED = {
         "A lease runs out by the clock of a Redis that is away, so nothing shows it."
     ),
     f"{SLEEP} in spiders/workers.py:parse": "It is the fault: it never ends.",
-    f"{SLEEP} in crash/everyday_spider.py:process_item": SLOW,
-    f"{SLEEP} in crash/gated_site.py:respond": SLOW,
-    f"{SLEEP} in crash/taken_out.py:settle_first": SLOW,
-    f"{SLEEP} in crash/taken_out.py:slowly": SLOW,
+    f"{SLEEP} in spiders/everyday.py:process_item": SLOW,
+    f"{SLEEP} in spiders/taken_out.py:settle_first": SLOW,
+    f"{SLEEP} in spiders/taken_out.py:slowly": SLOW,
     f"{SLEEP} in crawler/test_known.py:parse": SLOW,
     f"{SLEEP} in support/delays.py:dawdle": SLOW,
     f"{SLEEP} in support/site.py:enter": SLOW,
     f"{SLEEP} in idioms/everyday/others.py:meddle": SLOW,
-    f"{SLEEP} in idioms/known_site.py:respond": SLOW,
     f"{SLEEP} in support/stops.py:pause": "It is what the loops of the stops call.",
     f"{KILL} in feeds/storages.py:wait_for": HANGS,
-    f"{KILL} in idioms/crawls.py:run_program": HANGS,
 }
 """What may stay, and why."""
 

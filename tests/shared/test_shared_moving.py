@@ -235,7 +235,7 @@ def test_a_list_comes_in_while_workers_work(crawl: Crawl) -> None:
 
 
 def test_a_list_comes_into_a_crawl_that_is_cut_by_url(crawl: Crawl) -> None:
-    by_url = {"BLOOMDUPE_REDIS_PARTITION_BY": "url"}
+    by_url: dict[str, Any] = {"BLOOMDUPE_REDIS_PARTITION_BY": "url"}
     project(crawl, **by_url)
     file = list_of(crawl, f"{crawl.site.base}/{SIZE - 1}")
     crawl.bloomdupe("import", crawl.engine.job, file, "--spider", "all")
