@@ -422,7 +422,7 @@ class Partition:
             raise StoreError(
                 f"{self.server.address.shown}: entry {after.decode()} of the output,"
                 " which was collected, is not there any more: Redis has gone back to"
-                " older data, or somebody has deleted it. What Redis has lost is done"
+                " older data, or it was deleted. Requests that Redis has lost are done"
                 " again, and its lines would be collected twice. If nothing was deleted"
                 " after collecting, Redis has each line once: collect into a new"
                 " directory. Else --rest collects there what Redis has, and some of it"
