@@ -223,8 +223,8 @@ class StoppedJob:
         if self.seen.parameters != Parameters.from_header(header, path):
             raise IncompatibleFilterError(
                 f"the seen URLs of {path} cannot be joined with those of the source:"
-                " the filters have different parameters, or different secret keys, as"
-                " all new filters do. Import into a JOBDIR without a job; or"
+                " the filters have other parameters, or another secret key, as every"
+                " new filter has. Import into a JOBDIR without a job; or"
                 " --without-marks imports only the pending requests, and then pages"
                 " that are done there may be fetched again"
             )
