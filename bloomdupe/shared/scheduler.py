@@ -282,7 +282,7 @@ class SharedScheduler(BaseScheduler):
     def enqueue_request(self, request: Request) -> bool:
         """Offer a request; False if it is known to be a duplicate.
 
-        Only Redis knows the offers of other workers: a duplicate of these is dropped,
+        Only Redis knows the offers of other workers: a duplicate of these is skipped,
         too, and counted when Redis has answered.
         """
         worker = self._opened
@@ -721,7 +721,7 @@ class SharedScheduler(BaseScheduler):
 
         The frontier repeats the offers of pages that this worker has not settled yet.
         But a page that was settled in the lost moment is done again, and its links must
-        not be dropped then.
+        not be skipped then.
         """
         if self._worker is None:
             return
