@@ -7,11 +7,12 @@ import os
 import sys
 
 import pytest
+from hypothesis import settings
 from support import forks as fork_servers
 from support.crawl import crawl, pages, site
 from support.engines import engine, redis_server
 from support.made_urls import everyday
-from support.shared_data import REPOSITORY, SHARED
+from support.shared_data import REPOSITORY, SHARED, how_to_run
 
 __all__ = ["crawl", "engine", "pages", "redis_server", "site"]
 
@@ -20,6 +21,8 @@ __all__ = ["crawl", "engine", "pages", "redis_server", "site"]
 sys.path += [str(REPOSITORY / "tests" / "idioms"), str(REPOSITORY)]
 
 LEAVE_OUT_SLOW = "BLOOMDUPE_LEAVE_OUT_SLOW"
+FEW_EXAMPLES = 20
+"""Of each property that Hypothesis tests, where slow tests are left out; else 100."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -37,6 +40,15 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     if getattr(option, "numprocesses", 0) is None and not option.usepdb:
         option.numprocesses = (os.cpu_count() or 1) + 1
         option.dist = "worksteal"
+    if getattr(option, "numprocesses", 0):
+        fork_servers.forks()  # so that all workers share the servers
+
+
+def pytest_sessionstart() -> None:
+    """Try a few examples of each property, where slow tests are left out."""
+    if LEAVE_OUT_SLOW in os.environ:
+        settings.register_profile("few", max_examples=FEW_EXAMPLES)
+        settings.load_profile("few")
 
 
 def pytest_collection_modifyitems(
@@ -57,7 +69,7 @@ def pytest_collection_modifyitems(
 
 @pytest.fixture(scope="session")
 def forks() -> fork_servers.Forks:
-    """Return the fork servers that all tests of this process share."""
+    """Return the fork servers that all tests share."""
     return fork_servers.forks()
 
 
@@ -82,11 +94,7 @@ def _listed(name: str, count: int) -> list[str]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how the tests can be run that need Redis."""
+    """Say how the tests can be run that need a program or a package."""
     skipped = terminalreporter.stats.get("skipped", [])
-    count = sum("needs redis-server" in str(report.longrepr) for report in skipped)
-    if count:
-        terminalreporter.write_line(
-            f"{count} tests were skipped because redis-server is not installed;"
-            " `apt install redis-server` runs them"
-        )
+    for line in how_to_run(report.longrepr[2] for report in skipped):
+        terminalreporter.write_line(line)

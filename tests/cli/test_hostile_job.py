@@ -14,8 +14,9 @@ import msgpack  # type: ignore[import-untyped]
 import pytest
 from scrapy import Request
 from support.jobs import IDENTITY
+from support.monitored_jobs import NOW, failures_part, point
 from support.report_page import Page
-from support.sighted_jobs import NOW, Ledger, point
+from support.shared_data import needs_package
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.leases.failure import Failure
@@ -53,12 +54,12 @@ def job(tmp_path: Path) -> Path:
         store = seen.share_store()
         assert store is not None
         store.make_room_for(FAILURES)
-        store.commit(Ledger([failure]))
+        store.commit(failures_part([failure]))
         history = History(store)
         history.begin_run(1)
         history.add(point(0.0))
         history.add(point(5.0))
-        store.commit(history.change())
+        store.commit(history.prepare())
     return tmp_path / "job"
 
 
@@ -121,6 +122,7 @@ def test_what_is_hostile_is_shown_all_the_same(verb: Verb, job: Path) -> None:
 
 
 def test_a_name_is_neither_a_formula_nor_markup(verb: Verb, job: Path) -> None:
+    needs_package("matplotlib")
     answer = verb("report", job)
     assert (answer.code, answer.err) == (0, "")
     shown = (job.parent / "report.html").read_text("utf-8")
@@ -132,6 +134,7 @@ def test_a_name_is_neither_a_formula_nor_markup(verb: Verb, job: Path) -> None:
 
 
 def test_a_name_that_is_a_colour_stays_a_name(verb: Verb, tmp_path: Path) -> None:
+    needs_package("matplotlib")
     with BloomFilter.open(tmp_path / "job/bloomdupe", 100, identity=IDENTITY) as seen:
         frontier = Frontier(seen)
         frontier.push("#000003", 0, b"\x91\xa1x")
@@ -146,6 +149,7 @@ def test_a_name_that_is_a_colour_stays_a_name(verb: Verb, tmp_path: Path) -> Non
 def test_a_name_in_any_script_is_drawn_without_a_word(
     verb: Verb, tmp_path: Path
 ) -> None:
+    needs_package("matplotlib")
     name = "\u4f60\U0001f980\u0e01\u05d0"
     with BloomFilter.open(tmp_path / "job/bloomdupe", 100, identity=IDENTITY) as seen:
         frontier = Frontier(seen)

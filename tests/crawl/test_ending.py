@@ -9,7 +9,7 @@ import pytest
 from support.page_server import page_server
 from support.small_site import JOB, PAGES, Site
 
-from bloomdupe.jobs.overview import overview
+from bloomdupe.jobs.on_disk.state_on_disk import overview
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -177,14 +177,16 @@ def test_a_crawl_with_a_request_left_is_incomplete_until_it_is_done(
         assert not (site.folder / "items.whole").exists()
         job = overview(site.folder / "job/bloomdupe")
         assert job is not None
-        assert job.last_run == "incomplete"
+        assert job.runs is not None
+        assert job.runs.last_run == "incomplete"
     status, log = crawl(site, mended, JOB)
     assert status == 0, log
     assert stats(site)["finish_reason"] == "finished"
     assert delivered(site) == sorted([*ALL, "x"])
     job = overview(site.folder / "job/bloomdupe")
     assert job is not None
-    assert (job.last_run, job.pending) == ("finished", 0)
+    assert job.runs is not None
+    assert (job.runs.last_run, job.pending) == ("finished", 0)
 
 
 def test_requests_that_cannot_be_restored_leave_a_crawl_incomplete(site: Site) -> None:

@@ -16,7 +16,7 @@ import pytest
 from support.page_server import page_server
 from support.small_site import JOB, Site
 
-from bloomdupe.jobs.overview import overview
+from bloomdupe.jobs.on_disk.state_on_disk import overview
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -248,8 +248,9 @@ def test_the_store_keeps_what_is_held_for_a_feed_that_a_run_lacks(site: Site) ->
     die(site, "Shop", JOB, feeds(), commit=2)
     job = overview(site.folder / "job/bloomdupe")
     assert job is not None
-    assert [output.bytes for output in job.outputs] == [0, 0, 0]
-    before = {output.items for output in job.outputs}.pop()
+    assert job.runs is not None
+    assert [output.bytes for output in job.runs.outputs] == [0, 0, 0]
+    before = {output.items for output in job.runs.outputs}.pop()
     assert before
     accept = "BLOOMDUPE_FEED_CHANGED=accept"
     site.crawl("Shop", JOB, "CLOSESPIDER_PAGECOUNT=1", accept)

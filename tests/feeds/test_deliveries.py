@@ -34,7 +34,7 @@ import asyncio
 import dataclasses
 import os
 import scrapy
-from scrapy.exporters import BaseItemExporter
+from scrapy.exporters import BaseItemExporter, CsvItemExporter
 from scrapy.extensions.feedexport import BlockingFeedStorage
 
 
@@ -86,6 +86,11 @@ class Sums(BaseItemExporter):
 
     def finish_exporting(self):
         self.file.write(f"{self.count} items\\n".encode())
+
+
+class Semicolons(CsvItemExporter):
+    def __init__(self, file, **kwargs):
+        super().__init__(file, delimiter=";", **kwargs)
 
 
 class Reversed:
@@ -336,6 +341,29 @@ def sums(text: str) -> list[tuple[str, int]]:
 
 
 SUMS = 'FEED_EXPORTERS={"sums": "spiders.Sums"}'
+SEMICOLONS: tuple[dict[str, Any], str] = (
+    {"items.csv": {"format": "csv"}},
+    'FEED_EXPORTERS={"csv": "spiders.Semicolons"}',
+)
+FULL = """
+
+class Full(Mailbox):
+    def open(self, spider):
+        file = super().open(spider)
+        if os.environ.get("FULL") == "file":
+            file.write = self.write
+        return file
+
+    def write(self, data):
+        raise ValueError("the file is full")
+
+
+class Exhausted(Sums):
+    def export_item(self, item):
+        if os.environ.get("FULL") == "memory":
+            raise MemoryError("the memory is full")
+        super().export_item(item)
+"""
 
 
 def test_an_exporter_that_cannot_be_interrupted_is_run_at_the_end(
@@ -352,6 +380,59 @@ def test_an_exporter_that_cannot_be_interrupted_is_run_at_the_end(
     before = file.stat()
     assert project.run(feeds, SUMS) == 0
     assert file.stat().st_mtime_ns == before.st_mtime_ns
+
+
+def test_a_subclass_of_scrapys_exporters_is_run_at_the_end(project: Project) -> None:
+    project.die(*SEMICOLONS)
+    assert not (project.folder / "items.csv").exists()
+    assert project.run(*SEMICOLONS) == 0
+    head, *rows = (project.folder / "items.csv").read_text().splitlines()
+    assert head == "path;number"
+    assert sums("\n".join([*rows, f"{len(rows)} items"]).replace(";", " ")) == ITEMS
+
+
+def test_another_kind_of_exporter_is_refused(project: Project) -> None:
+    feeds, exporters = SEMICOLONS
+    for before, now in ([], [exporters]), ([exporters], []):
+        job = f"JOBDIR=job{len(before)}"
+        project.die(feeds, job, *before, times=1)
+        files = [project.folder / "items.csv"]
+        contents = [file.exists() and file.read_bytes() for file in files]
+        assert project.run(feeds, job, *now) == 1
+        assert "was begun with another exporter or storage" in project.log
+        assert [file.exists() and file.read_bytes() for file in files] == contents
+
+
+def test_an_item_for_which_the_exporter_fails_holds_nothing_back(
+    project: Project, place: Path
+) -> None:
+    feeds = {f"mail://{place}": {"format": "sums"}}
+    source = SPIDERS.replace("self.count += 1", "self.count += 1 // item.number")
+    (project.folder / "spiders.py").write_text(source.replace("range(3)", "range(2)"))
+    assert project.run(feeds, MAILBOX, SUMS) == 0
+    (mail,) = place.iterdir()
+    assert sums(mail.read_text()) == [item for item in ITEMS if item[1] == 1]
+    assert project.log.count("The exporter failed for an item") == len(NAMES) + 1
+    assert project.log.count("ZeroDivisionError") == len(NAMES) + 1
+    assert f"Stored sums feed ({len(NAMES) + 1} items)" in project.log
+    assert project.run(feeds, MAILBOX, SUMS) == 0
+    assert len(list(place.iterdir())) == 1
+
+
+@pytest.mark.parametrize("part", ["file", "memory"])
+def test_an_error_of_the_file_or_the_memory_is_no_error_of_an_item(
+    project: Project, place: Path, part: str
+) -> None:
+    (project.folder / "spiders.py").write_text(SPIDERS + FULL)
+    feeds = {f"mail://{place}": {"format": "sums"}}
+    full = MAILBOX.replace("Mailbox", "Full"), SUMS.replace("Sums", "Exhausted")
+    assert project.run(feeds, *full, FULL=part) == 1
+    assert f"the {part} is full" in project.log
+    assert "Error storing the feed (27 items)" in project.log
+    assert not list(place.iterdir())
+    assert project.run(feeds, *full) == 0
+    (mail,) = place.iterdir()
+    assert sums(mail.read_text()) == ITEMS
 
 
 def test_a_plugin_that_cannot_be_interrupted_is_run_at_the_end(

@@ -140,6 +140,16 @@ def expected_items(idiom: Idiom, forks: Forks) -> Counter[str]:
         return crawl.outputs().jsonl
 
 
+def of_scrapy(idiom: Idiom, forks: Forks) -> Model:
+    """Crawl with stock Scrapy; undisturbed instead, where that does not tell all."""
+    if idiom.items is not None or idiom.says is not None:
+        return undisturbed(idiom, forks)
+    with Crawl(idiom, forks, stock=True) as crawl:
+        run = crawl.run()
+        assert run.finished, run.log
+        return Model(crawl.outputs().jsonl, crawl.visits, [])
+
+
 def undisturbed(idiom: Idiom, forks: Forks) -> Model:
     """Crawl in peace, to the very end of the process, and run it again when finished.
 
@@ -192,11 +202,12 @@ def stopped(
     *,
     without: str | None = None,
     place: Path | None = None,
+    rerun: bool = False,
 ) -> Verdict:
     """Crawl, with a stop after the other, then to the end; and judge.
 
     See :class:`crawls.Crawl` for ``without``, and for ``place``, in which the folder is
-    kept if something is wrong.
+    kept if something is wrong. With ``rerun`` the finished job is run again, too.
     """
     verdict = Verdict()
     with Crawl(idiom, forks, without=without, place=place) as crawl:
@@ -214,6 +225,8 @@ def stopped(
         elif RERUN_FINISHED or not crawl.job_finished:
             verdict.complaints += run_to_end(crawl)
         verdict.complaints += judge(model, crawl)
+        if rerun:
+            verdict.complaints += again(crawl, None)
         crawl.keep = place is not None and bool(verdict.complaints)
     return verdict
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import pytest
 from scrapy import Request, Spider
@@ -17,6 +19,7 @@ from bloomdupe import BloomFilter
 from bloomdupe.cli import main as cli
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.frontier.frontier import Frontier
+from support.forks import forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -92,41 +95,32 @@ def call(
     *arguments: str, cwd: Path, given: bytes = b""
 ) -> subprocess.CompletedProcess[str]:
     """Call the console script in a process of its own."""
-    script = str(Path(sys.executable).with_name("bloomdupe"))
-    return subprocess.run(
-        [script, *arguments],
-        cwd=cwd,
-        input=given.decode("latin-1"),
-        encoding="latin-1",
-        capture_output=True,
-        check=False,
-        timeout=60,
-    )
+    script = Path(sys.executable).with_name("bloomdupe")
+    return run_script([script, *arguments], cwd, given)
 
 
-COMMIT = "bloomdupe.jobs.on_disk:StoppedJob.commit"
+def run_script(
+    command: list[Any], cwd: Path, given: bytes = b""
+) -> subprocess.CompletedProcess[str]:
+    """Run a script in a fork of a process that has imported all."""
+    words = [*map(str, command)]
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        (place / "input").write_bytes(given)
+        names = ("input", "output", "log")
+        task = {
+            "folder": str(cwd),
+            "command": words,
+            "environment": dict(os.environ),
+            **{name: str(place / name) for name in names},
+        }
+        status, late = forks().run(task, lambda _: None)
+        out, err = ((place / name).read_text("latin-1") for name in names[1:])
+    assert not late, err
+    return subprocess.CompletedProcess(words, status, out, err)
 
-DYING = """
-import os, signal, sys
-from pkgutil import resolve_name
-from bloomdupe.cli.main import main
 
-step, times = sys.argv.pop(1), int(sys.argv.pop(1))
-owner, _, name = step.rpartition(".")
-done = getattr(resolve_name(owner), name)
-count = 0
-
-def dying(*arguments, **options):
-    global count
-    answer = done(*arguments, **options)
-    count += 1
-    if count == times:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return answer
-
-setattr(resolve_name(owner), name, dying)
-sys.exit(main())
-"""
+COMMIT = "bloomdupe.jobs.on_disk.stopped_job:StoppedJob.commit"
 
 
 def killed_after(step: str, times: int, *arguments: object, cwd: Path) -> None:
@@ -134,8 +128,8 @@ def killed_after(step: str, times: int, *arguments: object, cwd: Path) -> None:
 
     ``step`` is the full name of a method, such as ``package.module:Class.method``.
     """
-    command = [sys.executable, "-c", DYING, step, str(times), *map(str, arguments)]
-    done = subprocess.run(command, cwd=cwd, check=False, capture_output=True, text=True)
+    dying = Path(__file__).with_name("dying.py")
+    done = run_script([dying, step, times, *arguments], cwd)
     assert done.returncode == -signal.SIGKILL, done
 
 

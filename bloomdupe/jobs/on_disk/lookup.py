@@ -1,0 +1,103 @@
+"""Lookup: whether a job has seen URLs, and whether they are pending."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bloomdupe.crawl.requests.summary import summary_of
+from bloomdupe.filter.bloom import BloomFilter
+from bloomdupe.frontier.waiting import count_waiting, waiting
+from bloomdupe.jobs.on_disk.failed_requests import failures_of
+from bloomdupe.jobs.project import Project
+from bloomdupe.jobs.request_line import Defaults, read_all
+from bloomdupe.jobs.selection import find
+from bloomdupe.store.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from scrapy import Request
+    from scrapy.settings import Settings
+
+    from bloomdupe.jobs.job_contract import Watched
+    from bloomdupe.jobs.lines import Line, Problems
+
+__all__ = ["FoundUrl", "look_up"]
+
+
+class FoundUrl(NamedTuple):
+    """The state of a URL."""
+
+    url: str
+    seen: bool
+    waits: list[dict[str, Any]]
+    """Slot, priority and callback of each pending request for it, and the Unix time
+    before which it is not fetched, if there is one.
+    """
+    failed: dict[str, Any] | None
+    """Reason, status and number of failures, if it has failed and not succeeded since.
+    """
+
+
+def look_up(
+    path: Path,
+    settings: Settings | None,
+    lines: Iterable[Line],
+    problems: Problems,
+    watched: Watched,
+) -> tuple[list[FoundUrl], float]:
+    """Return the state of each URL, as of the last checkpoint, and the filter's rate.
+
+    Lines that are no requests become ``problems``. ``watched`` shows the progress by
+    kind and total. The rate is the filter's present false-positive probability.
+    """
+    with BloomFilter.open(path, readonly=True, allow_network_fs=True) as seen:
+        project = Project.of_store(settings, seen.identity)
+        asked = {
+            one.request.url: one.request
+            for one in read_all(lines, Defaults(), project, problems)
+        }
+        keys = {url: project.key_of(request) for url, request in asked.items()}
+        known = {
+            url: seen.contains(key, exact=exact) for url, (key, exact) in keys.items()
+        }
+        fpp = seen.current_fpp()
+    # A URL that is not seen may be pending all the same, if another filter marks.
+    waits = _waits(path, project, list(asked.values()), watched) if asked else {}
+    failures = failures_of(path, [key for key, _ in keys.values()])
+    failed = {
+        key: {"reason": one.reason, "status": one.status, "times": one.times}
+        for key, one in failures.items()
+    }
+    return [
+        FoundUrl(url, known[url] or key in waits, waits.get(key, []), failed.get(key))
+        for url, (key, _) in keys.items()
+    ], fpp
+
+
+def _waits(
+    path: Path,
+    project: Project,
+    asked: list[Request],
+    watched: Watched,
+) -> dict[bytes, list[dict[str, Any]]]:
+    found: dict[bytes, list[dict[str, Any]]] = {}
+    store = Store.open(path, readonly=True, network=True)
+    try:
+        total = count_waiting(store)
+        for key, one in find(
+            watched(waiting(store), total, "requests"), asked, project
+        ):
+            summary = summary_of(one.payload)
+            found.setdefault(key, []).append(
+                {
+                    "slot": one.slot,
+                    "priority": summary.priority,
+                    "callback": summary.callback,
+                    "not_before": one.not_before,
+                }
+            )
+    finally:
+        store.close()
+    return found

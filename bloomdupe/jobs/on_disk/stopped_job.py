@@ -1,0 +1,302 @@
+"""StoppedJob: a job that no process runs, opened to be changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request
+
+from bloomdupe.crawl.engines.job import Job
+from bloomdupe.crawl.progress.rounds import IMPORT
+from bloomdupe.crawl.state.blocked import BLOCKED, Blocked
+from bloomdupe.errors import (
+    IncompatibleFilterError,
+    SettingError,
+    UnserializableError,
+)
+from bloomdupe.filter.bloom import BloomFilter
+from bloomdupe.filter.parameters import Parameters, check_same
+from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.jobs.on_disk.failed_requests import failures_part
+from bloomdupe.jobs.project import Project
+from bloomdupe.settings import JobSettings
+from bloomdupe.store.format import FAILURES
+from bloomdupe.store.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+    from types import TracebackType
+
+    from scrapy.settings import Settings
+    from typing_extensions import Self
+
+    from bloomdupe.crawl.leases.failure import Failure
+    from bloomdupe.jobs.receiver import Imported
+    from bloomdupe.jobs.request_line import Wanted
+    from bloomdupe.store.participant import Part
+
+__all__ = ["StoppedJob", "project_of_job"]
+
+
+class StoppedJob:
+    """A job's filter and frontier, and its project.
+
+    Nothing is durable before :meth:`commit`. As long as it is open, no crawl can run.
+    """
+
+    def __init__(self, project: Project, seen: BloomFilter) -> None:
+        self.project = project
+        self.seen = seen
+        order = project.order
+        self._starts_apart = order.starts_apart
+        rules = seen.notes.get(BLOCKED, [])
+        self._blocked = Blocked(rules, lambda request: project.key_of(request)[0])
+        try:
+            self.frontier = Frontier(seen, fifo=order.fifo, start_fifo=order.start_fifo)
+        except BaseException:
+            seen.close()
+            raise
+
+    @classmethod
+    def open(cls, path: Path, settings: Settings | None) -> Self:
+        """Open the job with the store at ``path``.
+
+        Raises the errors of :meth:`bloomdupe.BloomFilter.open`, and
+        :class:`StoreMismatchError` if this project would make different fingerprints.
+        """
+        project = _project_of_store(path, settings)
+        given = JobSettings.read(project.settings)
+        seen = BloomFilter.open(
+            path, growth=given.growth, allow_network_fs=given.allow_network_fs
+        )
+        return cls(project, seen)
+
+    @classmethod
+    def open_or_begin(
+        cls, path: Path, settings: Settings | None, spider: str | None
+    ) -> Self:
+        """Open the job, or begin a job of ``spider`` in an empty place.
+
+        Raises :class:`SettingError` if it is another spider's, or no spider is given.
+        """
+        if not Store.exists(path):
+            return cls._begin(path, settings, spider)
+        job = cls.open(path, settings)
+        if spider not in (None, job.project.spider):
+            job.close()
+            raise SettingError(
+                f"--spider {spider!r}: the job in {path} is that of spider"
+                f" {job.project.spider!r}"
+            )
+        return job
+
+    @classmethod
+    def open_or_copy(
+        cls, path: Path, settings: Settings | None, header: dict[str, Any]
+    ) -> Self:
+        """Open a job, or begin a job like the one whose store has this ``header``.
+
+        Raises :class:`StoreMismatchError` if it is another spider's, or has another
+        fingerprinter.
+        """
+        identity = header["identity"]
+        if not Store.exists(path):
+            Project.of_store(settings, identity)
+            parameters = Parameters.from_header(header, path)
+            BloomFilter.open(path, **vars(parameters), identity=identity).close()
+        job = cls.open(path, settings)
+        try:
+            check_same(path, job.store.header["identity"], identity)
+        except BaseException:
+            job.close()
+            raise
+        return job
+
+    @classmethod
+    def _begin(cls, path: Path, settings: Settings | None, spider: str | None) -> Self:
+        project = _project_to_begin(path, settings, spider)
+        given = project.settings.copy()
+        given.set("JOBDIR", str(path.parent), "cmdline")
+        job = Job(JobSettings.read(given), project.spider, project.fingerprinter)
+        return cls(project, job.open_filter())
+
+    def close(self) -> None:
+        """Close the store, without uncommitted changes."""
+        self.seen.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # Requests
+
+    def blocks(self, request: Request, slot: str) -> bool:
+        """Whether a rule of ``bloomdupe block`` keeps a request of this slot out."""
+        return self._blocked.drops(request, slot)
+
+    def take_in(
+        self, one: Wanted, sequence: int | None = None, *, marked: bool = False
+    ) -> bool:
+        """Add a pending request and mark it; False if it was seen before.
+
+        A request with ``dont_filter`` is added in any case, and so is a request that is
+        ``marked`` without having been pending. ``sequence`` is its age, see
+        :meth:`Frontier.push`.
+        """
+        key, exact = self.project.key_of(one.request)
+        past = marked or one.request.dont_filter
+        if not past and self.seen.contains(key, exact=exact):
+            return False
+        self.push(one, sequence)
+        self.seen.add(key, exact=exact)
+        return True
+
+    def push(self, one: Wanted, sequence: int | None = None) -> None:
+        """Add a pending request, whether it was seen or not."""
+        self.frontier.push(
+            one.slot,
+            one.request.priority,
+            one.payload,
+            start=one.start and self._starts_apart,
+            sequence=sequence,
+            not_before=one.not_before,
+        )
+
+    # Methods for an import (see bloomdupe.jobs.receiver.Receiver)
+
+    @property
+    def scratch(self) -> Path:
+        """A directory beside the store."""
+        return self.store.path.with_name(self.store.path.name + ".importing")
+
+    @property
+    def sequence(self) -> int:
+        """Number of requests ever added."""
+        return self.frontier.sequence
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to commit."""
+        return self.frontier.due
+
+    def take_over(self, one: Wanted, place: int, *, in_any_case: bool) -> bool:  # noqa: ARG002 - the filter needs no place
+        """Add a request of a source, unless it was seen before."""
+        sequence = None if one.age is None else self.notes[IMPORT]["base"] + one.age
+        return self.take_in(one, sequence, marked=in_any_case)
+
+    def take_in_failures(self, found: Iterable[tuple[bytes, Failure]]) -> int:
+        """Import failed requests, in one transaction; return how many.
+
+        A page that this job has seen is left as it is.
+        """
+        puts = {}
+        with self.store.snapshot() as snapshot:
+            for digest, one in found:
+                if snapshot.failure(digest) is None and not self._has_seen(one):
+                    puts[digest] = one.packed()
+        if puts:
+            self.store.make_room_for(FAILURES)
+            self.commit(failures_part(puts))
+        return len(puts)
+
+    def _has_seen(self, one: Failure) -> bool:
+        try:
+            request = Request(one.url)
+            if one.payload is not None:
+                request = self.project.request_of(one.payload)
+        except (ValueError, UnserializableError):
+            return False  # it cannot be fetched
+        key, exact = self.project.key_of(request)
+        return self.seen.contains(key, exact=exact)
+
+    def check_marks(self, header: dict[str, Any]) -> None:
+        """Refuse marks of a filter with other parameters, or another key."""
+        path = self.store.path
+        if self.seen.parameters != Parameters.from_header(header, path):
+            raise IncompatibleFilterError(
+                f"the seen URLs of {path} cannot be joined with those of the source:"
+                " the filters have different parameters, or different secret keys, as"
+                " all new filters do. Import into a JOBDIR without a job; or"
+                " --without-marks imports only the pending requests, and then pages"
+                " that are done there may be fetched again"
+            )
+
+    def mark(self, fingerprint: bytes) -> None:
+        """Mark a fingerprint as seen; exactly, if some URLs are kept exactly."""
+        self.seen.add(fingerprint, exact=self.project.has_exact_urls)
+
+    def merge(self, seen: BloomFilter) -> int:
+        """Add all keys of another filter; return how many URLs that is.
+
+        Memory: the pages of both.
+        """
+        self.seen |= seen
+        return len(seen)
+
+    def complete(self, imported: Imported) -> None:
+        """Warn of the cost of a filter that holds the filters of a shared crawl."""
+        rate, promised = self.seen.current_fpp(), self.seen.fpp
+        if rate > promised and any(name for name, _, _ in self.seen.named_layers):
+            imported.remarks.append(
+                "Each partition of the shared crawl had a filter of its own, and here"
+                " all of them are asked for every URL. So a new page is taken for seen"
+                f" with a probability of {rate:.2g} instead of {promised:g}, and is"
+                " never fetched then. --without-marks, into a JOBDIR in which no job is"
+                " yet, fetches pages again that are done, and misses none"
+            )
+
+    def commit(self, *others: Part) -> None:
+        """Make everything durable in one transaction, together with ``others``."""
+        self.frontier.checkpoint(*others)
+
+    @property
+    def store(self) -> Store:
+        """The store of the job."""
+        store = self.frontier.store
+        assert store is not None  # noqa: S101 - it was opened from there
+        return store
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """How the last run ended; see :class:`bloomdupe.crawl.progress.rounds.Run`."""
+        return self.seen.notes
+
+
+def project_of_job(
+    path: Path, settings: Settings | None, spider: str | None
+) -> Project:
+    """Return the project of a job; of ``spider`` if the job is to begin.
+
+    Raises :class:`SettingError` if there is no job, and no spider is given.
+    """
+    if Store.exists(path):
+        return _project_of_store(path, settings)
+    return _project_to_begin(path, settings, spider)
+
+
+def _project_of_store(path: Path, settings: Settings | None) -> Project:
+    store = Store.open(path, readonly=True, network=True)
+    try:
+        return Project.of_store(settings, store.header["identity"])
+    finally:
+        store.close()
+
+
+def _project_to_begin(
+    path: Path, settings: Settings | None, spider: str | None
+) -> Project:
+    if spider is None:
+        raise SettingError(
+            f"{path}: there is no job yet; --spider NAME says whose it is to be"
+        )
+    project = Project(settings, spider)
+    project.check_spider()
+    return project

@@ -1,0 +1,298 @@
+"""SharedJob: a crawl on Redis whose workers have stopped, opened for an import."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bloomdupe.crawl.progress.rounds import IMPORT
+from bloomdupe.errors import SettingError, StoreMismatchError
+from bloomdupe.filter.parameters import Parameters, check_same
+from bloomdupe.jobs.on_redis.partition_layer import parsed
+from bloomdupe.jobs.project import Project
+from bloomdupe.redis.partition import Offer
+from bloomdupe.redis.shared_frontier import SharedFrontier
+from bloomdupe.redis.shared_import import WITHOUT_MARKS
+from bloomdupe.settings import JobSettings
+from bloomdupe.shared.joining import check_not_shared, open_frontier
+from bloomdupe.shared.names import REQUEST, name_of, payload_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+
+    from scrapy import Request
+    from scrapy.settings import Settings
+    from typing_extensions import Self
+
+    from bloomdupe.crawl.leases.failure import Failure
+    from bloomdupe.filter.bloom import BloomFilter
+    from bloomdupe.jobs.receiver import Imported, Source
+    from bloomdupe.jobs.request_line import Wanted
+
+__all__ = ["SharedJob", "project_of_shared_job"]
+
+AT_ONCE = 5_000
+"""Requests, or fingerprints, that become durable together."""
+
+
+class SharedJob:
+    """A shared crawl that receives an import.
+
+    It is a :class:`~bloomdupe.jobs.receiver.Receiver`. Requests are offered, and
+    fingerprints marked, some thousands at once; Redis holds the position after each
+    step. A step may be repeated, so a kill costs nothing.
+
+    ``alone`` keeps workers away: a source with seen URLs is imported before any worker
+    begins. Lists of requests may come in at any time.
+    """
+
+    def __init__(
+        self, project: Project, frontier: SharedFrontier, *, alone: bool
+    ) -> None:
+        self.project = project
+        known = frontier.imports.note
+        self.notes: dict[str, Any] = {
+            IMPORT: {**known, "done": False} if known else None
+        }
+        self._frontier = frontier
+        self._alone = alone
+        self._begun = False
+        self._starts_apart = project.order.starts_apart
+        self._offers: list[Offer] = []
+        self._marks: list[bytes] = []
+        self._folder = tempfile.TemporaryDirectory(prefix="bloomdupe-")
+        self._seen = 0
+        self._failures = 0
+        self._for_later = 0
+
+    @classmethod
+    def open_or_begin(
+        cls,
+        url: str,
+        settings: Settings | None,
+        spider: str | None,
+        source: Source,
+        *,
+        marks: bool,
+    ) -> Self:
+        """Open the crawl that a URL names, or begin it with the project's settings.
+
+        It must be able to receive the data of ``source``, with ``marks`` or without.
+
+        Raises :class:`SettingError` if there is no crawl and no spider is given, and
+        for settings that a shared crawl cannot have. Raises the errors of
+        :meth:`SharedFrontier.open` if the crawl was made with different settings.
+        """
+        header, key = source.header, None
+        if header is not None:
+            spider = spider or header["identity"].get("spider")
+        project = project_of_shared_job(url, settings, spider)
+        check_not_shared(project.settings)
+        if header is not None:
+            theirs = Parameters.from_header(header, "the source")
+            key = theirs.key
+            _check_identity(header, project)
+            if marks:
+                _check_cut(header, theirs, JobSettings.read(project.settings))
+        job = cls(
+            project, open_frontier(url, project.crawler, key), alone=source.is_job
+        )
+        try:
+            if header is not None:
+                job._check_source(header, marks=marks)
+        except BaseException:
+            job.close()
+            raise
+        return job
+
+    def _check_source(self, header: dict[str, Any], *, marks: bool) -> None:
+        """Refuse a filter that cannot be imported, if its ``marks`` are wanted."""
+        if not marks:
+            return
+        shown = self._frontier.shown
+        parameters = Parameters.from_header(header, shown)
+        self._frontier.imports.check_merge(parameters)
+        if header.get("taken_over") and parameters != self._frontier.parameters:
+            raise StoreMismatchError(
+                f"{shown}: the source was seen in a shared crawl with another secret"
+                " key, as every new one has. Import into a crawl of a new name; or"
+                f" {WITHOUT_MARKS}"
+            )
+
+    def close(self) -> None:
+        """Close the connection, without uncommitted changes."""
+        self._folder.cleanup()
+        self._frontier.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # Methods for an import
+
+    @property
+    def scratch(self) -> Path:
+        """A path in a temporary directory."""
+        return Path(self._folder.name) / "importing"
+
+    @property
+    def sequence(self) -> int:
+        """0: ages have no meaning here."""
+        return 0
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to commit."""
+        return len(self._offers) + len(self._marks) >= AT_ONCE
+
+    def blocks(self, request: Request, slot: str) -> bool:  # noqa: ARG002
+        """A shared crawl has no rules."""
+        return False
+
+    def take_over(self, one: Wanted, place: int, *, in_any_case: bool) -> bool:
+        """Add a pending request; :meth:`commit` tells whether it was seen.
+
+        The source yields requests in the order in which they are to go. So they are
+        added as if the oldest went first: behind all requests that the crawl finds, or
+        before them with ``fifo``.
+        """
+        key, _ = self.project.key_of(one.request)
+        again = one.request.dont_filter
+        name = key
+        if again:
+            name = name_of(
+                b"import", self.notes[IMPORT]["source"].encode(), b"%d" % place
+            )
+        self._for_later += one.not_before is not None
+        self._offers.append(
+            Offer(
+                one.slot,
+                name,
+                payload_of(REQUEST, name, one.payload),
+                one.request.priority,
+                one.start and self._starts_apart,
+                known_as=None if again or in_any_case else key,
+            )
+        )
+        return True
+
+    def take_in_failures(self, found: Iterable[tuple[bytes, Failure]]) -> int:
+        """Count failed requests: a shared crawl does not keep them."""
+        self._failures += sum(1 for _ in found)
+        return 0
+
+    def mark(self, fingerprint: bytes) -> None:
+        """Mark a fingerprint as seen, in any slot."""
+        self._marks.append(fingerprint)
+
+    def merge(self, seen: BloomFilter) -> int:
+        """Mark all URLs of a filter as seen; return how many URLs that is.
+
+        Partitions of a shared crawl go into the partitions with the same numbers.
+        """
+        names = [(parsed(name), layer, keys) for name, layer, keys in seen.named_layers]
+        own = [(layer, keys) for name, layer, keys in names if name is None]
+        while own and not own[-1][1]:
+            own.pop()
+        if own:
+            self._frontier.imports.merge(
+                ((number, *each) for number, each in enumerate(own)), seen.parameters
+            )
+        for name, layer, keys in names:
+            if name is not None:
+                taker = self._frontier.seen_in(name.partition)
+                taker.unite([(name.layer, layer, keys)])
+        return len(seen)
+
+    def commit(self) -> None:
+        """Send the changes to Redis, and then the position of the import."""
+        imports, note = self._frontier.imports, self.notes[IMPORT]
+        if self._alone and not self._begun:
+            imports.begin(note)
+        self._begun = True
+        self._seen += self._frontier.offer(self._offers).count(False)
+        self._offers.clear()
+        if self._marks:
+            imports.mark(self._marks, self._frontier.parameters)
+            self._marks.clear()
+        if self._alone:
+            imports.keep(note, end=note["done"])
+
+    def complete(self, imported: Imported) -> None:
+        """Correct the counts that were given before the import had ended."""
+        imported.taken_in -= self._seen
+        imported.seen += self._seen
+        if self._for_later:
+            imported.remarks.append(
+                f"{self._for_later:,} of the requests were scheduled for later, which a"
+                " shared crawl does not support: they are pending now"
+            )
+        if self._failures:
+            imported.remarks.append(
+                f"{self._failures:,} requests had failed, and a shared crawl does not"
+                " keep failed requests: they count as seen, and are not fetched"
+            )
+
+
+def _check_identity(header: dict[str, Any], project: Project) -> None:
+    """Refuse the job of another spider, or with other fingerprints."""
+    ours = {"spider": project.spider, "fingerprinter": project.fingerprinter}
+    theirs = header["identity"]
+    check_same("the source", theirs, ours)
+
+
+def _check_cut(
+    header: dict[str, Any], theirs: Parameters, settings: JobSettings
+) -> None:
+    """Refuse the seen URLs of a shared crawl with a different partition."""
+    ours = (
+        settings.redis_partitions,
+        settings.redis_partition_by,
+        settings.capacity,
+        settings.fpp,
+    )
+    for name in header.get("taken_over", ()):
+        layer = parsed(name)
+        cut = layer and (layer.partitions, layer.by, theirs.capacity, theirs.fpp)
+        if cut and cut != ours:
+            raise StoreMismatchError(
+                "the source was seen in a crawl with BLOOMDUPE_REDIS_PARTITIONS ="
+                f" {cut[0]}, BLOOMDUPE_REDIS_PARTITION_BY = {cut[1]!r},"
+                f" BLOOMDUPE_EXPECTED_URLS = {cut[2]} and BLOOMDUPE_FPP = {cut[3]:g},"
+                f" and here it is {ours[0]}, {ours[1]!r}, {ours[2]} and {ours[3]:g}:"
+                f" set them as they were there; or {WITHOUT_MARKS}"
+            )
+
+
+def project_of_shared_job(
+    url: str, settings: Settings | None, spider: str | None
+) -> Project:
+    """Return the project of a shared crawl; of ``spider`` if the crawl is to begin.
+
+    Raises :class:`SettingError` if it is another spider's, or no spider is given.
+    """
+    identity = SharedFrontier.identity_at(url)
+    if identity is None:
+        if spider is None:
+            raise SettingError(
+                "--spider NAME says whose the crawl is to be: there is none yet of"
+                " this name"
+            )
+        project = Project(settings, spider)
+        project.check_spider()
+        return project
+    if spider not in (None, identity.get("spider")):
+        raise SettingError(
+            f"--spider {spider!r}: the crawl of this name is that of spider"
+            f" {identity.get('spider')!r}"
+        )
+    return Project.of_store(settings, identity)

@@ -1,0 +1,352 @@
+"""RedisJob: reads a crawl of scrapy-redis on Redis, and changes nothing.
+
+========= ========================================================================
+type      contents
+========= ========================================================================
+zset      ``PriorityQueue``: requests under their negated priority; the first goes
+          first, and among equal scores the request with the smallest bytes
+list      ``FifoQueue``: requests, the next one at the end. ``LifoQueue``: at the
+          beginning
+set       fingerprints, in hexadecimal
+string    the bitmap of scrapy-redis-bloomfilter
+list,     start URLs, or JSON objects with a ``url``. The next one is at the beginning
+set, zset of a list, has the highest score of a sorted set, or is any of a set
+========= ========================================================================
+
+A request is the dict of ``Request.to_dict()``, pickled unless a setting names another
+serializer. A request that a worker of scrapy-redis has taken out is in no key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from itertools import islice
+from json import JSONDecodeError
+from typing import TYPE_CHECKING, Any
+
+from scrapy import FormRequest, Request
+from scrapy.utils.python import global_object_name
+
+from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
+from bloomdupe.foreign import json_of
+from bloomdupe.jobs.request_line import checked, wanted
+from bloomdupe.links.scrapy_redis import (
+    ScrapyRedis07Fingerprinter,
+    ScrapyRedisFingerprinter,
+)
+from bloomdupe.moving.redis_names import RedisNames, loader_of
+from bloomdupe.moving.request_dicts import from_dict
+from bloomdupe.redis.address import Address
+from bloomdupe.redis.keys import Keys, Member
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from bloomdupe.jobs.lines import Problems
+    from bloomdupe.jobs.project import Project
+    from bloomdupe.jobs.request_line import Wanted
+
+__all__ = ["RedisJob"]
+
+LOOKED_AT = 10_000
+"""Requests to read in search of requests that show the fingerprinter."""
+ASKED = 100
+"""Requests to look up in the fingerprints, at most."""
+
+WITHOUT_MARKS = (
+    "--without-marks imports only the pending requests, and then pages that are done"
+    " there are fetched again when a link leads to them"
+)
+
+
+class RedisJob:
+    """A crawl of scrapy-redis with stopped workers.
+
+    ``known`` is a URL that the crawl reached by a link and fetched; None: the pending
+    requests show which fingerprinter was used. Without ``marks`` the fingerprints are
+    left out. With ``trust_pickles`` requests are loaded as scrapy-redis does, which can
+    run any code in them.
+
+    Raises :class:`~bloomdupe.errors.StoreError` if there is no crawl, or it cannot be
+    imported, and the errors of :class:`~bloomdupe.redis.keys.Keys`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        project: Project,
+        *,
+        marks: bool = True,
+        known: str | None = None,
+        trust_pickles: bool = False,
+    ) -> None:
+        names = RedisNames.of(project)
+        self._load = loader_of(project, trust_pickles=trust_pickles)
+        self._project = project
+        self._from_end = names.kind.from_end
+        self._keys = Keys(Address.of_server(url))
+        try:
+            self.shown = self._keys.address.shown
+            """The URL without its password."""
+            self.queue = self._keys.key(names.queue)
+            self.start = self._keys.key(names.start)
+            found = [self._keys.key(name) for name in names.seen]
+            self.seen = next((key for key in found if key.is_there), found[0])
+            self.marks = marks and self.seen.is_there
+            """Whether there are fingerprints to import."""
+            self.strange = 0
+            """Pending requests that were looked up and have no mark."""
+            self._check(names)
+            if marks:
+                self._check_seen(known)
+            self.identity = self._identity()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._keys.close()
+
+    @property
+    def total(self) -> int:
+        """The number of pending requests, start URLs included."""
+        return self.queue.size + self.start.size
+
+    @property
+    def knows_start_requests(self) -> bool:
+        """Whether the spider makes requests of start URLs as scrapy-redis does."""
+        method = self._project.spiders_own("make_request_from_data")
+        return method is None or method.__module__.startswith("scrapy_redis.")
+
+    def _check(self, names: RedisNames) -> None:
+        """Refuse keys that are not there, or are of another type."""
+        if not any(key.is_there for key in (self.queue, self.start, self.seen)):
+            raise StoreError(
+                f"{self.shown}: nothing of scrapy-redis is there for spider"
+                f" {self._project.spider!r}: no key {self.queue.name!r},"
+                f" {self.seen.name!r} or {self.start.name!r}. Their names follow"
+                " SCHEDULER_QUEUE_KEY, SCHEDULER_DUPEFILTER_KEY and"
+                " REDIS_START_URLS_KEY; and without SCHEDULER_PERSIST = True,"
+                " scrapy-redis deletes them when it stops"
+            )
+        if self.queue.is_there and self.queue.kind != names.kind.type:
+            raise StoreMismatchError(
+                f"{self.shown}: the key {self.queue.name!r} is a {self.queue.kind}, and"
+                " what SCHEDULER_QUEUE_CLASS names (scrapy_redis.queue.PriorityQueue"
+                f" unless it is set) would be a {names.kind.type}: set it to the class"
+                " with which the crawl has run",
+                "SCHEDULER_QUEUE_CLASS",
+            )
+        if self.start.kind not in ("list", "set", "zset", "none"):
+            raise StoreMismatchError(
+                f"{self.shown}: the key {self.start.name!r} is a {self.start.kind}, and"
+                " no list or set of start URLs",
+                "REDIS_START_URLS_KEY",
+            )
+
+    def _identity(self) -> str:
+        """A digest that identifies this crawl in its present state."""
+        digest = hashlib.blake2b(digest_size=16)
+        for key in (self.queue, self.start):
+            digest.update(repr(key).encode())
+            if key.kind in ("list", "zset"):
+                for from_end in (False, True):
+                    ends = self._keys.ordered(key, from_end=from_end)
+                    digest.update(repr(next(ends, None)).encode())
+        return digest.hexdigest()
+
+    def check_unchanged(self) -> None:
+        """Refuse a crawl that has changed since it was opened."""
+        for key in (self.queue, self.start, *([self.seen] if self.marks else [])):
+            if self._keys.key(key.name) != key:
+                raise self._keys.changed(key)
+        if self._identity() != self.identity:
+            raise self._keys.changed(self.queue)
+
+    # Pending requests
+
+    def requests(self, problems: Problems) -> Iterator[Wanted]:
+        """Yield the requests in the order in which scrapy-redis would take them.
+
+        Their ages make the job take them in this order, too.
+        """
+        for place, member in enumerate(self._waiting()):
+            try:
+                yield self._aged(self._request(member), place)
+            except Exception as error:  # noqa: BLE001 - any damage
+                where = f"{self.queue.name}, request {place + 1:,}"
+                problems.add(where, str(error) or type(error).__name__)
+        yield from self._start_requests(problems)
+
+    def _waiting(self) -> Iterator[Member]:
+        return self._keys.ordered(self.queue, from_end=self._from_end)
+
+    def _request(self, member: Member) -> Wanted:
+        given = self._load(member.value)
+        if self.queue.kind == "zset" and isinstance(given, dict):
+            # The score counts there, not the priority of the request.
+            given["priority"] = round(-member.score)
+        found = from_dict(given)
+        return found._replace(start=bool(found.request.meta.get("is_start_request")))
+
+    def _aged(self, one: Wanted, place: int) -> Wanted:
+        order = self._project.order
+        fifo = order.start_fifo if one.start and order.starts_apart else order.fifo
+        return one._replace(age=place if fifo else self.total - place)
+
+    def _start_requests(self, problems: Problems) -> Iterator[Wanted]:
+        if not self.start.size:
+            return
+        if not self.knows_start_requests:
+            problems.add(
+                self.start.name,
+                f"spider {self._project.spider!r} makes requests of it by a method of"
+                " its own (make_request_from_data), so these start URLs"
+                f" ({self.start.size:,}) are left out: let scrapy-redis take them into"
+                " its queue first",
+            )
+            return
+        encoding = self._project.spiders_own("redis_encoding")
+        encoding = encoding or self._project.settings.get("REDIS_ENCODING") or "utf-8"
+        for place, data in enumerate(self._start_data(), self.queue.size):
+            try:
+                yield self._aged(_start_request(data.decode(encoding)), place)
+            except Exception as error:  # noqa: BLE001 - any damage
+                where = f"{self.start.name}, {place - self.queue.size + 1:,}"
+                problems.add(where, str(error) or type(error).__name__)
+
+    def _start_data(self) -> Iterator[bytes]:
+        """Yield the data of the start requests, always in the same order."""
+        if self.start.kind == "set":
+            # All at once, for Redis returns them in a different order every time.
+            yield from sorted(set(self._keys.members(self.start.name)))
+            return
+        by_score = self.start.kind == "zset"
+        for member in self._keys.ordered(self.start, from_end=by_score):
+            yield member.value
+
+    # Seen requests
+
+    def fingerprints(self, problems: Problems) -> Iterator[bytes]:
+        """Yield the fingerprints of requests that were seen, each once or more."""
+        for member in self._keys.members(self.seen.name):
+            try:
+                yield bytes.fromhex(member.decode("ascii"))
+            except ValueError:
+                problems.add(self.seen.name, f"{member[:80]!r} is no fingerprint")
+
+    def _check_seen(self, known: str | None) -> None:
+        """Refuse marks that mean nothing to the job."""
+        if self.seen.kind == "string":
+            raise StoreMismatchError(
+                f"{self.shown}: the key {self.seen.name!r} is a bitmap, such as"
+                " scrapy-redis-bloomfilter makes. It cannot list its URLs, and its"
+                " positions come from other hashes than those of a filter of bloomdupe,"
+                f" so it cannot be imported; {WITHOUT_MARKS}"
+            )
+        if self.seen.is_there and self.seen.kind != "set":
+            raise StoreMismatchError(
+                f"{self.shown}: the key {self.seen.name!r} is a {self.seen.kind}, and"
+                f" no set of fingerprints; {WITHOUT_MARKS}",
+                "SCHEDULER_DUPEFILTER_KEY",
+            )
+        if not self.seen.is_there and self.queue.is_there:
+            raise StoreError(
+                f"{self.shown}: there is no key {self.seen.name!r}"
+                " (SCHEDULER_DUPEFILTER_KEY), so nothing says which pages are done;"
+                f" {WITHOUT_MARKS}"
+            )
+        if self.seen.is_there:
+            self._check_fingerprints(known)
+
+    def _check_fingerprints(self, known: str | None) -> None:
+        """Refuse fingerprints of a fingerprinter that is not the job's.
+
+        A pending request was marked before it was stored, so its fingerprint must be
+        there.
+        """
+        requests = [] if known is None else [_known(known)]
+        some = islice(self._waiting_requests(), LOOKED_AT)
+        requests += islice((one for one in some if not one.dont_filter), ASKED)
+        self.strange = self._missing(self._project.key_of(one)[0] for one in requests)
+        if self.strange < len(requests):
+            return
+        name = self._project.fingerprinter
+        if not requests:
+            raise StoreMismatchError(
+                f"{self.shown}: no pending request shows whether the"
+                f" fingerprints in {self.seen.name!r} are those of {name}. --known URL"
+                " does, with the URL of a page that was fetched there, and no start"
+                f" page; {WITHOUT_MARKS}",
+                "REQUEST_FINGERPRINTER_CLASS",
+            )
+        for theirs in (ScrapyRedisFingerprinter, ScrapyRedis07Fingerprinter):
+            missing = self._missing(theirs().fingerprint(one) for one in requests)
+            if missing < len(requests):
+                raise StoreMismatchError(
+                    f"{self.shown}: the fingerprints in {self.seen.name!r} are"
+                    f" scrapy-redis' own, and this job's are those of {name}, to which"
+                    " they mean nothing; a hash cannot be turned into another one. Set"
+                    " REQUEST_FINGERPRINTER_CLASS ="
+                    f" {global_object_name(theirs)!r} in the settings of the project,"
+                    f" and leave it there as long as the job lives; or {WITHOUT_MARKS}",
+                    "REQUEST_FINGERPRINTER_CLASS",
+                )
+        raise StoreMismatchError(
+            f"{self.shown}: the fingerprints in {self.seen.name!r} are neither those of"
+            f" {name}, nor of any version of scrapy-redis; a hash cannot be turned into"
+            " another one. If the project makes them by a function of its own, let a"
+            " class do that which REQUEST_FINGERPRINTER_CLASS names; or"
+            f" {WITHOUT_MARKS}",
+            "REQUEST_FINGERPRINTER_CLASS",
+        )
+
+    def _waiting_requests(self) -> Iterator[Request]:
+        for member in self._waiting():
+            try:
+                yield self._request(member).request
+            except Exception:  # noqa: BLE001, S112 - it is reported when it is imported
+                continue
+
+    def _missing(self, fingerprints: Iterable[bytes]) -> int:
+        return sum(
+            not self._keys.has(self.seen.name, one.hex()) for one in fingerprints
+        )
+
+
+def _known(url: str) -> Request:
+    try:
+        return checked(url)
+    except ValueError as error:
+        raise SettingError(f"--known: {error}") from error
+
+
+def _start_request(text: str) -> Wanted:
+    """Return the request that scrapy-redis makes of a start URL, or a JSON object."""
+    try:
+        given: Any = json_of(text)
+    except JSONDecodeError:
+        return wanted(
+            checked(text.strip(), dont_filter=True), "parse", None, start=True
+        )
+    if not isinstance(given, dict) or not isinstance(given.get("url"), str):
+        raise TypeError("it is a JSON text without 'url'")
+    url = given.pop("url")
+    checked(url)
+    # All other names are fields of a form.
+    form = FormRequest(
+        url,
+        method=given.pop("method", "GET").upper(),
+        meta=given.pop("meta", None),
+        formdata=given,
+    )
+    request = checked(
+        form.url,
+        method=form.method,
+        headers=form.headers,
+        body=form.body,
+        meta=form.meta,
+        dont_filter=True,
+    )
+    return wanted(request, "parse", None, start=True)

@@ -1,0 +1,526 @@
+"""Verbs that look for requests, add them and take them out, judged by a model.
+
+The model is plain Python: the URLs that are done, and those that wait, by slot.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import random
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from scrapy import Request
+from scrapy.utils.request import fingerprint
+from support.jobs import (
+    COMMIT,
+    IDENTITY,
+    SPIDER,
+    call,
+    killed_after,
+    make_job,
+    sound,
+    urls,
+)
+
+from bloomdupe import BloomFilter
+from bloomdupe.crawl.requests.serializer import Serializer
+from bloomdupe.frontier.frontier import Frontier
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from support.jobs import Verb
+
+DONE = [f"https://a.example/done/{number}" for number in range(50)]
+WAIT = [f"https://{host}.example/{number}" for host in "ab" for number in range(100)]
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    return make_job(tmp_path / "job", WAIT, done=DONE)
+
+
+# check
+
+
+def test_check_tells_new_from_done_from_waiting(verb: Verb, job: Path) -> None:
+    answer = verb("check", job, "https://a.example/7#top", DONE[3], "https://c.example")
+    assert answer.code == 0
+    assert answer.out.splitlines() == [
+        "pending in a.example, priority 0, parse: https://a.example/7#top",
+        f"seen, not pending: {DONE[3]}",
+        "new: https://c.example",
+    ]
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        "https://WWW.B.example/x?b=2&a=1",
+        "https://www.b.example:443/x?a=1&b=2#part",
+        "https://www.b.example/y/../x?b=2&a=1",
+    ],
+)
+def test_check_sees_urls_as_the_fingerprinter_does(
+    verb: Verb, tmp_path: Path, spelled: str
+) -> None:
+    job = make_job(tmp_path / "job", ["https://www.b.example/x?a=1&b=2"])
+    stored = Request("https://www.b.example/x?a=1&b=2")
+    same = fingerprint(Request(spelled)) == fingerprint(stored)
+    (found,) = json.loads(verb("check", job, spelled, "--json").out)["urls"]
+    assert found["seen"] == same
+    assert bool(found["waits"]) == same
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://www.x.example/a",
+        "http://www.x.example/a",
+        "https://x.example:8443/a",
+        "http://x.example",
+        "ftp://www.x.example/a",
+        "https://user@x.example/a",
+        "https://x.example/?a=b",
+        "data:,x.example",
+    ],
+)
+def test_a_waiting_request_is_found_however_its_url_begins(
+    verb: Verb, tmp_path: Path, url: str
+) -> None:
+    others = ["https://ax.example/a", "https://x.example.org/a", "https://x.examples/a"]
+    job = tmp_path / "job"
+    with BloomFilter.open(job / "bloomdupe", 100, identity=IDENTITY) as seen:
+        frontier = Frontier(seen)
+        for one in (url, *others):
+            frontier.push("slot", 0, Serializer(SPIDER).dump(Request(one)))
+        frontier.checkpoint()
+    assert verb("check", job, url).out == f"pending in slot, priority 0, parse: {url}\n"
+
+
+def test_a_form_is_another_request_than_its_page(verb: Verb, tmp_path: Path) -> None:
+    form = Request("https://a.example/", SPIDER.parse_item, method="POST", body="x=1")
+    job = make_job(tmp_path / "job", [form])
+    assert verb("check", job, form.url).out == "new: https://a.example/\n"
+    line = json.dumps({"url": form.url, "method": "POST", "body": "x=1"})
+    (tmp_path / "lines").write_text(line)
+    answer = verb("check", job, "--from", tmp_path / "lines")
+    assert (
+        answer.out == "pending in a.example, priority 0, parse_item: " + form.url + "\n"
+    )
+
+
+def test_another_fingerprinter_is_refused(verb: Verb, tmp_path: Path) -> None:
+    identity = {**IDENTITY, "fingerprinter": "project.Fingerprinter"}
+    with BloomFilter.open(tmp_path / "job/bloomdupe", 100, identity=identity):
+        pass
+    for name in ("check", "add", "requeue", "drop"):
+        answer = verb(name, tmp_path / "job", "https://a.example/")
+        assert answer.code == 1
+        assert "REQUEST_FINGERPRINTER_CLASS = 'project.Fingerprinter'" in answer.err
+        assert "call this in the folder of its project" in answer.err
+
+
+def test_a_store_that_is_no_crawls_is_refused(verb: Verb, tmp_path: Path) -> None:
+    with BloomFilter.open(tmp_path / "job/bloomdupe", 100):
+        pass
+    answer = verb("check", tmp_path / "job", "https://a.example/")
+    assert answer.code == 1
+    assert "not that of a crawl" in answer.err
+
+
+# add
+
+
+def test_add_takes_in_what_is_new_in_its_order_behind_the_others(
+    verb: Verb, job: Path
+) -> None:
+    before = urls(verb, job)
+    new = [f"https://a.example/new/{number}" for number in range(10)]
+    answer = verb("add", job, *new, DONE[0], WAIT[0], new[4])
+    assert answer == (0, "10 pending now\n3 were seen before: skipped\n", "")
+    assert urls(verb, job) == before[:100] + new + before[100:]
+    assert verb("check", job, new[0]).out.startswith("pending in a.example")
+
+
+def test_add_says_what_kind_of_request(verb: Verb, job: Path) -> None:
+    options = ["--callback", "parse_item", "--priority", "5"]
+    verb("add", job, "https://z.example/", *options)
+    answer = verb("list", job, "--slot", "z.example")
+    assert answer.out == "z.example  5  GET  parse_item  https://z.example/\n"
+
+
+def test_broken_lines_are_named_and_the_others_taken_in(
+    verb: Verb, job: Path, tmp_path: Path
+) -> None:
+    rng = random.Random(7)
+    good = [f"https://c.example/{number}" for number in range(3000)]
+    lines = [url.encode() for url in good]
+    kinds = [
+        b"\xff\xfe",
+        b"no url",
+        b"ftp://",
+        b"{}",
+        b"{",
+        b'{"url": 3}',
+        b"https:///",
+    ]
+    broken = []
+    for count in range(30):
+        at = rng.randrange(len(lines))
+        lines.insert(at, kinds[count % len(kinds)])
+    for number, line in enumerate(lines, 1):
+        if not line.startswith(b"https://c"):
+            broken.append(number)
+    (tmp_path / "list").write_bytes(b"# a comment\n\n" + b"\r\n".join(lines))
+    answer = verb("add", job, "--from", tmp_path / "list", "--json")
+    report = json.loads(answer.out)
+    assert answer.code == 1
+    assert report["taken_in"] == len(good)
+    assert report["broken"]["count"] == len(broken) == 30
+    named = sorted(
+        int(line.partition(":")[0].removeprefix("line ").replace(",", ""))
+        for line in report["broken"]["first"]
+    )
+    # What is no text is found when it is read, the rest when it is understood.
+    assert set(named) <= {number + 2 for number in broken}
+    assert len(named) == 20
+    assert set(urls(verb, job)) == {*WAIT, *good}
+    assert "... and 10 more" in verb("add", job, "--from", tmp_path / "list").out
+
+
+def test_binary_garbage_on_stdin_is_no_url(job: Path, tmp_path: Path) -> None:
+    garbage = random.Random(3).randbytes(200_000) + b"\0" * (17 << 20)
+    done = call("add", str(job), "--from", "-", "--json", cwd=tmp_path, given=garbage)
+    report = json.loads(done.stdout)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert report["taken_in"] == 0
+    assert report["broken"]["count"] > 0
+    assert done.stdout.isascii()
+
+
+def test_a_job_is_begun_for_a_spider(verb: Verb, tmp_path: Path) -> None:
+    answer = verb("add", tmp_path / "job", "https://a.example/")
+    assert answer.code == 2
+    assert "--spider NAME says whose it is to be" in answer.err
+    assert not (tmp_path / "job").exists()
+    answer = verb("add", tmp_path / "job", "https://a.example/", "--spider", "site")
+    assert answer == (0, "1 pending now\n", "")
+    assert urls(verb, tmp_path / "job") == ["https://a.example/"]
+    answer = verb("add", tmp_path / "job", "https://b.example/", "--spider", "other")
+    assert answer.code == 2
+    assert "is that of spider 'site'" in answer.err
+
+
+@pytest.mark.parametrize("name", ["add", "import"])
+def test_killed_in_the_middle_and_run_again(
+    verb: Verb, job: Path, tmp_path: Path, name: str
+) -> None:
+    new = [f"https://d.example/{number}" for number in range(12_000)]
+    (tmp_path / "list").write_text("\n".join(new))
+    words = {"add": ["--from", "list"], "import": ["list"]}[name]
+    killed_after(COMMIT, 2, name, job, *words, cwd=tmp_path)
+    some = len(urls(verb, job)) - len(WAIT)
+    assert 0 < some < len(new)
+    answer = verb(name, job, *(tmp_path / w if w == "list" else w for w in words))
+    assert answer.code == 0, answer
+    assert sorted(urls(verb, job)) == sorted([*WAIT, *new])
+
+
+# requeue
+
+
+def test_requeue_brings_back_what_is_done_and_nothing_else(
+    verb: Verb, job: Path
+) -> None:
+    answer = verb("requeue", job, DONE[0], DONE[1], WAIT[0], "https://a.example/never")
+    assert answer.code == 1
+    assert answer.out.splitlines() == [
+        "2 pending now",
+        "1 were pending already: left as they are",
+        "1 were never seen: use `bloomdupe add`",
+    ]
+    assert sorted(urls(verb, job)) == sorted([*WAIT, *DONE[:2]])
+    # Once more changes nothing.
+    assert verb("requeue", job, DONE[0]).out.startswith("0 pending now\n1 were pending")
+    assert len(urls(verb, job)) == len(WAIT) + 2
+
+
+def test_requeue_chooses_among_what_is_given(
+    verb: Verb, job: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "list").write_text("\n".join(DONE))
+    source = ["--from", tmp_path / "list"]
+    verb("requeue", job, *source, "--slot", "b.example")
+    assert sorted(urls(verb, job)) == sorted(WAIT)
+    verb("requeue", job, *source, "--pattern", "/4.$")
+    assert sorted(urls(verb, job)) == sorted([*WAIT, *DONE[40:]])
+
+
+# drop
+
+
+@pytest.mark.parametrize(
+    ("options", "goes"),
+    [
+        (["--slot", "b.example"], lambda url: "//b." in url),
+        (["--pattern", "/1.$"], lambda url: url[-3:-1] == "/1"),
+        (["--slot", "a.example", "--pattern", "7"], lambda u: "//a." in u and "7" in u),
+        (["https://b.example/5#x"], lambda url: url == "https://b.example/5"),
+        (["https://b.example/5", "--slot", "a.example"], lambda _: False),
+        (["--pattern", "."], lambda _: True),
+    ],
+)
+def test_drop_takes_out_what_is_chosen_and_it_stays_seen(
+    verb: Verb,
+    capsys: pytest.CaptureFixture[str],
+    job: Path,
+    options: list[str],
+    goes: Callable[[str], bool],
+) -> None:
+    gone = [url for url in WAIT if goes(url)]
+    order = [url for url in urls(verb, job) if not goes(url)]
+    answer = verb("drop", job, *options)
+    assert answer == (0, f"{len(gone)} removed, {len(order)} pending\n", "")
+    assert urls(verb, job) == order
+    assert sound(capsys, job)
+    for url in gone[:3]:
+        assert verb("check", job, url).out == f"seen, not pending: {url}\n"
+        assert verb("add", job, url).out.startswith("0 pending now")
+    assert verb("drop", job, *options).out == f"0 removed, {len(order)} pending\n"
+
+
+def test_drop_needs_to_be_told_what(verb: Verb, job: Path) -> None:
+    answer = verb("drop", job)
+    assert (answer.code, answer.out) == (2, "")
+    assert "`--pattern .` is all" in answer.err
+    answer = verb("drop", job, "no url")
+    assert answer.code == 2
+    assert len(urls(verb, job)) == len(WAIT)
+
+
+# block
+
+
+@pytest.mark.parametrize(
+    ("options", "goes", "words"),
+    [
+        (["--slot", "b.example"], lambda url: "//b." in url, "slot b.example"),
+        (["--pattern", "/1.$"], lambda url: url[-3:-1] == "/1", "pattern /1.$"),
+        (
+            ["--slot", "a.example", "--pattern", "7"],
+            lambda url: "//a." in url and "7" in url,
+            "slot a.example, pattern 7",
+        ),
+        (["https://b.example/5"], lambda url: url == "https://b.example/5", None),
+    ],
+)
+def test_block_drops_and_keeps_the_rule_until_it_is_taken_back(
+    verb: Verb,
+    job: Path,
+    options: list[str],
+    goes: Callable[[str], bool],
+    words: str | None,
+) -> None:
+    words = words or options[0]
+    gone = [url for url in WAIT if goes(url)]
+    answer = verb("block", job, *options)
+    assert answer == (0, f"{len(gone)} removed\nblocked: {words}\n", "")
+    assert sorted(urls(verb, job)) == sorted(url for url in WAIT if not goes(url))
+    assert f"blocked                                {words}\n" in verb("info", job).out
+    # Twice is once.
+    assert verb("block", job, *options).out == f"0 removed\nblocked: {words}\n"
+    answer = verb("block", job, *options, "--undo")
+    assert answer == (0, "0 removed\nNothing is blocked.\n", "")
+    answer = verb("block", job, *options, "--undo")
+    assert answer.code == 1
+    assert f"there is no such rule: {words}" in answer.err
+
+
+def test_what_is_blocked_is_not_taken_in_by_hand(
+    verb: Verb, job: Path, tmp_path: Path
+) -> None:
+    verb("block", job, "--pattern", "7$")
+    blocked = "1 are blocked: `bloomdupe block --undo` deletes a rule"
+    new = ["https://a.example/new7", "https://a.example/new8"]
+    answer = verb("add", job, *new)
+    assert (answer.code, answer.out.splitlines()) == (1, ["1 pending now", blocked])
+    answer = verb("requeue", job, DONE[7], DONE[8])
+    assert (answer.code, answer.out.splitlines()) == (1, ["1 pending now", blocked])
+    (tmp_path / "list").write_text("https://c.example/7\nhttps://c.example/8\n")
+    answer = verb("import", job, tmp_path / "list")
+    assert answer == (0, f"1 requests pending now\n{blocked}\n", "")
+    assert not any(url.endswith("7") for url in urls(verb, job))
+    # None of them was marked.
+    verb("block", job, "--pattern", "7$", "--undo")
+    assert verb("add", job, new[0]).out == "1 pending now\n"
+
+
+def test_block_needs_to_be_told_what(verb: Verb, job: Path) -> None:
+    for options in ([], ["https://a.example/", "--slot", "a"], ["--pattern", "("]):
+        answer = verb("block", job, *options)
+        assert (answer.code, answer.out) == (2, "")
+    assert len(urls(verb, job)) == len(WAIT)
+
+
+# union
+
+
+@pytest.mark.parametrize(
+    ("meta", "said"),
+    [
+        ({"bloomdupe_delay": 60}, "give 'not_before'"),
+        ({"bloomdupe_not_before": 1e12}, "give 'not_before'"),
+        ({"bloomdupe_revisit": -1}, "expected a positive number of seconds"),
+    ],
+)
+def test_a_line_that_asks_in_vain_is_named(
+    verb: Verb, job: Path, meta: dict[str, float], said: str
+) -> None:
+    line = {"url": "https://new.example/", "meta": meta}
+    Path("lines").write_text(json.dumps(line))
+    answer = verb("add", job, "--from", "lines")
+    assert answer.code == 1
+    assert said in answer.out + answer.err
+    assert len(urls(verb, job)) == len(WAIT)
+
+
+def test_union_takes_over_what_was_seen(
+    verb: Verb, capsys: pytest.CaptureFixture[str], job: Path
+) -> None:
+    assert verb("backup", job, "copy").code == 0
+    assert verb("add", "copy", "https://new.example/").code == 0
+    assert verb("check", job, "https://new.example/").out.startswith("new")
+    answer = verb("union", job, "copy")
+    assert answer.code == 0
+    before, copied = answer.out.splitlines()
+    # It is counted by the bits that are set, and those depend on the store's key.
+    assert re.fullmatch("250 URLs before, about 25[0-3] now", before)
+    assert copied == "copy: 201 requests are pending there, and count as seen here now"
+    found = verb("check", job, "https://new.example/").out
+    assert found == "seen, not pending: https://new.example/\n"
+    assert len(urls(verb, job)) == len(WAIT)
+    assert sound(capsys, job)
+
+
+def test_union_refuses_what_does_not_fit_before_it_changes_anything(
+    verb: Verb, job: Path
+) -> None:
+    verb("backup", job, "copy")
+    verb("add", "copy", "https://new.example/")
+    make_job(Path("other"), [])
+    answer = verb("union", job, "copy", "other")
+    assert (answer.code, answer.out) == (1, "")
+    assert "another secret key" in answer.err
+    assert verb("check", job, "https://new.example/").out.startswith("new")
+    assert "cannot be united with itself" in verb("union", job, job).err
+
+
+# reset
+
+
+def test_reset_says_what_it_removes_and_leaves_the_rest(verb: Verb, job: Path) -> None:
+    (job / "items.jsonl").write_text("{}\n")
+    (job / "bloomdupe.feeds").mkdir()
+    answer = verb("reset", job)
+    assert (answer.code, answer.out) == (2, "")
+    held = "250 URLs seen, 200 requests pending, 0 pages"
+    assert f"{held}. There is no terminal to confirm it; --yes does" in answer.err
+    assert len(urls(verb, job)) == len(WAIT)
+    answer = verb("reset", job, "--yes")
+    assert answer.code == 0
+    assert answer.out == (f"removed: {job}/bloomdupe, {job}/bloomdupe.feeds: {held}\n")
+    assert [path.name for path in job.iterdir()] == ["items.jsonl"]
+
+
+@pytest.mark.parametrize(("said", "code"), [("yes\n", 0), ("y\n", 2), ("", 2)])
+def test_reset_asks_at_a_terminal(
+    job: Path, tmp_path: Path, said: str, code: int
+) -> None:
+    parent, child = pty.openpty()
+    os.write(parent, said.encode() or b"\x04")
+    script = str(Path(sys.executable).with_name("bloomdupe"))
+    done = subprocess.run(
+        [script, "reset", str(job)],
+        cwd=tmp_path,
+        stdin=child,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    os.close(child)
+    os.close(parent)
+    assert "This removes" in done.stderr
+    assert done.returncode == code
+    assert (job / "bloomdupe").exists() == bool(code)
+
+
+def test_a_damaged_job_can_be_reset_too(verb: Verb, job: Path) -> None:
+    data = job / "bloomdupe/data.mdb"
+    data.write_bytes(data.read_bytes()[:5000])
+    answer = verb("reset", job, "--yes")
+    assert answer.code == 0
+    assert "it cannot be read" in answer.out
+    assert not (job / "bloomdupe").exists()
+
+
+# All that change something
+
+
+CHANGES = {
+    "add": ["https://new.example/"],
+    "drop": ["--pattern", "."],
+    "block": ["--pattern", "."],
+    "reset": ["--yes"],
+    "import": ["/dev/null"],
+    "requeue": [DONE[0]],
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_running_job_is_left_alone(job: Path, tmp_path: Path, name: str) -> None:
+    with BloomFilter.open(job / "bloomdupe") as seen:
+        before = (job / "bloomdupe/data.mdb").read_bytes()
+        done = call(name, str(job), *CHANGES[name], cwd=tmp_path)
+        assert done.returncode == 1
+        assert f"is in use by process {os.getpid()}; wait for it" in done.stderr
+        assert done.stderr.count("\n") == 1
+        assert (job / "bloomdupe/data.mdb").read_bytes() == before
+        assert len(seen) == len(DONE) + len(WAIT)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in CHANGES if name not in ("add", "import")]
+)
+def test_what_is_no_job_is_refused(verb: Verb, tmp_path: Path, name: str) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/file").touch()
+    for place in ("nowhere", "other", "other/file"):
+        answer = verb(name, tmp_path / place, *CHANGES[name])
+        assert (answer.code, answer.out) == (1, "")
+        assert place.partition("/")[0] in answer.err
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
+def test_a_store_of_an_earlier_version_is_changed(
+    verb: Verb, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """One with requests of all kinds, as an earlier version wrote it."""
+    golden = Path(__file__).parents[1] / "golden/frontier1"
+    shutil.copytree(golden, tmp_path / "job")
+    assert len(urls(verb, tmp_path / "job")) == 109
+    assert verb("drop", tmp_path / "job", "--slot", "b.example").out.startswith("100 ")
+    answer = verb("check", tmp_path / "job", "https://a.example/1")
+    assert answer.code == 1
+    assert "does not say which spider and which fingerprinter" in answer.err
+    assert len(urls(verb, tmp_path / "job")) == 9
+    assert sound(capsys, tmp_path / "job")

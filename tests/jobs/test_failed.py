@@ -1,0 +1,241 @@
+"""Requests that have failed: listed, checked, and taken up again by hand."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy import Request
+from scrapy.utils.request import fingerprint
+from support.jobs import IDENTITY, SPIDER, sound, urls
+
+from bloomdupe import BloomFilter
+from bloomdupe.crawl.leases.failure import Failure, digest_of
+from bloomdupe.crawl.requests.serializer import Serializer
+from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.store.format import FAILURES
+from bloomdupe.store.participant import Part
+
+if TYPE_CHECKING:
+    from support.jobs import Verb
+
+    from bloomdupe.store.batch import Batch
+
+A, B = "https://a.example/", "https://b.example/"
+WHY = {
+    f"{A}1": ("status", 503),
+    f"{A}2": ("timeout", None),
+    f"{B}3": ("status", 404),
+    f"{B}4": ("callback", 200),
+}
+
+
+class Ledger:
+    """The failures above, a second after each other; the last one cannot wait."""
+
+    def write(self, batch: Batch) -> None:
+        serializer = Serializer(SPIDER)
+        for at, (url, (reason, status)) in enumerate(WHY.items()):
+            request = Request(url, priority=3)
+            payload = None if url.endswith("4") else serializer.dump(request)
+            failure = Failure(
+                url, reason, status, "why\n", 2, 1_700_000_000.0 + at, A, False,
+                url.split("/")[2], 3, payload,
+            )  # fmt: skip
+            batch.put_failures({digest_of(fingerprint(request)): failure.packed()})
+
+
+class Runs:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return open, (self.file, "w")
+
+
+class Planted:
+    """A failure whose request is a pickle."""
+
+    def __init__(self, payload: bytes) -> None:
+        self.payload = payload
+
+    def write(self, batch: Batch) -> None:
+        failure = Failure(
+            f"{A}planted", "timeout", None, "", 1, 1_700_000_000.0, None, False,
+            "a.example", 0, self.payload,
+        )  # fmt: skip
+        batch.put_failures({digest_of(b"planted"): failure.packed()})
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    with BloomFilter.open(
+        tmp_path / "job/bloomdupe", 10_000, identity=IDENTITY
+    ) as seen:
+        frontier = Frontier(seen)
+        for url in WHY:
+            seen.add(fingerprint(Request(url)))
+        assert frontier.store is not None
+        frontier.store.make_room_for(FAILURES)
+        seen.notes["run"] = "finished"
+        frontier.checkpoint(Part(write=Ledger().write))
+    return tmp_path / "job"
+
+
+@pytest.mark.parametrize(
+    ("options", "listed"),
+    [
+        ((), "4321"),
+        (("--reason", "status"), "31"),
+        (("--reason", "503,timeout"), "21"),
+        (("--slot", "a.example"), "21"),
+        (("--pattern", "[34]$", "--limit", "1"), "4"),
+        (("--reason", "dns"), ""),
+    ],
+)
+def test_what_has_failed_is_listed(
+    verb: Verb, job: Path, options: tuple[str, ...], listed: str
+) -> None:
+    answer = verb("list", job, "--failed", *options)
+    assert answer.code == 0
+    assert re.findall(r"example/(\d)", answer.out) == list(listed)
+    answer = verb("list", job, "--failed", *options, "--json")
+    found = [json.loads(line) for line in answer.out.splitlines()]
+    assert [one["url"][-1] for one in found] == list(listed)
+    assert all(one["times"] == 2 and one["parent"] == A for one in found)
+
+
+def test_lines_stay_lines(verb: Verb, job: Path) -> None:
+    lines = verb("list", job, "--failed").out.splitlines()
+    assert (
+        lines[0]
+        == rf"b.example  callback 200  2x  2023-11-14 22:13:23 UTC  {B}4  why\n"
+    )
+    assert lines[1] == f"b.example  status 404  2x  2023-11-14 22:13:22 UTC  {B}3"
+
+
+def test_what_has_failed_waits_again_once(
+    verb: Verb, job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = verb("requeue", job, "--failed", "--reason", "status")
+    assert (answer.code, answer.out) == (0, "2 pending now\n")
+    answer = verb("requeue", job, "--failed")  # only those whose page has not come
+    assert answer.out == "1 pending now\n2 were pending already: left as they are\n"
+    answer = verb("requeue", job, "--failed", "--reason", "status,timeout,callback")
+    assert answer.code == 1
+    assert answer.out.splitlines()[:3] == [
+        "0 pending now",
+        "3 were pending already: left as they are",
+        "1 could not be read:",
+    ]
+    assert f"{B}4: it could not be stored" in answer.out
+    assert sorted(urls(verb, job)) == [f"{A}1", f"{A}2", f"{B}3"]
+    assert re.findall(r"example/(\d)", verb("list", job, "--failed").out) == ["4"]
+    assert " 3  GET  parse  " in verb("list", job).out  # its priority
+    assert sound(capsys, job)
+
+
+def test_check_knows_what_has_failed(verb: Verb, job: Path) -> None:
+    answer = verb("check", job, f"{A}1", f"{A}2", "https://c.example/")
+    assert answer.out.splitlines() == [
+        f"failed (503, 2x): {A}1",
+        f"failed (timeout, 2x): {A}2",
+        "new: https://c.example/",
+    ]
+    found = json.loads(verb("check", job, f"{A}1", "--json").out)
+    assert found["urls"][0]["failed"] == {"reason": "status", "status": 503, "times": 2}
+
+
+def test_what_is_dropped_does_not_wait_any_more(
+    verb: Verb, job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verb("requeue", job, "--failed")
+    assert verb("drop", job, f"{A}1").out == "1 removed, 2 pending\n"
+    assert re.findall(r"example/(\d)", verb("list", job, "--failed").out) == ["4", "1"]
+    assert verb("block", job, "--slot", "b.example").out.startswith("1 removed")
+    listed = verb("list", job, "--failed").out
+    assert re.findall(r"example/(\d)", listed) == ["4", "3", "1"]
+    assert verb("requeue", job, "--failed", "--slot", "a.example").out.splitlines() == [
+        "1 pending now",
+        "1 were pending already: left as they are",
+    ]
+    assert sound(capsys, job)
+
+
+def test_what_is_blocked_does_not_wait_again(verb: Verb, job: Path) -> None:
+    verb("block", job, "--pattern", "[13]$")
+    answer = verb("requeue", job, "--failed")
+    assert answer.out.splitlines() == [
+        "1 pending now",
+        "2 are blocked: `bloomdupe block --undo` deletes a rule",
+    ]
+    assert answer.code == 1
+    assert urls(verb, job) == [f"{A}2"]
+
+
+@pytest.mark.parametrize("by_file", [True, False])
+def test_the_ledger_moves_with_the_job(verb: Verb, job: Path, by_file: bool) -> None:
+    verb("requeue", job, "--failed", "--reason", "timeout")
+    source = job
+    if by_file:
+        source = Path("file")
+        assert ", 4 that have failed" in verb("export", job, source).out
+    answer = verb("import", "copy", source)
+    assert "4 have failed: `bloomdupe list --failed`" in answer.out
+    for options in ([], ["--json"]):
+        found = verb("list", "copy", "--failed", *options)
+        assert found == verb("list", job, "--failed", *options)
+    for done in ("requeue", "requeue"):  # what waits is known to wait
+        expected = verb(done, job, "--failed").out
+        assert verb(done, "copy", "--failed").out == expected
+    assert urls(verb, Path("copy")) == urls(verb, job)
+    # Again, nothing has changed.
+    assert "have failed" not in verb("import", "copy", source).out
+
+
+def test_a_pickle_does_not_come_back_by_the_ledger(verb: Verb, job: Path) -> None:
+    planted = Path("planted")
+    with BloomFilter.open(job / "bloomdupe") as seen:
+        frontier = Frontier(seen)
+        payload = b"P" + pickle.dumps(Runs(str(planted)))
+        frontier.checkpoint(Part(write=Planted(payload).write))
+    verb("export", job, "file")
+    answer = verb("import", "copy", "file")
+    assert answer.code == 1
+    assert "its payload is a pickle, which could run any code" in answer.out
+    answer = verb("requeue", "copy", "--failed", "--pattern", "planted")
+    assert answer.out.startswith("0 pending now")
+    assert not planted.exists()
+
+
+def test_what_a_job_has_seen_itself_has_not_failed_there(verb: Verb, job: Path) -> None:
+    verb("export", job, "file")
+    verb("add", "other", f"{A}1", "--spider", "site")
+    answer = verb("import", "other", job, "--without-marks")
+    assert "have failed" not in answer.out
+    copy = verb("import", "copy", "file", "--without-marks")
+    assert "have failed" not in copy.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("list", "--reason", "dns"), "add --failed"),
+        (("list", "--failed", "--reason", "often"), "--reason = 'often': expected"),
+        (("requeue", "--failed", f"{A}1"), "--failed goes without URLs"),
+        (("requeue", "--reason", "dns"), "add --failed"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    verb: Verb, job: Path, arguments: tuple[str, ...], says: str
+) -> None:
+    name, *rest = arguments
+    answer = verb(name, job, *rest)
+    assert answer.code == 2
+    assert says in answer.err

@@ -1,0 +1,54 @@
+"""Writes the pictures in the document on monitoring, of a job. Not run by pytest.
+
+``python tests/monitoring/pictures.py top JOBDIR`` while a crawl runs; then the same
+with ``report``, which needs Chromium.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from PIL import Image
+from rich._export_format import CONSOLE_SVG_FORMAT
+from rich.console import Console
+
+from bloomdupe.cli.main import main
+from bloomdupe.jobs.on_disk.state_on_disk import StoreReader
+from bloomdupe.monitoring.top import screen
+
+ROOM = Path(__file__).parents[2] / "bloomdupe" / "monitoring"
+
+
+def write_top(job: Path) -> None:
+    """Draw what ``bloomdupe top`` shows, without fonts from elsewhere."""
+    console = Console(
+        record=True, width=78, height=24, file=io.StringIO(), force_terminal=True
+    )
+    console.print(screen(StoreReader(job / "bloomdupe").read(), console, "pending"))
+    form = re.sub(r"@font-face \{\{.*?\}\}\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+    console.save_svg(
+        str(ROOM / "top.svg"), title=f"bloomdupe top {job}", code_format=form
+    )
+
+
+def write_report(job: Path) -> None:
+    """Photograph the upper part of the page, in few colours."""
+    with tempfile.TemporaryDirectory() as folder:
+        page, picture = Path(folder, "report.html"), Path(folder, "report.png")
+        main(["report", str(job), "-o", str(page)])
+        command = ["chromium", "--headless", "--no-sandbox", "--hide-scrollbars"]
+        command += ["--window-size=1250,1320", f"--screenshot={picture}"]
+        subprocess.run([*command, page.as_uri()], check=True)
+        with Image.open(picture) as image:
+            small = image.convert("RGB").resize((1000, 1056), Image.Resampling.LANCZOS)
+        few = small.quantize(255, Image.Quantize.MAXCOVERAGE)
+        few.save(ROOM / "report.png", optimize=True)
+
+
+if __name__ == "__main__":
+    {"top": write_top, "report": write_report}[sys.argv[1]](Path(sys.argv[2]))

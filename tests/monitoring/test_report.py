@@ -1,0 +1,192 @@
+"""A job as one page: its numbers, its charts, and what a browser makes of them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from support.jobs import run
+from support.monitored_jobs import monitored_job
+from support.report_page import Page, value_of
+from support.shared_data import needs_package, needs_program
+
+from bloomdupe import BloomFilter
+from bloomdupe.crawl.progress.history import History
+from bloomdupe.monitoring import extra
+from bloomdupe.monitoring import page as html
+from bloomdupe.store import files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+CHARTS = {
+    "Pages", "Rate", "Pending", "Active hosts", "Links", "Checkpoints",
+    "Memory and disk", "Filter", "Status codes", "Depth", "Failures by reason", "Hosts",
+}  # fmt: skip
+
+
+@pytest.fixture
+def report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Callable[[Path], Page]:
+    needs_package("matplotlib")
+
+    def write(job: Path) -> Page:
+        answer = run(capsys, "report", job, "-o", tmp_path / "report.html")
+        assert answer.code == 0, answer.err
+        return Page((tmp_path / "report.html").read_text("utf-8"))
+
+    return write
+
+
+def test_without_drawings_a_page_holds_the_figures_and_escapes_all_texts() -> None:
+    bad = "</script><script>alert(1)</script>&\"'"
+    info = {"counts": {"pages": 1_000}, "spider": bad}
+    figures = html.in_figures([("counts.pages", "Pages")], info)
+    made = Page(html.page(bad, [html.text(bad), *figures]))
+    assert made.values == {"counts.pages": "1000"}
+    assert {"Pages", "1,000", bad} <= {*made.texts}
+    assert made.scripts == ["application/json"]
+    assert json.loads(made.json) == info
+
+
+def test_the_numbers_are_those_of_info(
+    tmp_path: Path,
+    report: Callable[[Path], Page],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    job = monitored_job(tmp_path)
+    page = report(job)
+    info = json.loads(run(capsys, "info", job, "--json").out)
+    assert json.loads(page.json) == info
+    assert len(page.values) > 10
+    for name, value in page.values.items():
+        assert float(value) == value_of(info, name)
+    assert page.charts.keys() == CHARTS
+    empty = {"Status codes", "Depth"}  # no page was fetched
+    assert {name for name, drawn in page.charts.items() if not drawn} == empty
+    assert page.scripts == ["application/json"]
+    assert "b.example" in page.texts  # a bar
+
+
+def test_kills_are_told_from_runs_that_end_and_that_run(
+    tmp_path: Path, report: Callable[[Path], Page]
+) -> None:
+    job = monitored_job(tmp_path)
+    with BloomFilter.open(job / "bloomdupe") as seen:
+        store = seen.share_store()
+        assert store is not None
+        history = History(store)
+        history.begin_run(2)
+        store.commit(history.prepare())
+        history.end_run(2, "shutdown")
+        history.begin_run(3)
+        store.commit(history.prepare())
+    ways = ("killed", "shutdown", "running")
+    owner = files.lock_owner(job / "bloomdupe")
+    texts = report(job).texts
+    assert [text for text in texts if text in ways] == list(ways)
+    assert "It is running." in texts
+    owner.close()
+    ended = [text for text in report(job).texts if text in ways]
+    assert ended == ["killed", "shutdown", "killed"]
+
+
+def test_nothing_from_the_web_becomes_part_of_the_page(
+    tmp_path: Path, report: Callable[[Path], Page]
+) -> None:
+    bad = "<script>alert(1)</script>&\"'"
+    job = monitored_job(tmp_path, bad=bad)
+    page = report(job)
+    assert page.scripts == ["application/json"]
+    assert any(bad in text for text in page.texts)
+    text = (tmp_path / "report.html").read_text("utf-8")
+    assert "<script>alert" not in text
+    assert not re.search(
+        r'(?:src|href)="(?!data:,")', text.replace('xlink:href="#', "")
+    )
+
+
+def test_an_older_job_has_a_report_without_lines(
+    tmp_path: Path, report: Callable[[Path], Page]
+) -> None:
+    page = report(monitored_job(tmp_path, history=False))
+    assert "Pages" not in page.charts
+    assert "Filter" in page.charts
+    assert any("made by an earlier version" in text for text in page.texts)
+
+
+def test_where_it_cannot_be_written_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    needs_package("matplotlib")
+    job = monitored_job(tmp_path)
+    answer = run(capsys, "report", job, "-o", tmp_path)
+    assert answer.code == 2
+    assert f"--output {tmp_path}: it is a directory" in answer.err
+    answer = run(capsys, "report", job, "-o", tmp_path / "no" / "page.html")
+    assert answer.code == 2
+    assert "No such file or directory" in answer.err
+
+
+def test_without_the_package_or_a_job_there_is_none(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(extra, "find_spec", lambda _: None)
+    answer = run(capsys, "report", tmp_path / "nothing")
+    assert answer.code == 1
+    assert "nothing" in answer.err
+    answer = run(capsys, "report", monitored_job(tmp_path))
+    assert answer.code == 1
+    assert "needs the package matplotlib" in answer.err
+    assert "pip install 'bloomdupe[report]'" in answer.err
+
+
+def browse(page: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    browser = needs_program("chromium")
+    return subprocess.run(
+        [
+            browser, "--headless", "--no-sandbox", "--hide-scrollbars",
+            "--enable-logging=stderr", "--window-size=1250,2400", *options,
+            page.as_uri(),
+        ],
+        capture_output=True, text=True, check=True, timeout=120, cwd=page.parent,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_browser_shows_it_light_and_dark_and_has_nothing_to_complain(
+    tmp_path: Path, report: Callable[[Path], Page]
+) -> None:
+    needs_package("PIL")
+    from PIL import Image
+
+    given = report(monitored_job(tmp_path))
+    page = tmp_path / "report.html"
+    papers = []
+    for scheme in (1, 0):  # light, dark
+        picture = tmp_path / f"{scheme}.png"
+        shown = browse(
+            page, f"--blink-settings=preferredColorScheme={scheme}",
+            f"--screenshot={picture}",
+        )  # fmt: skip
+        assert "CONSOLE" not in shown.stderr
+        with Image.open(picture) as image:
+            colours = image.convert("RGB").getcolors(1 << 20) or []
+        colours.sort(reverse=True)
+        papers.append(sum(colours[0][1]))
+        assert len(colours) > 100  # something is drawn
+    assert papers[0] > 700 > 100 > papers[1]
+    dumped = Page(browse(page, "--dump-dom").stdout)
+    assert dumped.values == given.values
+    assert dumped.charts == given.charts
+    # The control: a browser does complain, of what it must not load.
+    text = page.read_text("utf-8")
+    page.write_text(text.replace("</body>", "<img src='http://127.0.0.1:9/x'></body>"))
+    assert "CONSOLE" in browse(page, "--dump-dom").stderr

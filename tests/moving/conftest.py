@@ -1,0 +1,5 @@
+from __future__ import annotations
+
+from support.jobs import verb
+
+__all__ = ["verb"]

@@ -1,0 +1,403 @@
+"""Small files that ask for much memory, or much time, where foreign bytes are read."""
+
+from __future__ import annotations
+
+import base64
+import collections
+import datetime
+import json
+import marshal
+import os
+import pickle
+import sqlite3
+import subprocess
+import sys
+import tracemalloc
+import zlib
+from pathlib import Path
+from struct import pack
+from typing import TYPE_CHECKING, Any
+
+import msgpack  # type: ignore[import-untyped]
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.jobs import make_job, run_script
+
+from bloomdupe.crawl.requests import values
+from bloomdupe.crawl.requests.unpickling import look_into, unpickle
+from bloomdupe.foreign import check_packed, inflated, json_of
+from bloomdupe.moving.marshalled import unmarshal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from support.jobs import Verb
+
+MOST = 240
+"""Megabytes by which a process may grow, whatever it reads."""
+
+
+def doubling(levels: int = 64) -> bytes:
+    """Return a pickle of a list that holds another one twice, and so on."""
+    program = b"\x80\x04]\x94"
+    for level in range(levels):
+        program += b"](h%ch%ce\x94" % (level, level)
+    return program + b"."
+
+
+def doubling_backwards(levels: int = 64) -> bytes:
+    """Return the same, with lists that are filled after they were put into others."""
+    program = b"\x80\x04" + b"]\x940" * (levels + 1)
+    for level in range(levels):
+        program += b"h%c(h%ch%ce0" % (level, level + 1, level + 1)
+    return program + b"h\x00."
+
+
+def called(name: str, argument: bytes) -> bytes:
+    return b"\x80\x04cbuiltins\n" + name.encode() + b"\n" + argument + b"\x85R."
+
+
+PICKLES = {
+    "memory": b"\x80\x02K\x01r" + pack("<I", 1 << 28) + b".",
+    "bytearray": b"\x80\x05\x96" + pack("<Q", 1 << 32) + b".",
+    "bytes": b"\x80\x04\x8e" + pack("<Q", 1 << 32) + b".",
+    "bytes of a number": called("bytes", b"J" + pack("<i", 1 << 30)),
+    "bytearray of a number": called("bytearray", b"J" + pack("<i", 1 << 30)),
+    "bytes of a remembered number": (
+        b"\x80\x04J" + pack("<i", 1 << 30) + b"\x940cbuiltins\nbytes\nh\x00\x85R."
+    ),
+    "doubling": doubling(),
+    "doubling backwards": doubling_backwards(),
+    "doubled text": b"\x80\x04\x8c\x01\\\x94cbuiltins\nstr\n\x93",
+    "str": called("str", b"\x8c\x01a\x85"),
+    "itself": b"\x80\x04]\x94h\x00a.",
+    "deep": b"\x80\x04" + b"]" * 100_000 + b"a" * 99_999 + b".",
+    "one text a thousand times": (
+        b"\x80\x04]\x94X" + pack("<I", 1 << 20) + b"a" * (1 << 20) + b"\x940h\x00("
+        + b"h\x01" * 1_000 + b"e."
+    ),
+    "an unknown buffer": b"\x80\x05\x97.",
+    "cut off": b"\x80\x04]",
+    "nothing": b"\x80\x04.",
+    "number of a place": b"\x80\x04h\x07.",
+}  # fmt: skip
+MARSHALS = {
+    "tuple": b"(" + pack("<i", 1 << 28),
+    "list": b"[" + pack("<i", 1 << 28),
+    "set": b"<" + pack("<i", 1 << 28),
+    "bytes": b"s" + pack("<i", (1 << 31) - 1),
+    "negative": b"[" + pack("<i", -5),
+    "negative text": b"u" + pack("<i", -5),
+    "integer": b"l" + pack("<i", 1 << 28),
+    "doubling": (
+        b"[" + pack("<i", 64) + b"\xdb" + pack("<i", 0) + b"".join(
+            b"\xdb" + pack("<i", 2) + 2 * (b"r" + pack("<i", level))
+            for level in range(63)
+        )
+    ),
+    "itself": b"\xdb" + pack("<i", 1) + b"r" + pack("<i", 0),
+    "deep": b")\x01" * 100_000 + b"N",
+    "nothing": b"",
+    "no end": b"{N",
+    "list as a key": b"{[" + pack("<i", 0) + b"N0",
+    "end of nothing": b"0",
+    "code": marshal.dumps((lambda: 0).__code__),
+}  # fmt: skip
+
+
+def nested(levels: int) -> bytes:
+    found = b"\x90"
+    for _ in range(levels):
+        found = msgpack.packb(msgpack.ExtType(1, b"\x91" + found))
+    return found
+
+
+PACKED = {
+    "many arrays": b"\xdc\xff\xff" * 1_000 + bytes(100_000),
+    "empty maps": b"\xdd" + pack(">I", 1 << 22) + b"\x80" * (1 << 22),
+    "extensions in each other": nested(400),
+}
+
+
+def peak_of(read: Callable[[bytes], object], data: bytes) -> tuple[int, str]:
+    tracemalloc.start()
+    try:
+        with pytest.raises((ValueError, pickle.UnpicklingError)) as caught:
+            read(data)
+        return tracemalloc.get_traced_memory()[1], str(caught.value)
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", PICKLES)
+@pytest.mark.parametrize("read", [unpickle])
+def test_a_pickle_is_measured_first(name: str, read: Callable[[bytes], object]) -> None:
+    peak, said = peak_of(read, PICKLES[name])
+    assert peak < 64 << 20
+    assert said
+
+
+@pytest.mark.parametrize("name", MARSHALS)
+def test_a_length_of_marshal_is_compared_first(name: str) -> None:
+    peak, said = peak_of(unmarshal, MARSHALS[name])
+    assert peak < 4 << 20
+    assert said
+
+
+@pytest.mark.parametrize(
+    "name", ["many arrays", "empty maps", "extensions in each other"]
+)
+def test_msgpack_is_measured_first(name: str) -> None:
+    peak, said = peak_of(check_packed, PACKED[name])
+    assert peak < 4 << 20
+    assert said
+
+
+def test_extensions_in_each_other_do_not_end_the_process() -> None:
+    """Each takes some of the stack of C: 300 of them were the end."""
+    code = (
+        "import sys; from bloomdupe.crawl.requests.values import unpack\n"
+        "try: unpack(sys.stdin.buffer.read())\n"
+        "except ValueError as error: print(error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=nested(400), capture_output=True,
+        check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert b"nested" in done.stdout
+    value: Any = 1
+    for _ in range(300):
+        value = (value,)
+    with pytest.raises(ValueError, match="nested"):
+        values.pack(value)
+    value = 1
+    for _ in range(90):
+        value = (value,)
+    assert values.unpack(values.pack(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[" * 100_000, "nested"),
+        ('{"a":' * 90_000 + "1" + "}" * 90_000, "nested"),
+        ("[" + "[]," * 300_000 + "1]", "values"),
+        ("[" + "0," * 300_000 + "1]", "values"),
+        ("9" * 100_000, "digits"),
+    ],
+)
+def test_json_is_measured_first(text: str, said: str) -> None:
+    peak, why = peak_of(json_of, text)  # type: ignore[arg-type]
+    assert peak < 32 << 20
+    assert said in why
+
+
+def test_a_text_in_json_may_be_of_anything() -> None:
+    text = '[{"\\' * 300_000
+    assert json_of(json.dumps({"body": text})) == {"body": text}
+
+
+def test_what_inflates_too_far_is_cut() -> None:
+    bomb = zlib.compress(bytes(200 << 20))
+    peak, said = peak_of(lambda data: inflated(data, 5_000), bomb)
+    assert peak < 1 << 20
+    assert "5,000" in said
+    assert inflated(zlib.compress(b"ab"), 2) == b"ab"
+    for wrong in (zlib.compress(b"ab")[:-1], zlib.compress(b"ab") + b"c", b"no"):
+        with pytest.raises(ValueError, match=r"cut off|incorrect header"):
+            inflated(wrong, 100)
+
+
+# What is honest is read as ever
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False)
+    | st.text(st.characters()) | st.binary() | st.complex_numbers(allow_nan=False),
+    lambda inner: st.lists(inner)
+    | st.tuples(inner, inner)
+    | st.dictionaries(st.text() | st.integers() | st.tuples(st.text()), inner)
+    | st.frozensets(st.text() | st.binary())
+    | st.sets(st.integers()),
+    max_leaves=20,
+)  # fmt: skip
+
+
+@given(plain, st.integers(2, 4))
+@settings(max_examples=3 * settings().max_examples, deadline=None)
+def test_marshal_is_read_as_it_was_written(value: object, version: int) -> None:
+    same = [value, value, {"a": value}]
+    assert unmarshal(marshal.dumps(same, version)) == same
+
+
+@given(plain, st.integers(4, 5))
+@settings(max_examples=3 * settings().max_examples, deadline=None)
+def test_pickles_are_read_as_they_were_written(value: object, protocol: int) -> None:
+    same = [
+        value, value, bytearray(b"ab"), collections.OrderedDict(a=value),
+        collections.defaultdict(list, a=[1]), datetime.date(2026, 1, 1),
+    ]  # fmt: skip
+    data = pickle.dumps(same, protocol)
+    assert unpickle(data) == look_into(data) == same
+
+
+@given(plain)
+@settings(max_examples=3 * settings().max_examples, deadline=None)
+def test_packed_values_pass(value: object) -> None:
+    try:
+        data = values.pack(value)
+    except values.CANNOT:
+        return
+    check_packed(data)
+
+
+# The verb
+
+
+def imported(folder: Path, *arguments: str) -> tuple[int, str, int]:
+    """Import in a process of its own; return status, what it says, and megabytes."""
+    script = Path(__file__).with_name("peak_child.py")
+    done = run_script([script, "import", *arguments], folder)
+    peak = int((folder / "peak").read_text()) >> 10
+    return done.returncode, done.stdout + done.stderr, peak
+
+
+def queue(job: Path, item: bytes) -> None:
+    (job / "requests.queue").mkdir(parents=True)
+    size = pack(">L", len(item))
+    (job / "requests.queue/0").write_bytes(pack(">L", 1) + item + size)
+    (job / "requests.queue/active.json").write_text("[0]")
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        PICKLES["memory"],
+        PICKLES["doubling"],
+        MARSHALS["tuple"],
+        b"\x80" + bytes(17 << 20),
+    ],
+    ids=["memory", "doubling", "marshal", "17 MB"],
+)
+def test_a_bomb_in_a_queue_is_named(tmp_path: Path, item: bytes) -> None:
+    queue(tmp_path / "old", item)
+    code, said, megabytes = imported(tmp_path, "new", "old", "--spider", "s")
+    assert code == 1
+    assert "old/requests.queue/0, request 1: " in said
+    assert "Traceback" not in said
+    assert megabytes < MOST
+
+
+def exported(verb: Verb, tmp_path: Path) -> list[dict[str, Any]]:
+    job = make_job(tmp_path / "job", ["https://a.example/"])
+    assert verb("export", job, "lines").code == 0
+    text = (tmp_path / "lines").read_text("utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_record_that_inflates_is_named(verb: Verb, tmp_path: Path) -> None:
+    lines = exported(verb, tmp_path)
+    places = [n for n, line in enumerate(lines, 1) if "record" in line]
+    bomb = base64.b64encode(zlib.compress(bytes(600 << 20), 9)).decode()
+    for place in places:
+        lines[place - 1]["value"] = bomb
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (tmp_path / "lines").write_text(text)
+    code, said, megabytes = imported(tmp_path, "new", "lines")
+    assert code == 1
+    assert f"line {places[0]} is damaged" in said
+    assert megabytes < MOST
+
+
+EXTENSIONS = base64.b64encode(b"\x95\xa1x" + nested(400)).decode()
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('{"url": "https://b.example/", "meta": ' + "[" * 190_000, "nested"),
+        ('{"url": "https://b.example/", "cookies": [' + "{}," * 300_000, "values"),
+        (json.dumps({"url": "x", "payload": EXTENSIONS}), "nested"),
+        ('{"url": "x", "payload": ""}', "unknown kind"),
+    ],
+    ids=["deep", "many", "extensions", "no payload"],
+)
+def test_a_line_that_is_a_bomb_is_named(tmp_path: Path, line: str, said: str) -> None:
+    (tmp_path / "lines").write_text(f"https://a.example/\n{line}\n")
+    code, found, megabytes = imported(tmp_path, "new", "lines", "--spider", "s")
+    assert code == 1
+    assert "1 requests pending now" in found
+    assert "line 2: " in found
+    assert said in found
+    assert len(found) < 4_000
+    assert megabytes < MOST
+
+
+def test_the_head_of_an_export_may_be_one_too(tmp_path: Path) -> None:
+    (tmp_path / "lines").write_text('{"bloomdupe": ' + "[" * 190_000)
+    code, found, _ = imported(tmp_path, "new", "lines")
+    assert code == 1
+    assert "the first line of the export is damaged" in found
+    assert "nested" in found
+
+
+def test_a_queue_must_be_a_file_with_a_table(tmp_path: Path) -> None:
+    queue(tmp_path / "old", b"x")
+    place = tmp_path / "old/requests.queue/0"
+    files: list[tuple[Callable[[], object], str]] = [
+        (lambda: os.mkfifo(place), "is no file"),
+        (lambda: place.symlink_to("/dev/zero"), "is no file"),
+        (lambda: endless(place), "no table of a queue"),
+        (lambda: computed(place), "no table of a queue"),
+        (lambda: sparse(place), "has not closed this queue"),
+    ]
+    for make, said in files:
+        place.unlink()
+        make()
+        (tmp_path / "old/requests.queue/active.json").write_text("[0]")
+        code, found, megabytes = imported(tmp_path, "new", "old", "--spider", "s")
+        assert code == 1
+        assert said in found
+        assert megabytes < MOST
+
+
+def endless(place: Path) -> None:
+    with sqlite3.connect(place) as database:
+        database.execute(
+            "CREATE VIEW queue AS WITH RECURSIVE n(id) AS"
+            " (SELECT 1 UNION ALL SELECT id + 1 FROM n)"
+            " SELECT id, zeroblob(1000000) AS item FROM n"
+        )
+
+
+def computed(place: Path) -> None:
+    with sqlite3.connect(place) as database:
+        database.execute(
+            "CREATE TABLE queue (id INTEGER PRIMARY KEY, item AS (zeroblob(900000000)))"
+        )
+        database.execute("INSERT INTO queue VALUES (1)")
+
+
+def sparse(place: Path) -> None:
+    with place.open("wb") as file:
+        file.write(pack(">L", 1 << 28))
+        file.truncate(4 << 30)
+
+
+@pytest.mark.parametrize(
+    "state", ['["../../0"]', '{"a": 0}', "[1.5]", "[[]]", "[" * 200_000]
+)
+def test_a_list_of_queues_must_be_one(tmp_path: Path, state: str) -> None:
+    queue(tmp_path / "old", b"x")
+    (tmp_path / "old/requests.queue/active.json").write_text(state)
+    code, found, _ = imported(tmp_path, "new", "old", "--spider", "s")
+    assert code == 1
+    assert "active.json is damaged" in found
+
+
+def test_a_line_without_an_end_is_no_text(tmp_path: Path) -> None:
+    code, found, megabytes = imported(tmp_path, "new", "/dev/zero", "--spider", "s")
+    assert code == 1
+    assert "line 1 does not end" in found
+    assert megabytes < MOST

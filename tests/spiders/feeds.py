@@ -1,0 +1,290 @@
+"""A shop with items, the parts that put them out, and the instants of a sudden end."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from scrapy import Spider
+from scrapy.exporters import BaseItemExporter, CsvItemExporter
+from scrapy.extensions.feedexport import (
+    BlockingFeedStorage,
+    FeedExporter,
+    S3FeedStorage,
+)
+from support.stops import moment, stop_at
+
+import bloomdupe.crawl.leases.outcomes
+import bloomdupe.feeds.exporter
+import bloomdupe.feeds.feed
+from bloomdupe.feeds.file import FeedFile
+from bloomdupe.feeds.target import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass
+class Article:
+    path: str
+    number: int
+
+
+@dataclass
+class Special:
+    path: str
+
+
+class Shop(Spider):
+    """Three items a page; can be stopped in its third page."""
+
+    name = "shop"
+    many = 3
+    """Items of the page ``c``."""
+    begun = 0
+
+    async def parse(self, response: Any) -> Any:
+        self.begun += 1
+        path = urlsplit(response.url).path[1:]
+        for number in range(self.many if path == "c" else 3):
+            yield self.item(path, number)
+        if self.begun == 3:
+            await moment(self, "third page")
+        for request in response.follow_all(css="a"):
+            yield request
+
+    def item(self, path: str, number: int) -> Any:
+        return {"path": path, "number": number, "text": 'a "b", ä\nc'}
+
+
+class Many(Shop):
+    """One page brings a great many items."""
+
+    name = "many"
+    many = 500
+
+
+class Starts(Shop):
+    """Items from ``start()``, before the request and after it."""
+
+    name = "starts"
+
+    async def start(self) -> Any:
+        yield self.item("start", 0)
+        async for request in super().start():
+            yield request
+        for number in (1, 2):
+            yield self.item("start", number)
+
+
+class Kinds(Shop):
+    name = "kinds"
+
+    async def parse(self, response: Any) -> Any:
+        yield Special(urlsplit(response.url).path[1:])
+        async for output in super().parse(response):
+            yield output
+
+
+class Articles(Shop):
+    name = "articles"
+
+    def item(self, path: str, number: int) -> Any:
+        return Article(path, number)
+
+
+class ByCategory(Articles):
+    """The name of its feed depends on a parameter."""
+
+    name = "by_category"
+
+    @property
+    def category(self) -> str:
+        return self.settings["CATEGORY"]
+
+
+class NotForJson(Shop):
+    name = "not_for_json"
+
+    def item(self, path: str, number: int) -> Any:
+        return {"path": path, "number": number, "x": {1}}
+
+
+class Unstorable(Shop):
+    name = "unstorable"
+
+    def item(self, path: str, number: int) -> Any:
+        return {"x": object()}
+
+
+class Empty(Shop):
+    name = "empty"
+    many = 0
+
+    def item(self, path: str, number: int) -> Any:
+        return None
+
+
+class Theirs(FeedExporter):
+    """Scrapy's own; dies when the 20th item is in its file."""
+
+    items = count(1)
+
+    def item_scraped(self, item: Any, spider: Any) -> None:
+        super().item_scraped(item, spider)
+        self.slots[0].file.flush()
+        if next(self.items) == 20:
+            stop_at("item")
+
+
+class Sums(BaseItemExporter):
+    """Cannot be interrupted: says at the end how many items there were."""
+
+    def __init__(self, file: Any, **kwargs: Any) -> None:
+        super().__init__(dont_fail=True, **kwargs)
+        self.file = file
+        self.count = 0
+
+    def export_item(self, item: Any) -> None:
+        assert isinstance(item, Article)
+        self.count += 1
+        self.file.write(f"{item.path} {item.number}\n".encode())
+
+    def finish_exporting(self) -> None:
+        self.file.write(f"{self.count} items\n".encode())
+
+
+class Reversed:
+    """A plugin that needs everything at once."""
+
+    def __init__(self, file: Any, feed_options: Any) -> None:
+        self.file = file
+        self.data = b""
+
+    def write(self, data: bytes) -> int:
+        self.data += data
+        return len(data)
+
+    def close(self) -> None:
+        self.file.write(self.data[::-1])
+
+
+class Lined:
+    """As in Scrapy's own tests: adds something to each line, and closes the file."""
+
+    def __init__(self, file: Any, feed_options: Any) -> None:
+        self.file = file
+
+    def write(self, data: bytes) -> int:
+        return self.file.write(data + b"--\n")
+
+    def close(self) -> None:
+        self.file.close()
+
+
+class Mailbox(BlockingFeedStorage):
+    """A storage of the user's: each delivery is a file."""
+
+    closed = False
+
+    def __init__(self, uri: str, *, feed_options: Any = None) -> None:
+        self.folder = Path(uri.partition("//")[2])
+
+    def _store_in_thread(self, file: Any) -> None:
+        file.seek(0)
+        if self.closed:
+            raise OSError("the mailbox is closed")
+        number = len([*self.folder.iterdir()])
+        (self.folder / str(number)).write_bytes(file.read())
+        stop_at("delivered")
+        file.close()
+
+
+def close_mailbox() -> None:
+    Mailbox.closed = True
+
+
+def stop_while_s3_reads() -> None:
+    upload = S3FeedStorage._store_in_thread
+
+    def dying(self: S3FeedStorage, file: Any) -> None:
+        read = file.read
+
+        def half(*size: int) -> None:
+            if read(10):
+                stop_at("upload")
+
+        file.read = half
+        upload(self, file)
+
+    S3FeedStorage._store_in_thread = dying
+
+
+def stop_around_storing() -> None:
+    store = Target.store
+
+    def watched(self: Target, file: Any) -> None:
+        stop_at("before storing")
+        store(self, file)
+        stop_at("after storing")
+
+    Target.store = watched  # type: ignore[method-assign]
+
+
+def without_csv_headers() -> None:
+    """Rename a method of Scrapy's that the feeds need."""
+    exporter = CsvItemExporter
+    exporter._write_header = exporter._write_headers_and_set_fields_to_export
+    del exporter._write_headers_and_set_fields_to_export
+
+
+def _half(file: FeedFile, append: Callable[[FeedFile], None]) -> None:
+    fd = os.open(file.path, os.O_WRONLY | os.O_CREAT)
+    piece = file.content.piece
+    os.pwrite(fd, piece[: len(piece) // 2], file.content.base)
+
+
+def _zeros(file: FeedFile, append: Callable[[FeedFile], None]) -> None:
+    fd = os.open(file.path, os.O_WRONLY | os.O_CREAT)
+    os.truncate(fd, file.content.base + 5)
+
+
+INSTANTS: dict[str, Callable[[FeedFile, Callable[[FeedFile], None]], None]] = {
+    "committed, not written": lambda file, append: None,
+    "half written": _half,
+    "written": lambda file, append: append(file),
+    "zeros after a power cut": _zeros,
+}
+"""How far a piece is written when the process dies."""
+
+
+def few_files() -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+
+
+def small() -> None:
+    """Make many blocks, and many parts of a large page."""
+    bloomdupe.feeds.feed.BLOCK_BYTES = 400
+    bloomdupe.feeds.exporter.MOST_BATCHES = 50
+    bloomdupe.feeds.exporter.MOST_BYTES = 5_000
+    bloomdupe.crawl.leases.outcomes.MOST_BYTES = 5_000
+
+
+def die_at_piece(number: int, instant: str) -> None:
+    """Die when the piece with this number, of all files, is to be written."""
+    small()
+    append, pieces = FeedFile.append, count(1)
+
+    def dying(self: FeedFile) -> None:
+        if self.due and self.content.piece and next(pieces) == number:
+            INSTANTS[instant](self, append)
+            os.kill(os.getpid(), signal.SIGKILL)
+        append(self)
+
+    FeedFile.append = dying  # type: ignore[method-assign]

@@ -1,0 +1,63 @@
+"""Jobs with a history and failures, made without a crawl."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from bloomdupe import BloomFilter
+from bloomdupe.crawl.leases.failure import Failure, digest_of
+from bloomdupe.crawl.progress.history import History, Point
+from bloomdupe.store.format import FAILURES
+from bloomdupe.store.participant import Part
+from support.jobs import make_job
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+NOW = time.time()
+LONG = "a" * 200 + ".example"
+FAILED = [
+    Failure(
+        f"http://{host}/{n}", "status", 404, "HTTP status 404", 1, NOW, None, False,
+        host, 0, b"\x91",
+    )
+    for host, count in (("b.example", 3), ("c.example", 1))
+    for n in range(count)
+]  # fmt: skip
+
+
+def failures_part(failures: list[Failure]) -> Part:
+    """Return the part of a transaction that stores these failures."""
+    puts = {digest_of(one.url.encode()): one.packed() for one in failures}
+    return Part(write=lambda batch: batch.put_failures(puts))
+
+
+def point(at: float, run: int = 1, **values: Any) -> Point:
+    nothing: dict[str, Any] = dict.fromkeys(Point._fields, 0)
+    given = {"time": NOW - 60 + at, "run": run, "seconds": at, "statuses": [0] * 5}
+    return Point(**{**nothing, **given, **values})
+
+
+def monitored_job(folder: Path, *, history: bool = True, bad: str = "") -> Path:
+    """Make a job with three slots, four failures, and a minute of history.
+
+    ``bad`` stands in the URL of another failure, and in what is said of it.
+    """
+    waiting = [f"http://a.example/{n}" for n in range(5)]
+    waiting += ["http://b.example/1", f"http://{LONG}/1"]
+    job = make_job(folder / "job", waiting)
+    with BloomFilter.open(job / "bloomdupe") as seen:
+        store = seen.share_store()
+        assert store is not None
+        store.make_room_for(FAILURES)
+        more = [FAILED[0]._replace(url=f"http://d/{bad}", detail=bad, slot=bad)]
+        store.commit(failures_part(FAILED + more * bool(bad)))
+        if history:
+            kept = History(store)
+            kept.begin_run(1)
+            for n in range(13):
+                kept.add(point(5.0 * n, pages=100 * n, pending=7, disk=1, seen=12))
+            store.commit(kept.prepare())
+    return job
