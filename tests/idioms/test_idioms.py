@@ -12,7 +12,6 @@ from table import IDIOMS, Idiom, load
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from support.forks import Forks
 
 load()
 
@@ -24,13 +23,13 @@ every_idiom = pytest.mark.parametrize(
 
 
 @pytest.fixture(scope="session")
-def models(forks: Forks) -> Callable[[Idiom], Model]:
+def models() -> Callable[[Idiom], Model]:
     """Crawl each idiom undisturbed once, when it is asked for."""
     known: dict[str, Model] = {}
 
     def model(idiom: Idiom) -> Model:
         if idiom.name not in known:
-            known[idiom.name] = undisturbed(idiom, forks)
+            known[idiom.name] = undisturbed(idiom)
         return known[idiom.name]
 
     return model
@@ -50,13 +49,13 @@ def stop_of(idiom: Idiom, model: Model) -> Stop:
 
 
 @every_idiom
-def test_stopped_and_run_again_it_is_as_with_scrapy(idiom: Idiom, forks: Forks) -> None:
+def test_stopped_and_run_again_it_is_as_with_scrapy(idiom: Idiom) -> None:
     """And run once more, when it is finished, nothing changes."""
-    model = of_scrapy(idiom, forks)
+    model = of_scrapy(idiom)
     assert model.items
     assert model.complaints == []
     stop = stop_of(idiom, model)
-    verdict = stopped(idiom, forks, model, [stop], rerun=True)
+    verdict = stopped(idiom, model, [stop], rerun=True)
     assert verdict.stopped
     assert verdict.complaints == []
 
@@ -87,10 +86,10 @@ def stops_of(idiom: Idiom, model: Model) -> list[list[Stop]]:
 @pytest.mark.slow
 @every_idiom
 def test_stopped_nothing_is_lost_or_done_twice(
-    idiom: Idiom, forks: Forks, models: Callable[[Idiom], Model]
+    idiom: Idiom, models: Callable[[Idiom], Model]
 ) -> None:
     model = models(idiom)
-    verdicts = [stopped(idiom, forks, model, stops) for stops in stops_of(idiom, model)]
+    verdicts = [stopped(idiom, model, stops) for stops in stops_of(idiom, model)]
     assert any(verdict.stopped for verdict in verdicts)
     assert [v for v in verdicts if v.complaints] == []
 
