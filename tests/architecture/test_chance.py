@@ -31,7 +31,6 @@ JUSTIFIED = {
     f"{SLEEP} in crash/redis_places.py:part": STRIKES,
     f"{SLEEP} in crash/shared_kills.py:_crawl": STRIKES,
     f"{SLEEP} in crash/shared_kills.py:_disturb": STRIKES,
-    f"{SLEEP} in crash/shared_kills.py:promote": STRIKES,
     f"{SLEEP} in support/redis_server.py:go_back": STRIKES,
     f"{SLEEP} in support/redis_server.py:stall": STRIKES,
     f"{SLEEP} in shared/test_workers.py:test_whatever_happens_every_item_stands_once": (
