@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from support.ports import kept_port
 from support.redis_cluster import RedisCluster
 from support.redis_server import RedisServer
+from support.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from typing_extensions import Self
 
-DEADLINE = 60.0
-"""Seconds; only what hangs gets there."""
 PAUSE = 60_000
 """Milliseconds; the server is killed before."""
 LOG = ("--appendonly", "yes", "--appendfsync", "always")
@@ -112,11 +111,11 @@ class OneRedis:
         replica = self._new(*follow)
         replica.start()
         with replica.client() as client, self.server.client() as master:
-            _wait(lambda: _replication(client)["master_link_status"] == "up")
+            until(lambda: _replication(client)["master_link_status"] == "up")
             time.sleep(seconds)
             master.execute_command("CLIENT", "PAUSE", PAUSE, "WRITE")
             end = _replication(master)["master_repl_offset"]
-            _wait(lambda: _replication(client)["slave_repl_offset"] >= end)
+            until(lambda: _replication(client)["slave_repl_offset"] >= end)
             self.server.kill()
             client.replicaof("no", "one")
         replica.forget(*follow)  # or it would follow the dead one when it is restarted
@@ -177,11 +176,3 @@ def happen(what: str, server: RedisServer, seconds: float) -> None:
 def _replication(client: Any) -> dict[str, Any]:
     facts: dict[str, Any] = client.info("replication")
     return facts
-
-
-def _wait(holds: Any) -> None:
-    end = time.monotonic() + DEADLINE
-    while not holds():
-        if time.monotonic() > end:
-            raise TimeoutError("the replica does not follow")
-        time.sleep(0.005)

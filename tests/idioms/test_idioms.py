@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from crawls import Stop
 from judging import Model, expected, stopped, undisturbed
 from table import IDIOMS, Idiom, load
-
-if TYPE_CHECKING:
-    from support.forks import Forks
 
 load()
 
@@ -35,13 +30,13 @@ def stop_of(idiom: Idiom, model: Model) -> Stop:
 
 
 @every_idiom
-def test_stopped_and_run_again_it_is_as_with_scrapy(idiom: Idiom, forks: Forks) -> None:
+def test_stopped_and_run_again_it_is_as_with_scrapy(idiom: Idiom) -> None:
     """And run once more, when it is finished, nothing changes."""
-    model = expected(idiom, forks)
+    model = expected(idiom)
     assert model.items
     assert model.complaints == []
     stop = stop_of(idiom, model)
-    verdict = stopped(idiom, forks, model, [stop], rerun=True)
+    verdict = stopped(idiom, model, [stop], rerun=True)
     assert verdict.stopped
     assert verdict.complaints == []
 
@@ -51,22 +46,20 @@ def test_stopped_and_run_again_it_is_as_with_scrapy(idiom: Idiom, forks: Forks) 
 
 @pytest.mark.slow
 @every_idiom
-def test_undisturbed_the_items_are_those_of_scrapy(idiom: Idiom, forks: Forks) -> None:
-    model = undisturbed(idiom, forks)
+def test_undisturbed_the_items_are_those_of_scrapy(idiom: Idiom) -> None:
+    model = undisturbed(idiom)
     assert model.items
     assert model.complaints == []
 
 
 @pytest.mark.slow
 @every_idiom
-def test_stopped_twice_nothing_is_lost_or_done_twice(
-    idiom: Idiom, forks: Forks
-) -> None:
+def test_stopped_twice_nothing_is_lost_or_done_twice(idiom: Idiom) -> None:
     """F17 of ``tests/crash`` stops at all points."""
-    model = expected(idiom, forks)
+    model = expected(idiom)
     third = max(1, model.visits.total() // 3)
     side = SIDES[list(IDIOMS).index(idiom.name) % 2]
     stops = [Stop(request=third), Stop(point=f"{side} commit", nth=3)]
-    verdict = stopped(idiom, forks, model, stops)
+    verdict = stopped(idiom, model, stops)
     assert verdict.stopped
     assert verdict.complaints == []
