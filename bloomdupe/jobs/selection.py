@@ -54,7 +54,7 @@ MOST_HOSTS = 100
 
 
 def find(
-    waiting: Iterable[PendingRequest], wanted: Collection[Request], project: Project
+    pending: Iterable[PendingRequest], wanted: Collection[Request], project: Project
 ) -> Iterator[tuple[bytes, PendingRequest]]:
     """Yield each pending request that matches a wanted request, and its key.
 
@@ -67,7 +67,7 @@ def find(
     everything = len(texts) > MOST_HOSTS or b"" in texts
     host = rb"(?<![\w.-])(?:www\.)?(?:%b)(?![\w-])" % b"|".join(texts)
     may_be = re.compile(b"" if everything else host, re.IGNORECASE).search
-    for one in waiting:
+    for one in pending:
         if may_be(one.payload):
             try:
                 key, _ = project.key_of(project.request_of(one.payload))

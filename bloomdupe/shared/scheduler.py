@@ -282,7 +282,7 @@ class SharedScheduler(BaseScheduler):
     def enqueue_request(self, request: Request) -> bool:
         """Offer a request; False if it is known to be a duplicate.
 
-        Only Redis knows the offers of other workers: a duplicate of these is dropped,
+        Only Redis knows the offers of other workers: a duplicate of these is skipped,
         too, and counted when Redis has answered.
         """
         worker = self._opened
@@ -315,7 +315,8 @@ class SharedScheduler(BaseScheduler):
         name = self._name_of(request, parent, key, start=start)
         self._stats.inc_value("scheduler/enqueued")
         if body is None:
-            self._keep(request, parent, name, key if filtered else None)
+            known_by = key if filtered else name if start else None
+            self._keep(request, parent, name, known_by)
             return True
         if filtered:
             self._seen.add(key)
@@ -526,10 +527,14 @@ class SharedScheduler(BaseScheduler):
             self._settle_in_memory(lease)
 
     def _settle_in_memory(self, lease: SharedLease) -> None:
-        """Put out the items of a request that no page of Redis has yielded."""
-        if lease.lines:
-            self._offer_lines(os.urandom(16), lease.lines)
+        """Put out the items of a request that no page of Redis has yielded.
+
+        They have the name of the request, so they come once, though another worker may
+        do the same start request.
+        """
         local = lease.local
+        if lease.lines:
+            self._offer_lines(local.name, lease.lines)
         if local.key is not None:
             slot = self._engine.slot_of(local.request)
             lease.carries[local.key] = SeenMark(slot, local.key)
@@ -716,7 +721,7 @@ class SharedScheduler(BaseScheduler):
 
         The frontier repeats the offers of pages that this worker has not settled yet.
         But a page that was settled in the lost moment is done again, and its links must
-        not be dropped then.
+        not be skipped then.
         """
         if self._worker is None:
             return

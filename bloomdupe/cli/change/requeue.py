@@ -77,10 +77,10 @@ class Requeue(Verb["Added"]):
             defaults = Defaults(options.callback, options.priority)
             lines = given_lines(options, added.problems)
             found = read_all(lines, defaults, job.project, added.problems)
-            waits = counted(
+            pending = counted(
                 pending_requests(job.store), count_pending(job.store), "requests"
             )
-            requeue(found, job, waits, selection, added)
+            requeue(found, job, pending, selection, added)
         return added
 
     def text(self, result: Added) -> Iterable[str]:

@@ -64,19 +64,21 @@ def look_up(
         }
         fpp = seen.current_fpp()
     # A URL that is not seen may be pending all the same, if another filter marks.
-    waits = _waits(path, project, list(asked.values()), watched) if asked else {}
+    pending = _pending(path, project, list(asked.values()), watched) if asked else {}
     failures = failures_of(path, [key for key, _ in keys.values()])
     failed = {
         key: {"reason": one.reason, "status": one.status, "times": one.times}
         for key, one in failures.items()
     }
     return [
-        FoundUrl(url, known[url] or key in waits, waits.get(key, []), failed.get(key))
+        FoundUrl(
+            url, known[url] or key in pending, pending.get(key, []), failed.get(key)
+        )
         for url, (key, _) in keys.items()
     ], fpp
 
 
-def _waits(
+def _pending(
     path: Path,
     project: Project,
     asked: list[Request],
