@@ -54,7 +54,6 @@ JUSTIFIED = {
     f"{SLEEP} in idioms/everyday/others.py:meddle": SLOW,
     f"{SLEEP} in idioms/known_site.py:respond": SLOW,
     f"{SLEEP} in support/stops.py:pause": "It is what the loops of the stops call.",
-    f"{KILL} in feeds/storages.py:wait_for": HANGS,
     f"{KILL} in idioms/crawls.py:run_program": HANGS,
 }
 """What may stay, and why."""

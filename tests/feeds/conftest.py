@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from outputs import PAGES
+from support.shop import PAGES
 
 if TYPE_CHECKING:
     from support.crawl import Crawl

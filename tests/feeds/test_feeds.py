@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
-from outputs import FOUND, ITEMS, MANY, READERS, feeds, in_csv, in_lines, items_of, read
 from spiders.feeds import (
     INSTANTS,
     Kinds,
@@ -20,6 +19,17 @@ from spiders.feeds import (
     small,
 )
 from support.crawl import FEEDS
+from support.shop import (
+    FOUND,
+    ITEMS,
+    MANY,
+    READERS,
+    feeds,
+    in_csv,
+    in_lines,
+    items_of,
+    read,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

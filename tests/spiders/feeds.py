@@ -69,6 +69,9 @@ class Many(Shop):
     name = "many"
     many = 500
 
+    def item(self, path: str, number: int) -> Any:
+        return {"path": path, "number": number, "text": "x" * 100}
+
 
 class Starts(Shop):
     """Items from ``start()``, before the request and after it."""
@@ -105,7 +108,7 @@ class ByCategory(Articles):
     name = "by_category"
 
     @property
-    def category(self) -> str:
+    def category(self) -> Any:
         return self.settings["CATEGORY"]
 
 
@@ -181,7 +184,7 @@ class Lined:
     def __init__(self, file: Any, feed_options: Any) -> None:
         self.file = file
 
-    def write(self, data: bytes) -> int:
+    def write(self, data: bytes) -> Any:
         return self.file.write(data + b"--\n")
 
     def close(self) -> None:
@@ -223,7 +226,7 @@ def stop_while_s3_reads() -> None:
         file.read = half
         upload(self, file)
 
-    S3FeedStorage._store_in_thread = dying
+    S3FeedStorage._store_in_thread = dying  # type: ignore[method-assign]
 
 
 def stop_around_storing() -> None:
