@@ -37,6 +37,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     if getattr(option, "numprocesses", 0) is None and not option.usepdb:
         option.numprocesses = (os.cpu_count() or 1) + 1
         option.dist = "worksteal"
+    if getattr(option, "numprocesses", 0):
+        fork_servers.forks()  # so that all workers share the servers
 
 
 def pytest_collection_modifyitems(
@@ -57,7 +59,7 @@ def pytest_collection_modifyitems(
 
 @pytest.fixture(scope="session")
 def forks() -> fork_servers.Forks:
-    """Return the fork servers that all tests of this process share."""
+    """Return the fork servers that all tests share."""
     return fork_servers.forks()
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from bloomdupe.feeds.delivery import Delivery
-    from bloomdupe.feeds.draft import Draft
-
-__all__ = ["Change", "FeedJob", "Put"]
+__all__ = ["FeedJob", "FeedsPart", "Put"]
 
 
 class Put(Protocol):
@@ -34,27 +34,20 @@ class FeedJob(NamedTuple):
     """The directory of the store; the directory of the spool is beside it."""
 
 
-class Change(NamedTuple):
-    """A commit of the feeds."""
+@dataclass(kw_only=True)
+class FeedsPart(Part):
+    """The part of the feeds in a checkpoint.
 
-    record: dict[str, Any]
-    """``feeds`` (see :class:`bloomdupe.feeds.feed.Feed`) by URI as it was set,
-    ``files`` (see :class:`bloomdupe.feeds.content.Content`), ``deliveries`` (see
+    Its entries are ``feeds`` (see :class:`bloomdupe.feeds.feed.Feed`) by URI as it was
+    set, ``files`` (see :class:`bloomdupe.feeds.content.Content`), ``deliveries`` (see
     :class:`bloomdupe.feeds.delivery.Delivery`) and ``feeds_finished``. The ``feeds``
     are those of the last moment when everything in them was settled. If that is not
-    now, each of the files has a ``mark``, to which it is cut back if the crawl dies."""
-    blobs: dict[str, bytes]
-    """The pieces: ``feed0`` is the piece of the first file."""
+    now, each of the files has a ``mark``, to which it is cut back if the crawl dies.
+
+    The blobs are the pieces: ``feed0`` is the piece of the first file.
+    """
+
     taken: int
     """Number of lines in it."""
     whole: bool
-    """Whether the commit includes all settled lines."""
-    take_note: Callable[[Change], None]
-    drafts: list[Draft]
-    changed: set[str]
-    new: list[Delivery]
-    gone: set[str]
-
-    def done(self) -> None:
-        """Mark the change as committed; call it once."""
-        self.take_note(self)
+    """Whether it includes all settled lines."""

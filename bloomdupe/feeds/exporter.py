@@ -12,7 +12,7 @@ from scrapy.utils.job import job_dir
 from scrapy.utils.misc import load_object
 
 from bloomdupe.errors import BloomDupeError
-from bloomdupe.feeds.contract import Change
+from bloomdupe.feeds.contract import FeedsPart
 from bloomdupe.feeds.delivery import Deliveries
 from bloomdupe.feeds.draft import Draft
 from bloomdupe.feeds.feed import Feed, Known, full_uri
@@ -54,7 +54,7 @@ class FeedExporter(FeedExporterAccess):
     together with the request. Otherwise, all is as in Scrapy.
 
     A checkpoint calls, in this order, :meth:`sync`, :meth:`prepare`, (commits),
-    :meth:`done` of the change, :meth:`append`.
+    ``done`` of the part, :meth:`append`.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -283,8 +283,8 @@ class FeedExporter(FeedExporterAccess):
             for file in feed.files:
                 file.sync()
 
-    def prepare(self, lines: Iterable[tuple[int, bytes]]) -> Change:
-        """Return the change of the next commit; nothing is changed by that.
+    def prepare(self, lines: Iterable[tuple[int, bytes]]) -> FeedsPart:
+        """Return the part of the next checkpoint; nothing is changed by that.
 
         ``lines`` are ``(number of the feed, line)`` of all items that are settled and
         not committed. Raises :class:`~bloomdupe.errors.FeedError`, and any exception of
@@ -321,29 +321,32 @@ class FeedExporter(FeedExporterAccess):
             if isinstance(feed, SpooledFeed)
             for delivery in feed.deliveries(draft.complete())
         ]
-        record = {
+        entries = {
             "feeds": feeds,
             "files": [stored(file, self._spool.directory) for file in files],
             "feeds_finished": finishing or unchanged,
             "deliveries": self._deliveries.records(changed, new),
         }
         gone = self._deliveries.gone
-        return Change(
-            record, blobs, taken, whole, self.done, drafts, changed, new, gone
-        )
+        part = FeedsPart(entries=entries, blobs=blobs, taken=taken, whole=whole)
 
-    def done(self, change: Change) -> None:
-        """Mark a change as committed."""
-        self._whole = change.whole
-        self._finished = change.record["feeds_finished"]
-        if change.taken:
+        def done() -> None:
+            self._committed(part)
+            for draft in drafts:
+                draft.done()
+            self._deliveries.committed(changed, new)
+            self._deliveries.tidy(gone)
+
+        part.done = done
+        return part
+
+    def _committed(self, part: FeedsPart) -> None:
+        self._whole = part.whole
+        self._finished = part.entries["feeds_finished"]
+        if part.taken:
             self._idle = False
-        files = change.record["files"]
+        files = part.entries["files"]
         self._in_store = {file["path"] for file in files if "spooled" in file}
-        for draft in change.drafts:
-            draft.done()
-        self._deliveries.committed(change.changed, change.new)
-        self._deliveries.tidy(change.gone)
 
     def append(self) -> None:
         """Write the committed pieces to the files.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from bloomdupe.errors import StoreError
 from bloomdupe.filter import algebra, hashing, info
@@ -14,6 +14,7 @@ from bloomdupe.filter.layer import MAX_SWEEP
 from bloomdupe.filter.opening import class_for_urls, is_url, open_or_create
 from bloomdupe.filter.parameters import DEFAULT_FPP, Parameters, check_growth
 from bloomdupe.store.format import COOKIES
+from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
     import os
@@ -23,11 +24,9 @@ if TYPE_CHECKING:
     from bitarray import bitarray
     from typing_extensions import Self
 
-    from bloomdupe.filter.contents import FilterChange
     from bloomdupe.filter.info import FilterInfo
     from bloomdupe.filter.layer import Layer
-    from bloomdupe.store.batch import Batch
-    from bloomdupe.store.store import Change, Store
+    from bloomdupe.store.store import Store
 
 __all__ = ["BloomFilter"]
 
@@ -50,20 +49,6 @@ class _Closed(list[Any]):
 
     def __getitem__(self, number: object) -> NoReturn:
         raise StoreError("the filter is closed; open it again")
-
-
-class _Prepared(NamedTuple):
-    """A filter's part of a transaction (a :class:`bloomdupe.store.store.Change`)."""
-
-    filter: BloomFilter
-    contents: FilterChange
-
-    def write(self, batch: Batch) -> None:
-        self.contents.write(batch)
-
-    def done(self) -> None:
-        self.contents.done()
-        self.filter._point_at_newest()
 
 
 class BloomFilter:
@@ -381,7 +366,7 @@ class BloomFilter:
         """Leave the checkpoints to a caller that has more for the same transaction.
 
         From now on the filter commits nothing, not even when it closes, except the
-        changes that :meth:`prepare` returns. Returns the store (None: the filter is in
+        parts that :meth:`prepare` returns. Returns the store (None: the filter is in
         memory).
         """
         self._shared = True
@@ -397,15 +382,21 @@ class BloomFilter:
         """Whether a checkpoint is due at once, because much is not durable yet."""
         return len(self._pending) >= self._room
 
-    def prepare(self) -> Change:
-        """Return the change of the next checkpoint, for a common transaction.
+    def prepare(self) -> Part:
+        """Return the filter's part of the next checkpoint.
 
         Keys may be added before it is committed, and before its ``done`` is called:
-        they belong to the checkpoint after it. Only the change that was prepared last
-        can be written; earlier changes that are not done are given up.
+        they belong to the checkpoint after it. Only the part that was prepared last can
+        be written; earlier parts that are not done are given up.
         """
         self._durable("prepare")
-        return _Prepared(self, self._contents.prepare())
+        part = self._contents.prepare()
+
+        def done() -> None:
+            part.done()
+            self._point_at_newest()
+
+        return Part(write=part.write, done=done)
 
     def compact(self) -> None:
         """Fold the journal into the pages and shrink the data file."""

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import IncompatibleFilterError, StoreError
 from bloomdupe.filter.exact import ExactKeys
-from bloomdupe.filter.layer import Layer, LayerChange, LayerState
+from bloomdupe.filter.layer import Layer, LayerState
+from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bloomdupe.filter.parameters import Parameters
     from bloomdupe.filter.sizing import Geometry
     from bloomdupe.store.batch import Batch
     from bloomdupe.store.store import Store
 
-__all__ = ["Contents", "FilterChange", "empty_record"]
+__all__ = ["Contents", "empty_record"]
 
 RECORD = "filter"
 
@@ -31,42 +34,6 @@ def empty_record(parameters: Parameters, journal_end: int = 0) -> dict[str, Any]
         "false_positives": 0,
         "notes": {},
     }
-
-
-class FilterChange(NamedTuple):
-    """All changes of a checkpoint (a ``Change`` of the store)."""
-
-    contents: Contents
-    new_keys: int
-    layers: list[LayerChange]
-    identities: list[bytes]
-    record: dict[str, Any]
-
-    def write(self, batch: Batch) -> None:
-        """Put it into a transaction."""
-        self.contents.expect(self)
-        for layer in self.layers:
-            layer.write(batch)
-        batch.put_exact(self.identities)
-        batch.put_record(RECORD, self.record)
-
-    def done(self) -> None:
-        """Mark the change as durable."""
-        self.contents.expect(self)
-        self.contents.done(self)
-
-
-class _Clearing(NamedTuple):
-    """Empties the store (a :class:`bloomdupe.store.store.Change`)."""
-
-    record: dict[str, Any]
-
-    def write(self, batch: Batch) -> None:
-        batch.clear()
-        batch.put_record(RECORD, self.record)
-
-    def done(self) -> None:
-        pass
 
 
 class Contents:
@@ -96,7 +63,7 @@ class Contents:
         self.taken_over: dict[str, int] = {}
         self._noted: dict[str, Any] = {}
         self._journal_end = 0
-        self._prepared: FilterChange | None = None
+        self._prepared: Part | None = None
         if store is not None:
             self._restore(store)
 
@@ -223,26 +190,26 @@ class Contents:
             or self.notes != self._noted
         )
 
-    def prepare(self, *, everything: bool = False) -> FilterChange:
-        """Return the change of the next checkpoint, and change nothing.
+    def prepare(self, *, everything: bool = False) -> Part:
+        """Return the part of the next checkpoint, and change nothing.
 
-        ``everything`` sweeps as many pages as one transaction may hold. A change that
-        was prepared before and is not done yet is given up.
+        ``everything`` sweeps as many pages as one transaction may hold. A part that was
+        prepared before and is not done yet is given up.
         """
         new_keys = sum(len(layer.pending) for layer in self.layers)
         end = self._journal_end
         backlog = 0
-        changes = []
+        parts = []
         states = []
         for layer in self.layers:
             state = layer.state
             backlog += layer.backlog
             if layer is self.newest or layer.pending or layer.backlog or everything:
-                change = layer.prepare(end, new_keys, everything=everything)
-                changes.append(change)
-                state = change.state
-                end += change.entry is not None
-                backlog += (change.entry is not None) - len(change.obsolete)
+                part = layer.prepare(end, new_keys, everything=everything)
+                parts.append(part)
+                state = part.state
+                end += part.entry is not None
+                backlog += (part.entry is not None) - len(part.obsolete)
             states.append(state)
         identities = self.exact.pending()
         record = {
@@ -256,28 +223,40 @@ class Contents:
         }
         if self.taken_over:
             record["taken_over"] = dict(self.taken_over)
-        self._prepared = FilterChange(self, new_keys, changes, identities, record)
-        return self._prepared
+        return self._part_of(parts, identities, record)
 
-    def expect(self, change: FilterChange) -> None:
-        """Refuse a change that was given up: later changes build on its base."""
-        if self._prepared is not change:
+    def _part_of(
+        self, layers: Sequence[Part], identities: list[bytes], record: dict[str, Any]
+    ) -> Part:
+        """Return a part of the checkpoint, made of the parts of layers."""
+        part = self._prepared = Part()
+
+        def write(batch: Batch) -> None:
+            self._expect(part)
+            for layer in layers:
+                layer.write(batch)
+            batch.put_exact(identities)
+            batch.put_record(RECORD, record)
+
+        def done() -> None:
+            self._expect(part)
+            self._prepared = None
+            for layer in layers:
+                layer.done()
+            self._journal_end = record["journal_end"]
+            self.exact.done(identities)
+            self._noted = record["notes"]
+
+        part.write, part.done = write, done
+        return part
+
+    def _expect(self, part: Part) -> None:
+        """Refuse a part that was given up: later parts build on its base."""
+        if self._prepared is not part:
             raise StoreError(
                 "a checkpoint that was given up must not be written: another one has"
                 " been prepared since"
             )
-
-    def done(self, change: FilterChange) -> None:
-        """Mark a checkpoint as durable; later keys belong to the next checkpoint.
-
-        Takes time in proportion to its size.
-        """
-        self._prepared = None
-        for part in change.layers:
-            self.layers[part.number].done(part, change.new_keys)
-        self._journal_end = change.record["journal_end"]
-        self.exact.done(change.identities)
-        self._noted = change.record["notes"]
 
     def fold(self) -> None:
         """Write every changed page, slice by slice; this empties the journal."""
@@ -295,7 +274,12 @@ class Contents:
         if self.store is not None:
             record = empty_record(self.parameters, self._journal_end)
             self._prepared = None
-            self.store.commit(_Clearing(record))
+
+            def write(batch: Batch) -> None:
+                batch.clear()
+                batch.put_record(RECORD, record)
+
+            self.store.commit(Part(write=write))
         self.layers = [Layer(0, self.parameters.geometry(0), self.store)]
         self.taken_over = {}
         self.exact.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
+from dataclasses import dataclass
 from itertools import takewhile
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,6 +20,7 @@ from bloomdupe.filter.hashing import (
 )
 from bloomdupe.filter.sizing import PAGE_BITS, POSITIONS, Geometry
 from bloomdupe.store.format import CHECKSUM_BYTES, JournalEntry, page_value
+from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from bloomdupe.store.batch import Batch
     from bloomdupe.store.store import Store
 
-__all__ = ["Layer", "LayerChange", "LayerState"]
+__all__ = ["Layer", "LayerPart", "LayerState"]
 
 BEYOND = b"\xff" * ((POSITIONS - PAGE_BITS) // 8)
 """The positions past a page's end: always set, so they decide nothing."""
@@ -72,11 +74,10 @@ class LayerState(NamedTuple):
         return Geometry(self.capacity, self.fpp, self.hashes, self.pages)
 
 
-class LayerChange(NamedTuple):
-    """A layer's part of a checkpoint, worked out but not yet done."""
+@dataclass(kw_only=True)
+class LayerPart(Part):
+    """A layer's part of a checkpoint."""
 
-    number: int
-    """The layer's."""
     entry: JournalEntry | None
     """The new digests, if there are any."""
     writes: list[tuple[int, bytes]]
@@ -84,15 +85,6 @@ class LayerChange(NamedTuple):
     obsolete: list[int]
     """Sequence numbers of journal entries that the pages now cover."""
     state: LayerState
-
-    def write(self, batch: Batch) -> None:
-        """Put it into a transaction."""
-        if self.entry is not None:
-            batch.put_journal(self.entry)
-        for page, value in self.writes:
-            batch.put_page(self.number, page, value)
-        for sequence in self.obsolete:
-            batch.delete_journal(sequence)
 
 
 class Layer:
@@ -268,7 +260,7 @@ class Layer:
 
     def prepare(
         self, sequence: int, new_keys: int, *, everything: bool = False
-    ) -> LayerChange:
+    ) -> LayerPart:
         """Return the layer's part of a checkpoint, and change nothing.
 
         ``sequence`` is the number of its journal entry. ``new_keys`` digests enter the
@@ -313,7 +305,18 @@ class Layer:
             stored=stored,
             stored_sum=stored_sum,
         )
-        return LayerChange(self.number, entry, writes, obsolete, state)
+        part = LayerPart(entry=entry, writes=writes, obsolete=obsolete, state=state)
+        part.write = lambda batch: self._write(part, batch)
+        part.done = lambda: self._written(part, new_keys)
+        return part
+
+    def _write(self, part: LayerPart, batch: Batch) -> None:
+        if part.entry is not None:
+            batch.put_journal(part.entry)
+        for page, value in part.writes:
+            batch.put_page(self.number, page, value)
+        for sequence in part.obsolete:
+            batch.delete_journal(sequence)
 
     def _changed(self, number: int) -> bytes | None:
         """Return the value of a page if it differs from the stored one."""
@@ -325,18 +328,18 @@ class Layer:
         value = page_value(self.number, number, memoryview(page))
         return None if _as_number(value) == self._checksums[number] else value
 
-    def done(self, change: LayerChange, new_keys: int) -> None:
-        """Mark a change as durable; keys that were added since stay pending."""
+    def _written(self, part: LayerPart, new_keys: int) -> None:
+        """Mark a part as durable; keys that were added since stay pending."""
         due = self._debt + new_keys * len(self.pages) / self.backlog_limit
-        self._debt = max(0.0, due - (change.state.swept - self.swept))
-        for number, value in change.writes:
+        self._debt = max(0.0, due - (part.state.swept - self.swept))
+        for number, value in part.writes:
             self._checksums[number] = _as_number(value)
-        for _ in change.obsolete:
+        for _ in part.obsolete:
             self._journal.popleft()
-        del self.pending[: change.state.keys - self.keys]
-        self._apply(change.state)
-        if change.entry is not None:
-            self.journalled(change.entry)
+        del self.pending[: part.state.keys - self.keys]
+        self._apply(part.state)
+        if part.entry is not None:
+            self.journalled(part.entry)
 
     def count_pending(self) -> None:
         """Count the added keys as folded, where nothing is ever durable."""

@@ -18,13 +18,14 @@ from bloomdupe.store.format import (
     request_key,
     request_record,
 )
+from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.store.batch import Batch
-    from bloomdupe.store.store import Change, Store
+    from bloomdupe.store.store import Store
 
 __all__ = ["Frontier"]
 
@@ -118,7 +119,7 @@ class Frontier:
         self._fresh: dict[Entry, None] = {}
         self._fresh_bytes = 0
         self._settled: dict[Entry, None] = {}
-        self._prepared: _Change | None = None
+        self._prepared: _Prepared | None = None
         self._later: Later | None = None
         """Requests that are scheduled for later; None if there never were any."""
         if self._store is not None:
@@ -367,7 +368,7 @@ class Frontier:
         """The store, or None if the frontier is in memory."""
         return self._store
 
-    def checkpoint(self, *others: Change) -> None:
+    def checkpoint(self, *others: Part) -> None:
         """Make everything durable in one transaction, ``others`` with it.
 
         If it fails, the last checkpoint stands, and the next one tries again.
@@ -377,13 +378,13 @@ class Frontier:
         elif others or self.changed:
             self._store.commit(self.prepare(), *others)
 
-    def prepare(self) -> Change:
-        """Return the change of the next checkpoint, for a common transaction.
+    def prepare(self) -> Part:
+        """Return the part of the next checkpoint, marks included.
 
         It takes time to commit it, and requests may be pushed, leased and settled
         meanwhile: everything after this call belongs to the next checkpoint. Once it is
         committed, call ``done`` before anything else is prepared. If it is not
-        committed, it can just be dropped: preparing the next change gives it up, and it
+        committed, it can just be dropped: preparing the next part gives it up, and it
         cannot be written any more.
         """
         self._give_up()
@@ -430,8 +431,7 @@ class Frontier:
         later = None if self._later is None else self._later.prepare()
         if later is not None and later.record["requests"]:
             state["later"] = later.record
-        self._prepared = _Change(
-            self,
+        prepared = self._prepared = _Prepared(
             marks,
             later,
             puts,
@@ -442,42 +442,49 @@ class Frontier:
             written,
             list(self._settled),
         )
-        return self._prepared
+        return Part(write=prepared.write, done=lambda: self._done(prepared))
+
+    def _done(self, prepared: _Prepared) -> None:
+        try:
+            prepared.marks.done()
+        finally:
+            if self._prepared is prepared:
+                self._written(prepared)
 
     def _give_up(self) -> None:
-        """Forget a change that was prepared and never committed."""
-        change, self._prepared = self._prepared, None
-        if change is None:
+        """Forget a part that was prepared and never committed."""
+        prepared, self._prepared = self._prepared, None
+        if prepared is None:
             return
-        for entry in change.written:
+        for entry in prepared.written:
             if entry not in self._fresh:  # settled since, and not in the store
                 entry.queue.forget(entry.rank)
                 self._tidy(entry.queue)
 
-    def _written(self, change: _Change) -> None:
+    def _written(self, prepared: _Prepared) -> None:
         """Mark the content of a checkpoint as durable, and nothing newer.
 
         Takes time in proportion to the size of the checkpoint.
         """
         self._prepared = None
-        for entry, checksum in change.written.items():
+        for entry, checksum in prepared.written.items():
             entry.stored = True
             entry.checksum = checksum
             if not self._no_more_fresh(entry):
                 # Settled since: the next checkpoint deletes it.
                 self._settled[entry] = None
-        for entry in change.settled:
+        for entry in prepared.settled:
             del self._settled[entry]
             entry.queue.forget(entry.rank)
-        for _, stored, queue in change.slots:
+        for _, stored, queue in prepared.slots:
             queue.stored = stored
-        self._stored = change.record["requests"]
-        self._digest = change.record["digest"]
-        self._slots = change.record["slots"]
-        if self._later is not None and change.later is not None:
-            self._later.written(change.later)
-        self._relieve(change.queues)
-        for queue in change.queues:
+        self._stored = prepared.record["requests"]
+        self._digest = prepared.record["digest"]
+        self._slots = prepared.record["slots"]
+        if prepared.later is not None:
+            prepared.later.done()
+        self._relieve(prepared.queues)
+        for queue in prepared.queues:
             self._tidy(queue)
 
     def _relieve(self, queues: list[SlotQueue]) -> None:
@@ -492,11 +499,10 @@ class Frontier:
                     break
 
 
-class _Change(NamedTuple):
-    """A frontier's part of a transaction (a :class:`bloomdupe.store.store.Change`)."""
+class _Prepared(NamedTuple):
+    """The changes of a checkpoint."""
 
-    frontier: Frontier
-    marks: Change
+    marks: Part
     """The filter's part."""
     later: LaterPart | None
     """The part of the requests that are scheduled for later."""
@@ -514,7 +520,7 @@ class _Change(NamedTuple):
     """Entries that will not be stored any more."""
 
     def write(self, batch: Batch) -> None:
-        """Put it into a transaction."""
+        """Write them in a transaction."""
         self.marks.write(batch)
         batch.delete_requests(self.deletes)
         batch.put_requests(self.puts.values())
@@ -525,11 +531,3 @@ class _Change(NamedTuple):
         if self.later is not None:
             self.later.write(batch)
         batch.put_record(RECORD, self.record)
-
-    def done(self) -> None:
-        """Mark the change as durable."""
-        try:
-            self.marks.done()
-        finally:
-            if self.frontier._prepared is self:
-                self.frontier._written(self)

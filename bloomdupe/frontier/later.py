@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from bloomdupe.frontier.slot_queue import Entry, SlotQueue
 from bloomdupe.store.format import (
@@ -15,6 +16,7 @@ from bloomdupe.store.format import (
     later_key,
     later_record,
 )
+from bloomdupe.store.participant import Part
 from bloomdupe.store.snapshot import READ_BYTES
 
 if TYPE_CHECKING:
@@ -59,22 +61,12 @@ class Postponed:
         return self.key < other.key
 
 
-class LaterPart(NamedTuple):
-    """Part of a checkpoint: the requests that are scheduled for later."""
+@dataclass(kw_only=True)
+class LaterPart(Part):
+    """The part of the requests that are scheduled for later in a checkpoint."""
 
-    puts: list[tuple[bytes, bytes]]
-    """Keys and values, in order."""
-    written: dict[bytes, int]
-    """Keys that will be stored, and their checksums."""
-    deletes: list[bytes]
     record: dict[str, int]
     """Number of requests that will be stored, and the sum of their checksums."""
-
-    def write(self, batch: Batch) -> None:
-        """Put it into a transaction."""
-        batch.delete_later(self.deletes)
-        batch.put_later(self.puts)
-        batch.count_later(self.record["requests"], self.record["digest"])
 
 
 class Later:
@@ -194,12 +186,10 @@ class Later:
         self._near_bytes = sum(item.entry.size for item in self._near)
         heapify(self._near)
 
-    # Two phases: see bloomdupe.frontier.frontier.Frontier.prepare()
-
     def prepare(self) -> LaterPart:
         """Return the part of the next checkpoint, and change nothing."""
         puts = []
-        written = {}
+        checksums = {}
         digest = self._digest
         for key, item in sorted(self._fresh.items()):
             payload = item.entry.payload
@@ -209,30 +199,35 @@ class Later:
             )
             checksum = int.from_bytes(value[:CHECKSUM_BYTES], "little")
             puts.append((key, value))
-            written[key] = checksum
+            checksums[key] = checksum
             digest += checksum
-        digest -= sum(self._moved.values())
-        requests = self._stored + len(written) - len(self._moved)
-        return LaterPart(
-            puts,
-            written,
-            sorted(self._moved),
-            {"requests": requests, "digest": digest % MODULUS},
-        )
+        deletes = sorted(self._moved)
+        digest = (digest - sum(self._moved.values())) % MODULUS
+        requests = self._stored + len(puts) - len(deletes)
 
-    def written(self, part: LaterPart) -> None:
-        """Mark the content of a part as durable, and nothing newer."""
-        for key in part.deletes:
+        def write(batch: Batch) -> None:
+            batch.delete_later(deletes)
+            batch.put_later(puts)
+            batch.count_later(requests, digest)
+
+        def done() -> None:
+            self._stored, self._digest = requests, digest
+            self._written(checksums, deletes)
+
+        record = {"requests": requests, "digest": digest}
+        return LaterPart(record=record, write=write, done=done)
+
+    def _written(self, checksums: dict[bytes, int], deletes: list[bytes]) -> None:
+        """Mark the requests of a part as durable, and nothing newer."""
+        for key in deletes:
             del self._moved[key]
-        for key, checksum in part.written.items():
+        for key, checksum in checksums.items():
             item = self._no_more_fresh(key)
             if item is None:  # moved since: the next checkpoint deletes it
                 self._moved[key] = checksum
             else:
                 item.checksum = checksum
                 self._beyond.pop(key, None)
-        self._stored = part.record["requests"]
-        self._digest = part.record["digest"]
         self._relieve()
 
     def _relieve(self) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from bloomdupe.store.format import MODULUS, request_key
+from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bloomdupe.frontier.waiting import Waiting
     from bloomdupe.store.batch import Batch
-    from bloomdupe.store.store import Change, Store
+    from bloomdupe.store.store import Store
 
 __all__ = ["Remover"]
 
@@ -37,7 +38,7 @@ class Remover:
         later = self._record.get("later", {"requests": 0})
         return int(self._record.get("requests", 0) + later["requests"])
 
-    def remove(self, found: Sequence[Waiting], *others: Change) -> None:
+    def remove(self, found: Sequence[Waiting], *others: Part) -> None:
         """Remove these requests in one transaction, ``others`` with it.
 
         Each of them must be in the store.
@@ -65,8 +66,23 @@ class Remover:
             record["later"] = self._without(later)
         slots = [(number, left[number], names[number]) for number in sorted(left)]
         postponed = sorted(one.key for one in later)
-        change = _Removal(self, sorted(keys), postponed, slots, record)
-        self._store.commit(change, *others)
+
+        def write(batch: Batch) -> None:
+            batch.delete_requests(sorted(keys))
+            batch.put_slots(slots)
+            batch.count_requests(record["requests"], record["digest"])
+            if later:
+                batch.delete_later(postponed)
+                batch.count_later(
+                    record["later"]["requests"], record["later"]["digest"]
+                )
+            batch.put_record(RECORD, record)
+
+        def done() -> None:
+            self._record = record
+            self._left.update(left)
+
+        self._store.commit(Part(write=write, done=done), *others)
 
     def _without(self, later: list[Waiting]) -> dict[str, int]:
         """Return the record of the requests scheduled for later, without these."""
@@ -76,30 +92,3 @@ class Remover:
             "requests": before["requests"] - len(later),
             "digest": digest % MODULUS,
         }
-
-
-class _Removal(NamedTuple):
-    """Part of a transaction (a :class:`bloomdupe.store.store.Change`)."""
-
-    remover: Remover
-    keys: list[bytes]
-    later: list[bytes]
-    """Keys of the requests that are scheduled for later."""
-    slots: list[tuple[int, int, str]]
-    record: dict[str, Any]
-
-    def write(self, batch: Batch) -> None:
-        """Put it into the transaction."""
-        batch.delete_requests(self.keys)
-        batch.put_slots(self.slots)
-        batch.count_requests(self.record["requests"], self.record["digest"])
-        if self.later:
-            batch.delete_later(self.later)
-            left = self.record["later"]
-            batch.count_later(left["requests"], left["digest"])
-        batch.put_record(RECORD, self.record)
-
-    def done(self) -> None:
-        """Mark the change as durable."""
-        self.remover._record = self.record
-        self.remover._left.update({number: left for number, left, _ in self.slots})

@@ -5,12 +5,13 @@ Nothing here needs Scrapy, which most verbs need not load.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.leases.failure import Failure, digest_of, page_of
 from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.payload import url_of
+from bloomdupe.store.participant import Part
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
@@ -21,9 +22,14 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.intake import Taken
     from bloomdupe.jobs.on_disk import StoppedJob
     from bloomdupe.jobs.selection import Selection
-    from bloomdupe.store.batch import Batch
 
-__all__ = ["Ledger", "TakenUp", "failed_requests", "failures_of", "requeue_failed"]
+__all__ = [
+    "TakenUp",
+    "failed_requests",
+    "failures_of",
+    "failures_part",
+    "requeue_failed",
+]
 
 
 def failed_requests(
@@ -93,7 +99,7 @@ def requeue_failed(
                 puts[digest] = one._replace(waiting=True).packed()
     taken.taken_in = len(puts)
     if puts:
-        job.commit(Ledger(puts))
+        job.commit(failures_part(puts))
 
 
 def _is_blocked(one: Failure, payload: bytes, job: StoppedJob) -> bool:
@@ -118,8 +124,8 @@ class TakenUp:
                     same = self._failures.setdefault(_name_of(one.payload), [])
                     same.append((digest, one))
 
-    def dropped(self, found: Iterable[Waiting]) -> Ledger:
-        """Return the change to write when these pending requests are removed."""
+    def dropped(self, found: Iterable[Waiting]) -> Part:
+        """Return the part to write when these pending requests are removed."""
         puts = {}
         if self._failures:
             for one in found:
@@ -127,7 +133,7 @@ class TakenUp:
                 if same:
                     digest, failure = same.pop()
                     puts[digest] = failure._replace(waiting=False).packed()
-        return Ledger(puts)
+        return failures_part(puts)
 
 
 def _name_of(payload: bytes) -> tuple[str, str]:
@@ -138,14 +144,6 @@ def _name_of(payload: bytes) -> tuple[str, str]:
     return summary.method, summary.url
 
 
-class Ledger(NamedTuple):
-    """Changed records of failed requests (a :class:`bloomdupe.store.store.Change`)."""
-
-    puts: dict[bytes, bytes]
-
-    def write(self, batch: Batch) -> None:
-        """Write the records in the transaction."""
-        batch.put_failures(self.puts)
-
-    def done(self) -> None:
-        """Do nothing: no state depends on the commit."""
+def failures_part(puts: dict[bytes, bytes]) -> Part:
+    """Return the part of a transaction that stores these failed requests."""
+    return Part(write=lambda batch: batch.put_failures(puts))

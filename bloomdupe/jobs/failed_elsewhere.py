@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from scrapy import Request
 
 from bloomdupe.errors import UnserializableError
-from bloomdupe.jobs.failed import Ledger
+from bloomdupe.jobs.failed import failures_part
 from bloomdupe.store.format import FAILURES
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def take_in_failures(job: StoppedJob, found: Iterable[tuple[bytes, Failure]]) ->
             puts[digest] = one.packed()
     if puts:
         job.store.make_room_for(FAILURES)
-        job.commit(Ledger(puts))
+        job.commit(failures_part(puts))
     return len(puts)
 
 

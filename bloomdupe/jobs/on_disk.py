@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.jobs.receiver import Imported
     from bloomdupe.jobs.written import Wanted
-    from bloomdupe.store.store import Change
+    from bloomdupe.store.participant import Part
 
 __all__ = ["StoppedJob", "project_of_job"]
 
@@ -214,7 +214,7 @@ class StoppedJob:
                 " yet, fetches pages again that are done, and misses none"
             )
 
-    def commit(self, *others: Change) -> None:
+    def commit(self, *others: Part) -> None:
         """Make everything durable in one transaction, together with ``others``."""
         self.frontier.checkpoint(*others)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import shutil
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.requests.layout import PICKLE
 from bloomdupe.errors import IncompatibleFilterError, StoreError
@@ -17,6 +17,7 @@ from bloomdupe.moving.export import check_format, failure_of
 from bloomdupe.moving.imports import begun_elsewhere
 from bloomdupe.store import files
 from bloomdupe.store.format import CHECKSUM_BYTES, JOURNAL_HEAD, PAGE_BYTES, total_of
+from bloomdupe.store.participant import Part
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
@@ -134,10 +135,10 @@ class ExportSource:
                 batch.append(self._record(given))
                 size += len(batch[-1][2])
                 if len(batch) == BATCH_RECORDS or size > BATCH_BYTES:
-                    store.commit(_Records(batch))
+                    store.commit(_records(batch))
                     batch, size = [], 0
                 self._next = next(self._lines, None)
-            store.commit(_Records(batch))
+            store.commit(_records(batch))
         finally:
             store.close()
         if self._of("end") != {
@@ -220,18 +221,12 @@ def _largest(database: bytes, packed: bytes) -> int:
     return sizes[database]
 
 
-class _Records(NamedTuple):
-    """Part of a transaction (a :class:`bloomdupe.store.store.Change`)."""
-
-    found: list[tuple[bytes, bytes, bytes]]
-
-    def write(self, batch: Batch) -> None:
-        """Put them into the transaction."""
-        for database, key, value in self.found:
+def _records(found: list[tuple[bytes, bytes, bytes]]) -> Part:
+    def write(batch: Batch) -> None:
+        for database, key, value in found:
             batch.put_again(database, key, value)
 
-    def done(self) -> None:
-        """Do nothing: no state depends on the commit."""
+    return Part(write=write)
 
 
 def check_marks(job: StoppedJob, parameters: Parameters) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from bloomdupe.errors import (
@@ -36,6 +36,7 @@ from bloomdupe.store.format import (
     describe,
     read_record,
 )
+from bloomdupe.store.participant import Part
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
@@ -92,37 +93,6 @@ class Repaired:
     """Losses, and their effects; empty: nothing was lost."""
 
 
-class _Records(NamedTuple):
-    """Part of a transaction (a :class:`bloomdupe.store.store.Change`)."""
-
-    found: list[Record]
-
-    def write(self, batch: Batch) -> None:
-        for database, key, value in self.found:
-            batch.put_again(database, key, value)
-
-    def done(self) -> None:
-        pass
-
-
-class _Summary(NamedTuple):
-    """The last transaction, as its records describe the rest of the store."""
-
-    records: dict[str, dict[str, Any]]
-    slots: list[tuple[int, int, str]]
-    lost_blobs: list[str]
-
-    def write(self, batch: Batch) -> None:
-        batch.put_slots(self.slots)
-        for name in self.lost_blobs:
-            batch.delete_blob(name)
-        for name, record in self.records.items():
-            batch.put_record(name, record)
-
-    def done(self) -> None:
-        pass
-
-
 def repair(
     source: Path, target: Path, progress: Callable[[int], None] | None = None
 ) -> Repaired:
@@ -162,7 +132,7 @@ def repair(
         store.make_room_for(*OPTIONAL_DATABASES)
         with DataFile(data, salvage=True, progress=progress) as file:
             for records in _batches(_found(file, repaired.damaged)):
-                store.commit(_Records(records))
+                store.commit(_records(records))
             repaired.damaged[:0] = file.problems
             transaction = file.transaction
         _, closed = files.read_mark(source)
@@ -221,13 +191,21 @@ def _batches(found: Iterator[Record]) -> Iterator[list[Record]]:
 # The records of meta
 
 
+def _records(found: list[Record]) -> Part:
+    def write(batch: Batch) -> None:
+        for database, key, value in found:
+            batch.put_again(database, key, value)
+
+    return Part(write=write)
+
+
 def _summary(
     store: Store,
     parameters: Parameters,
     meta: dict[str, dict[str, Any]],
     repaired: Repaired,
-) -> _Summary:
-    """Work out the records that fit the saved data."""
+) -> Part:
+    """Return the last transaction: the records that fit the saved data."""
     with store.snapshot() as snapshot:
         filter_ = _filter(snapshot, parameters, meta.get("filter"), repaired)
         frontier, slots = _frontier(snapshot, meta.get("frontier"), repaired)
@@ -237,7 +215,15 @@ def _summary(
         del records["frontier"]  # it never had one
     if not crawl:
         del records["crawl"]
-    return _Summary(records, slots, lost_blobs)
+
+    def write(batch: Batch) -> None:
+        batch.put_slots(slots)
+        for name in lost_blobs:
+            batch.delete_blob(name)
+        for name, record in records.items():
+            batch.put_record(name, record)
+
+    return Part(write=write)
 
 
 def _filter(

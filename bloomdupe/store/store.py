@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import lmdb
 
@@ -41,24 +41,9 @@ if TYPE_CHECKING:
     from bloomdupe.errors import StoreDamagedError
     from bloomdupe.store.descriptor import Descriptor
     from bloomdupe.store.format import Ledger, StoredLater, Totals
+    from bloomdupe.store.participant import Part
 
-__all__ = ["Change", "Store"]
-
-
-class Change(Protocol):
-    """A part of the next transaction.
-
-    A change holds all that it needs, because the object that has prepared it may change
-    before it is written. ``write`` may be called several times (when the map must grow)
-    and must not change anything; ``done`` is called once, after the commit. A change
-    that was not committed is dropped without a call.
-    """
-
-    def write(self, batch: Batch) -> None:
-        """Put everything into the transaction."""
-
-    def done(self) -> None:
-        """Called when the change is durable; newer data belongs to the next change."""
+__all__ = ["Store"]
 
 
 class Store:
@@ -300,25 +285,25 @@ class Store:
 
     # Writing
 
-    def commit(self, *changes: Change) -> None:
-        """Write all changes in one durable transaction: all of them, or none.
+    def commit(self, *parts: Part) -> None:
+        """Write all parts in one durable transaction: all of them, or none.
 
-        If it fails, the last commit stands, no change is told that it is done, and the
-        same changes can be committed later. Once it is durable, every change is told
-        so, even if another change raises an exception then.
+        If it fails, the last commit stands, no part is told that it is done, and the
+        same parts can be committed later. Once it is durable, every part is told so,
+        even if another part raises an exception then.
         """
 
         def write(txn: lmdb.Transaction) -> Ledger:
             batch = Batch(txn, self._databases, self._ledger.totals)
-            for change in changes:
-                change.write(batch)
+            for part in parts:
+                part.write(batch)
             return batch.seal()
 
         self._transact(write)
         errors = []
-        for change in changes:
+        for part in parts:
             try:
-                change.done()
+                part.done()
             except BaseException as error:  # noqa: BLE001 - raised below
                 errors.append(error)
         if errors:

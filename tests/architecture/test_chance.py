@@ -43,7 +43,7 @@ JUSTIFIED = {
     f"{SLEEP} in redis/test_leaving.py:test_nobody_is_robbed_after_redis_was_away": (
         "A lease runs out by the clock of a Redis that is away, so nothing shows it."
     ),
-    f"{SLEEP} in shared/test_handing_over.py:parse": "It is the fault: it never ends.",
+    f"{SLEEP} in spiders/workers.py:parse": "It is the fault: it never ends.",
     f"{SLEEP} in crash/everyday_spider.py:process_item": SLOW,
     f"{SLEEP} in crash/gated_site.py:respond": SLOW,
     f"{SLEEP} in crash/taken_out.py:settle_first": SLOW,

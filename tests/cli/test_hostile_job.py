@@ -14,7 +14,7 @@ import msgpack  # type: ignore[import-untyped]
 import pytest
 from scrapy import Request
 from support.jobs import IDENTITY
-from support.monitored_jobs import NOW, Ledger, point
+from support.monitored_jobs import NOW, failures_part, point
 from support.report_page import Page
 
 from bloomdupe import BloomFilter
@@ -53,12 +53,12 @@ def job(tmp_path: Path) -> Path:
         store = seen.share_store()
         assert store is not None
         store.make_room_for(FAILURES)
-        store.commit(Ledger([failure]))
+        store.commit(failures_part([failure]))
         history = History(store)
         history.begin_run(1)
         history.add(point(0.0))
         history.add(point(5.0))
-        store.commit(history.change())
+        store.commit(history.prepare())
     return tmp_path / "job"
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from crawls import Crawl, Stop
 from judging import RUNS, Model, Verdict, again, judge, run_to_end, undisturbed
 from stop_points import every_idiom, outcome_of
-from support.forks import Forks
+from support.forks import forks
 from support.judge import SHOWN
 from table import Idiom, load
 from trial import Fault, Outcome
@@ -58,29 +58,23 @@ class _Job:
         self._without = without
 
     def tried(self) -> list[Outcome]:
-        self._forks = Forks(("1",))
-        try:
-            model = undisturbed(self._idiom, self._forks)
-            verdicts = []
-            with self._crawl() as crawl:
-                while not crawl.run(trace=True).finished:
-                    assert len(crawl.runs) < RUNS, crawl.runs[-1].log
-                before = len(crawl.runs) - 1
-                points = crawl.runs[-1].points
-                verdicts += self._idle_runs(crawl)
-            # Of two crawlers in a process, one ends while the other still works.
-            alone = points.count(LAST) == 1
-            end = len(points) - points.index(LAST) if alone else 1
-            for number in self._rng.sample(range(1, end), min(AT_THE_END, end - 1)):
-                verdicts.append(self._end(model, before, number))
-            return [outcome_of(verdict) for verdict in verdicts if verdict.stopped]
-        finally:
-            self._forks.close()
+        model = undisturbed(self._idiom, forks())
+        verdicts = []
+        with self._crawl() as crawl:
+            while not crawl.run(trace=True).finished:
+                assert len(crawl.runs) < RUNS, crawl.runs[-1].log
+            before = len(crawl.runs) - 1
+            points = crawl.runs[-1].points
+            verdicts += self._idle_runs(crawl)
+        # Of two crawlers in a process, one ends while the other still works.
+        alone = points.count(LAST) == 1
+        end = len(points) - points.index(LAST) if alone else 1
+        for number in self._rng.sample(range(1, end), min(AT_THE_END, end - 1)):
+            verdicts.append(self._end(model, before, number))
+        return [outcome_of(verdict) for verdict in verdicts if verdict.stopped]
 
     def _crawl(self) -> Crawl:
-        return Crawl(
-            self._idiom, self._forks, without=self._without, place=self._folder
-        )
+        return Crawl(self._idiom, forks(), without=self._without, place=self._folder)
 
     def _idle_runs(self, crawl: Crawl) -> list[Verdict]:
         """Stop runs of a finished job; each time, run it to the end after that."""

@@ -17,6 +17,7 @@ from bloomdupe import BloomFilter
 from bloomdupe.filter import hashing
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store.format import blob_sum
+from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -300,9 +301,6 @@ class _Plant:
         sums = {**self.record["blobs"], "state": blob_sum("state", self.value)}
         batch.put_record("crawl", {**self.record, "blobs": sums})
 
-    def done(self) -> None:
-        pass
-
 
 def planted_state(folder: Path) -> Outcome:
     """A pickle in the place of the spider's state."""
@@ -314,7 +312,7 @@ def planted_state(folder: Path) -> Outcome:
             frontier = Frontier(seen)
             if record is None or frontier.store is None:
                 return crashed("there is no crawl in the store")
-            frontier.store.commit(_Plant(record, evil))
+            frontier.store.commit(Part(write=_Plant(record, evil).write))
         status, log = project.crawl("-a", f"url={base}/")
     if mark.exists():
         return crashed("the planted code has run")

@@ -15,6 +15,8 @@ from bloomdupe.store import store as store_module
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from bloomdupe.store.participant import Part
+
 EXAMPLES = 50
 """A case; each of 50 steps."""
 
@@ -36,9 +38,9 @@ class Models(Fault):
         """Commits that write nothing."""
         commit = store_module.Store.commit
 
-        def lies(_: store_module.Store, *changes: store_module.Change) -> None:
-            for change in changes:
-                change.done()
+        def lies(_: store_module.Store, *parts: Part) -> None:
+            for part in parts:
+                part.done()
 
         store_module.Store.commit = lies  # type: ignore[method-assign,assignment]
         try:

@@ -22,7 +22,7 @@ from judging import (
     undisturbed,
 )
 from stop_points import outcome_of
-from support.forks import Forks
+from support.forks import forks
 from support.judge import differences
 from table import load
 from trial import Fault, Outcome
@@ -76,12 +76,11 @@ class _Meddled:
         self._folder = folder
         self._without = without
         self._idiom = load()["parts_of_others"]
-        self._forks = Forks(("1",))
 
     def tried(self, seed: int, count: int) -> list[Outcome]:
         """Meddle with so many calls, each of the next kind."""
         rng = random.Random(seed)
-        with Crawl(self._idiom, self._forks) as crawl:
+        with Crawl(self._idiom, forks()) as crawl:
             points = crawl.run(trace=True).points
         calls = [point.partition(" ")[2] for point in points if point[:5] == "call "]
         kinds = sorted({kind_of(call) for call in calls})
@@ -98,16 +97,13 @@ class _Meddled:
         return self.each(stops)
 
     def each(self, stops: list[Stop]) -> list[Outcome]:
-        try:
-            model = undisturbed(self._idiom, self._forks)
-            verdicts = [self._judged(model, stop) for stop in stops]
-            return [outcome_of(verdict) for verdict in verdicts if verdict.stopped]
-        finally:
-            self._forks.close()
+        model = undisturbed(self._idiom, forks())
+        verdicts = [self._judged(model, stop) for stop in stops]
+        return [outcome_of(verdict) for verdict in verdicts if verdict.stopped]
 
     def _judged(self, model: Model, stop: Stop) -> Verdict:
         with Crawl(
-            self._idiom, self._forks, without=self._without, place=self._folder
+            self._idiom, forks(), without=self._without, place=self._folder
         ) as crawl:
             run = crawl.run(stop)
             verdict = Verdict(stopped=[f"{stop}"] if run.stopped else [])
@@ -127,7 +123,7 @@ class _Meddled:
         ends = stop.action in ERRORS and stop.call.startswith(ENDS)
         if ends and not stop.call.endswith(" close"):
             complaints.append("nobody noticed: exit status 0")
-        with Crawl(self._idiom, self._forks, stock=True) as stock:
+        with Crawl(self._idiom, forks(), stock=True) as stock:
             theirs = stock.run(stop)
             outputs, visits = stock.outputs(), stock.site.visits()
         expected = [outputs.jsonl, outputs.csv, visits]
@@ -149,7 +145,7 @@ class _Meddled:
         """See that it may fail so, and that nothing is missing in the end."""
         complaints = []
         assert stop.call is not None
-        with Crawl(self._idiom, self._forks, stock=True) as stock:
+        with Crawl(self._idiom, forks(), stock=True) as stock:
             theirs = stock.run(stop)
         excused = stop.action == "MemoryError" or (
             stop.action in ERRORS and stop.call.startswith(ENDS)

@@ -2,6 +2,10 @@
 
 What was not synced is gone then, and the journal ends where it was. Until the cut,
 random parts of the data file are written back early, as the kernel might.
+
+The disks are mounted in a mount namespace of the trial. In the common namespace, a
+process that unshares its mounts would get a copy of them. The disk would then stay
+mounted there, and mounting it again would return the file system that was shut down.
 """
 
 from __future__ import annotations
@@ -37,6 +41,7 @@ SYSTEMS = {
 """Megabytes of the disk, and the command that formats it."""
 SHUTDOWN = 0x8004587D
 WITHOUT_LOG = struct.pack("I", 2)
+CLONE_NEWNS = 0x00020000
 WRITE_BACK = 2
 """SYNC_FILE_RANGE_WRITE: begin to write back, do not wait."""
 
@@ -78,16 +83,17 @@ def _missing() -> str | None:
             return f"needs {command}"
     with tempfile.TemporaryDirectory(dir=scratch()) as name:
         try:
-            for system in SYSTEMS:
-                disk = _format(Path(name), system)
-                with _mounted(disk) as place:
-                    _shut_down(place)
+            with own_mounts():
+                for system in SYSTEMS:
+                    disk = format_disk(Path(name), system)
+                    with mounted(disk) as place:
+                        shut_down(place)
         except (OSError, subprocess.CalledProcessError) as error:
             return f"needs root and loop mounts of ext4 and XFS: {error}"
     return None
 
 
-def _format(folder: Path, system: str) -> Path:
+def format_disk(folder: Path, system: str) -> Path:
     megabytes, command = SYSTEMS[system]
     disk = folder / system
     with disk.open("wb") as file:
@@ -97,7 +103,28 @@ def _format(folder: Path, system: str) -> Path:
 
 
 @contextlib.contextmanager
-def _mounted(disk: Path) -> Iterator[Path]:
+def own_mounts() -> Iterator[None]:
+    """Mount for this process and its children alone."""
+    folder = Path.cwd()
+    with Path("/proc/self/ns/mnt").open("rb") as common:
+        _call("unshare", CLONE_NEWNS)
+        try:
+            command = ["mount", "--make-rprivate", "/"]
+            subprocess.run(command, check=True, capture_output=True)
+            yield
+        finally:
+            _call("setns", common.fileno(), CLONE_NEWNS)
+            os.chdir(folder)
+
+
+def _call(name: str, *arguments: int) -> None:
+    if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments):
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+
+
+@contextlib.contextmanager
+def mounted(disk: Path) -> Iterator[Path]:
     place = disk.with_suffix(".mounted")
     place.mkdir(exist_ok=True)
     subprocess.run(
@@ -109,7 +136,7 @@ def _mounted(disk: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(place)], check=True, capture_output=True)
 
 
-def _shut_down(place: Path) -> None:
+def shut_down(place: Path) -> None:
     directory = os.open(place, os.O_RDONLY)
     try:
         fcntl.ioctl(directory, SHUTDOWN, WITHOUT_LOG)
@@ -133,13 +160,23 @@ def _crawl(
     cuts: int,
     before: Callable[[Callable[[bytes], object]], None] = _on_lost_disk,
 ) -> list[Outcome]:
+    with own_mounts():
+        return _crawl_here(folder, seed, cuts, before)
+
+
+def _crawl_here(
+    folder: Path,
+    seed: int,
+    cuts: int,
+    before: Callable[[Callable[[bytes], object]], None],
+) -> list[Outcome]:
     rng = random.Random(seed)
     world = World(seed, SIZE)
-    disk = _format(folder, list(SYSTEMS)[seed % 2])
+    disk = format_disk(folder, list(SYSTEMS)[seed % 2])
     report = Report()
     outcomes: list[Outcome] = []
     for _ in range(cuts):
-        with _mounted(disk) as place:
+        with mounted(disk) as place:
             store = place / "job" / "store"
             batch = rng.choice(BATCHES)
             pid, reading = fork_worker(store, world, batch, before=before)
@@ -148,11 +185,11 @@ def _crawl(
             return [*outcomes, crashed(f"on a disk that was gone: status {status}")]
         if report.finished:
             break  # before the cut
-        with _mounted(disk) as place:
+        with mounted(disk) as place:
             outcomes.append(judge(place / "job" / "store", world, report))
         if outcomes[-1].verdict != "ok":
             return outcomes
-    with _mounted(disk) as place:
+    with mounted(disk) as place:
         store = place / "job" / "store"
         status = run_to_end(store, world, report)
         if status:
@@ -184,7 +221,7 @@ def _listen(
             deadline = time.monotonic() + seconds
         if rng.random() < 0.2:
             _write_back(store / "data.mdb", rng)
-    _shut_down(place)
+    shut_down(place)
     os.kill(pid, signal.SIGKILL)
     with os.fdopen(reading, "rb") as pipe:
         data += pipe.read()

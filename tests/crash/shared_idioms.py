@@ -19,7 +19,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # beside pytest, too
 from crawls import Crawl, Stop
 from judging import expected_items, traceback_in
 from stop_points import every_idiom
-from support.forks import Forks
+from support.forks import forks
 from support.judge import SHOWN, differences
 from support.redis_server import RedisServer
 from table import Idiom, load
@@ -97,29 +97,25 @@ def _crawl(
     folder: Folder, idiom: Idiom, seed: int, **settings: object
 ) -> list[Outcome]:
     rng = random.Random(seed)
-    forks = Forks()
-    try:
-        items = expected_items(idiom, forks)
-        with Crawl(idiom, forks, stock=True) as stock:
-            stock.run()
-            visits = stock.site.visits()
-        with RedisServer(folder / "redis") as server:
-            SharedCrawl.url = server.url("crawl")
-            with SharedCrawl(idiom, forks, place=folder) as crawl:
-                crawl.configure(**settings)
-                killed = 0
-                for _ in range(KILLS):
-                    run = crawl.run(Stop(request=rng.randint(1, visits.total())))
-                    killed += run.stopped is not None
-                while not (run := crawl.run()).finished:
-                    if run.status or run.late:
-                        words = f"run {run.number} ended with {run.status}"
-                        return [crashed(f"{idiom.name}: {words}")]
-                outcome = _judged(crawl, items, visits)
-                crawl.keep = outcome != OK
-        return [OK] * (killed - 1) + [outcome] if killed else []
-    finally:
-        forks.close()
+    items = expected_items(idiom, forks())
+    with Crawl(idiom, forks(), stock=True) as stock:
+        stock.run()
+        visits = stock.site.visits()
+    with RedisServer(folder / "redis") as server:
+        SharedCrawl.url = server.url("crawl")
+        with SharedCrawl(idiom, forks(), place=folder) as crawl:
+            crawl.configure(**settings)
+            killed = 0
+            for _ in range(KILLS):
+                run = crawl.run(Stop(request=rng.randint(1, visits.total())))
+                killed += run.stopped is not None
+            while not (run := crawl.run()).finished:
+                if run.status or run.late:
+                    words = f"run {run.number} ended with {run.status}"
+                    return [crashed(f"{idiom.name}: {words}")]
+            outcome = _judged(crawl, items, visits)
+            crawl.keep = outcome != OK
+    return [OK] * (killed - 1) + [outcome] if killed else []
 
 
 def _judged(crawl: SharedCrawl, items: Counter[str], visits: Counter[str]) -> Outcome:

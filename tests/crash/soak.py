@@ -30,6 +30,7 @@ sys.path.append(str(Path(__file__).parents[1] / "idioms"))
 sys.path.append(str(Path(__file__).parents[2]))
 
 from every_fault import EVERY_FAULT
+from support.forks import forks
 from trial import Outcome, crashed, scratch
 
 if TYPE_CHECKING:
@@ -146,7 +147,8 @@ def _run(method: Any, folder: Path, seed: int, sender: Connection) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     outcomes = method(folder, seed)
     used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    sender.send((outcomes, sum(usage.ru_utime for usage in used)))
+    seconds = sum(usage.ru_utime for usage in used) + forks().cpu_seconds
+    sender.send((outcomes, seconds))
 
 
 def _interrupt(*_: object) -> None:
@@ -168,6 +170,7 @@ class Soak:
 
     def run(self, plan: Plan) -> None:
         """Run what the plan says: class, seed, whether it is the control."""
+        forks()  # so that all cases share the servers
         for tally, seed, control in plan:
             self._under_way.append(Case.start(tally, seed, control=control))
             while len(self._under_way) >= self._jobs:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from crawls import Crawl, Stop
 from judging import Verdict, stopped, undisturbed
-from support.forks import Forks
+from support.forks import forks
 from table import Idiom, load
 from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
 
@@ -56,18 +56,14 @@ def tried(
     ``choose`` is given the names of all points that an undisturbed crawl passes. A
     crawl in which no stop took place does not count.
     """
-    forks = Forks()
-    try:
-        model = undisturbed(idiom, forks)
-        with Crawl(idiom, forks) as crawl:
-            points = crawl.run(trace=True).points
-        verdicts = [
-            stopped(idiom, forks, model, stops, without=without, place=folder)
-            for stops in choose(points)
-        ]
-        return [outcome_of(verdict) for verdict in verdicts if verdict.stopped]
-    finally:
-        forks.close()
+    model = undisturbed(idiom, forks())
+    with Crawl(idiom, forks()) as crawl:
+        points = crawl.run(trace=True).points
+    verdicts = [
+        stopped(idiom, forks(), model, stops, without=without, place=folder)
+        for stops in choose(points)
+    ]
+    return [outcome_of(verdict) for verdict in verdicts if verdict.stopped]
 
 
 class EveryPoint(Fault):

@@ -103,7 +103,7 @@ def test_what_is_stored_is_taken_up_again() -> None:
     first = backoff(300, {}, Clock(None))
     response = Response("http://a.example", status=429, headers={"Retry-After": "50"})
     first.response_downloaded(response, Request("http://a.example"))
-    record = first.prepare().record
+    record = first.prepare().entries
     second = backoff(300, record["holds"], Clock(None))
     assert 40 < second.wait("slot", 0) < 50.1
     assert second.wait("other", 0) == -1

@@ -40,7 +40,7 @@ class Parent:
 def commit(children: Children, blobs: Blobs) -> int:
     """Do with the blobs what a checkpoint does; return how many were written."""
     part = children.prepare()
-    assert part.record == {}
+    assert part.entries == {}
     blobs.update(part.blobs)
     for name in part.gone:
         del blobs[name]

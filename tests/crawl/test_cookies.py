@@ -34,6 +34,7 @@ from bloomdupe.store.batch import Batch
 from bloomdupe.store.check import verify
 from bloomdupe.store.copying import copy_compacted
 from bloomdupe.store.format import COOKIES, checksum, database_of
+from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -83,7 +84,7 @@ class Crawl:
     def checkpoint(self) -> tuple[int, int]:
         """Write one; return how many cookies were put and removed."""
         puts = deleted = 0
-        change = self.cookies.change()
+        part = self.cookies.prepare()
 
         class Counting(Batch):
             def _put(self, database: bytes, key: bytes, value: bytes) -> None:
@@ -96,16 +97,12 @@ class Crawl:
                 deleted += database == COOKIES
                 super()._delete(database, key)
 
-        class Watched:
-            def write(self, batch: Batch) -> None:
-                counting = Counting(batch._txn, batch._databases)
-                counting._totals = batch._totals
-                change.write(counting)
+        def write(batch: Batch) -> None:
+            counting = Counting(batch._txn, batch._databases)
+            counting._totals = batch._totals
+            part.write(counting)
 
-            def done(self) -> None:
-                change.done()
-
-        self.store.commit(Watched())
+        self.store.commit(Part(write=write, done=part.done))
         return puts, deleted
 
     @property
@@ -204,9 +201,9 @@ def test_the_database_is_made_when_it_is_needed(crawl: Crawl) -> None:
 
 def test_what_comes_between_prepare_and_done_waits_for_the_next(crawl: Crawl) -> None:
     crawl.answer("a=1", "b=1")
-    change = crawl.cookies.change()
+    part = crawl.cookies.prepare()
     crawl.answer("a=2", "c=1")
-    crawl.store.commit(change)
+    crawl.store.commit(part)
     assert {place.name for place in crawl.jars.changed} == {"a", "c"}
     assert crawl.checkpoint() == (2, 0)
     assert again(crawl).sent() == {"a=2", "b=1", "c=1"}
@@ -214,7 +211,7 @@ def test_what_comes_between_prepare_and_done_waits_for_the_next(crawl: Crawl) ->
 
 def test_what_was_not_committed_is_prepared_again(crawl: Crawl) -> None:
     crawl.answer("a=1")
-    crawl.cookies.change()
+    crawl.cookies.prepare()
     assert crawl.cookies.changed
     assert crawl.checkpoint() == (1, 0)
 
@@ -509,15 +506,9 @@ def test_the_ledger_counts_them(crawl: Crawl) -> None:
     crawl.filter = BloomFilter.open(crawl.path)
 
 
-class Blob:
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-    def write(self, batch: Batch) -> None:
-        batch.put_blob(f"x{self.number}", b"x" * (2100 + self.number))
-
-    def done(self) -> None:
-        pass
+def blob(number: int) -> Part:
+    value = b"x" * (2100 + number)
+    return Part(write=lambda batch: batch.put_blob(f"x{number}", value))
 
 
 def churned(path: Path) -> Crawl:
@@ -534,7 +525,7 @@ def churned(path: Path) -> Crawl:
         crawl.filter.checkpoint()
         crawl.checkpoint()
         # Ends of pages that nothing is written to.
-        crawl.store.commit(Blob(n))
+        crawl.store.commit(blob(n))
     assert crawl.stored > 100
     return crawl
 

@@ -142,9 +142,9 @@ def test_a_long_history_stays_small(
         for minute in range(4 * 24 * 60):
             history.add(point(60.0 * minute, pages=minute))
             if minute % 100 == 0:
-                store.commit(history.change())
+                store.commit(history.prepare())
         history.end_run(1, "finished")
-        store.commit(history.change())
+        store.commit(history.prepare())
         with store.snapshot() as snapshot:
             points, runs = read_history(snapshot)
         # A day of minutes, three of hours, and those that are in two tiers at most.
@@ -154,7 +154,7 @@ def test_a_long_history_stays_small(
         assert runs == [Ran(1, START, START, "finished")]
         written = snapshot_of(store)
         assert max(len(data) for _, _, data in written) < 150
-        store.commit(History(store).change())
+        store.commit(History(store).prepare())
         assert snapshot_of(store) == written
 
 
@@ -169,7 +169,7 @@ def test_runs_are_forgotten_when_there_are_too_many(tmp_path: Path) -> None:
         history = History(store)
         for run in range(1, MOST_RUNS + 3):
             history.begin_run(run)
-        store.commit(history.change())
+        store.commit(history.prepare())
         with store.snapshot() as snapshot:
             runs = read_history(snapshot)[1]
     assert [runs[0].number, runs[-1].number] == [3, MOST_RUNS + 2]
@@ -181,7 +181,7 @@ def test_an_older_store_has_no_history(tmp_path: Path) -> None:
     with BloomFilter.open(store) as seen:
         opened = seen.share_store()
         assert opened is not None
-        opened.commit(History(opened).change())
+        opened.commit(History(opened).prepare())
         with opened.snapshot() as snapshot:
             assert read_history(snapshot) == ([], [])
 

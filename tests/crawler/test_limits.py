@@ -17,6 +17,7 @@ from bloomdupe.crawl.state.limits import SlotLimits
 from bloomdupe.errors import SettingError, StoreDamagedError
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.settings import JobSettings
+from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,7 +120,7 @@ def test_pages_are_counted_in_the_checkpoint_of_their_requests(tmp_path: Path) -
             assert limits.room_for("other")
             frontier.push(name, 0, b"%d" % number)
             limits.took(name)
-        frontier.checkpoint(limits.change())
+        frontier.checkpoint(limits.prepare())
         for _ in range(4 - taken):
             assert limits.room_for(name)
             limits.took(name)  # and then it is killed
@@ -132,9 +133,9 @@ def test_a_missing_count_is_noticed(tmp_path: Path) -> None:
     seen, frontier, limits = open_limits(tmp_path, 6)
     for name in "ab":
         limits.took(name)
-    frontier.checkpoint(limits.change())
+    frontier.checkpoint(limits.prepare())
     assert frontier.store is not None
-    frontier.store.commit(Without(b"page_counts"))
+    frontier.store.commit(Part(write=Without(b"page_counts").write))
     seen.close()
     with pytest.raises(StoreDamagedError, match="page_counts"):
         open_limits(tmp_path, 6)
@@ -151,6 +152,3 @@ class Without:
         with batch._txn.cursor(database) as cursor:  # type: ignore[attr-defined]
             cursor.first()
             cursor.delete()
-
-    def done(self) -> None:
-        pass

@@ -23,10 +23,10 @@ from bloomdupe.errors import StoreError
 from bloomdupe.filter import bloom, layer
 from bloomdupe.rescue.agreement import disagreements
 from bloomdupe.store import environment
+from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
-    from bloomdupe.store.batch import Batch
-    from bloomdupe.store.store import Change, Store
+    from bloomdupe.store.store import Store
 
 KEY = bytes(16)
 NUMBERS = st.lists(st.integers(0, 4000), max_size=300)
@@ -144,18 +144,6 @@ class FilterMachine(RuleBasedStateMachine):
             assert abs(len(self.seen) - len(self.added)) <= 0.02 * len(self.added) + 2
 
 
-class Unnoticed:
-    """Part of a transaction whose maker does not learn yet that it is durable."""
-
-    def __init__(self, change: Change) -> None:
-        self.change = change
-
-    def write(self, batch: Batch) -> None:
-        self.change.write(batch)
-
-    def done(self) -> None: ...
-
-
 class SharedFilterMachine(RuleBasedStateMachine):
     """Drives a filter whose checkpoints somebody else prepares, commits and notes.
 
@@ -170,7 +158,7 @@ class SharedFilterMachine(RuleBasedStateMachine):
         self.added: set[int] = set()
         self.notes: dict[str, Any] = {}
         self.committed: tuple[set[int], dict[str, Any]] = (set(), {})
-        self.change: Change | None = None
+        self.change: Part | None = None
 
     @initialize(
         capacity=st.sampled_from([50, 900, 30_000]),
@@ -233,7 +221,7 @@ class SharedFilterMachine(RuleBasedStateMachine):
             self.note(note)
         if end == "dropped":
             return
-        self.store().commit(Unnoticed(self.change))
+        self.store().commit(Part(write=self.change.write))
         self.committed = held
         self.add(second)
         if end == "never noted":

@@ -16,6 +16,7 @@ from bloomdupe.rescue.agreement import disagreements
 from bloomdupe.rescue.repair import repair
 from bloomdupe.store.check import verify
 from bloomdupe.store.format import LATER, read_later
+from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -291,8 +292,6 @@ class Lose:
         else:
             batch._delete(LATER, self.key)
 
-    def done(self) -> None: ...
-
 
 def open_frontier(path: Path) -> None:
     with BloomFilter.open(path) as seen:
@@ -310,7 +309,7 @@ def test_a_missing_request_is_noticed(
     assert owed.store is not None
     with owed.store.snapshot() as snapshot:
         _, second, _ = snapshot.later()
-    owed.store.commit(Lose(second.key, quietly=quietly))
+    owed.store.commit(Part(write=Lose(second.key, quietly=quietly).write))
     stored.close()
     path = tmp_path / "store"
     assert verify(path)[1] + disagreements(path)

@@ -11,12 +11,11 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).parent))
 
 from judging import undisturbed
-from support.forks import Forks
+from support.forks import forks
 from table import load
 
 
 def main() -> None:
-    forks = Forks()
     print("| idiom | description | requests | items |")
     print("|---|---|---:|---:|")
     theme = ""
@@ -24,10 +23,9 @@ def main() -> None:
         if idiom.theme != theme:
             theme = idiom.theme
             print(f"| **{theme.replace('_', ' ')}** | | | |")
-        model = undisturbed(idiom, forks)
+        model = undisturbed(idiom, forks())
         row = (name, idiom.about, model.visits.total(), model.items.total())
         print("| " + " | ".join(map(str, row)) + " |")
-    forks.close()
 
 
 if __name__ == "__main__":

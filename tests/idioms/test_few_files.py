@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-import resource
 from typing import TYPE_CHECKING
 
 import pytest
 from crawls import Stop
 from judging import stopped, undisturbed
-from support.forks import Forks
 from table import load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from support.forks import Forks
 
 FILES = 64
 """The soft limit of open files: a crawl has some 30; each item is one in two feeds."""
 STOP = Stop(point="after commit", nth=4)
 
 
-@pytest.fixture(scope="module")
-def few_files() -> Iterator[Forks]:
-    """Processes with that limit: it is inherited."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, hard))
-    try:
-        server = Forks()
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    yield server
-    server.close()
+@pytest.fixture
+def few_files(forks: Forks) -> Forks:
+    """Return processes with that limit."""
+    return forks.limited(open_files=FILES)
 
 
 @pytest.mark.parametrize(

@@ -10,26 +10,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from bloomdupe.feeds.contract import FeedsPart
     from bloomdupe.feeds.feed import Feed
 
 
 def consuming_while_preparing() -> None:
     """Let feeds take note while a checkpoint is prepared: what it holds is written."""
-    from bloomdupe.feeds.contract import Change
     from bloomdupe.feeds.exporter import FeedExporter
 
-    prepare, done = FeedExporter.prepare, Change.done
+    prepare = FeedExporter.prepare
 
-    def wrong(self: FeedExporter, lines: Iterable[tuple[int, bytes]]) -> Change:
-        change = prepare(self, lines)
-        done(change)
+    def wrong(self: FeedExporter, lines: Iterable[tuple[int, bytes]]) -> FeedsPart:
+        part = prepare(self, lines)
+        part.done()
+        part.done = lambda: None
         self.append()
-        return change
+        return part
 
-    def nothing(self: Change) -> None:
-        pass
-
-    Change.done = nothing  # type: ignore[method-assign]
     FeedExporter.prepare = wrong  # type: ignore[method-assign]
 
 

@@ -18,6 +18,7 @@ from bloomdupe.crawl.leases.failure import Failure, digest_of
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store.format import FAILURES
+from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
     from support.jobs import Verb
@@ -47,9 +48,6 @@ class Ledger:
             )  # fmt: skip
             batch.put_failures({digest_of(fingerprint(request)): failure.packed()})
 
-    def done(self) -> None:
-        pass
-
 
 class Runs:
     """Makes a file when it is unpickled."""
@@ -74,9 +72,6 @@ class Planted:
         )  # fmt: skip
         batch.put_failures({digest_of(b"planted"): failure.packed()})
 
-    def done(self) -> None:
-        pass
-
 
 @pytest.fixture
 def job(tmp_path: Path) -> Path:
@@ -89,7 +84,7 @@ def job(tmp_path: Path) -> Path:
         assert frontier.store is not None
         frontier.store.make_room_for(FAILURES)
         seen.notes["run"] = "finished"
-        frontier.checkpoint(Ledger())
+        frontier.checkpoint(Part(write=Ledger().write))
     return tmp_path / "job"
 
 
@@ -208,7 +203,8 @@ def test_a_pickle_does_not_come_back_by_the_ledger(verb: Verb, job: Path) -> Non
     planted = Path("planted")
     with BloomFilter.open(job / "bloomdupe") as seen:
         frontier = Frontier(seen)
-        frontier.checkpoint(Planted(b"P" + pickle.dumps(Runs(str(planted)))))
+        payload = b"P" + pickle.dumps(Runs(str(planted)))
+        frontier.checkpoint(Part(write=Planted(payload).write))
     verb("export", job, "file")
     answer = verb("import", "copy", "file")
     assert answer.code == 1

@@ -71,10 +71,10 @@ def test_kills_are_told_from_runs_that_end_and_that_run(
         assert store is not None
         history = History(store)
         history.begin_run(2)
-        store.commit(history.change())
+        store.commit(history.prepare())
         history.end_run(2, "shutdown")
         history.begin_run(3)
-        store.commit(history.change())
+        store.commit(history.prepare())
     ways = ("killed", "shutdown", "running")
     owner = files.lock_owner(job / "bloomdupe")
     texts = report(job).texts

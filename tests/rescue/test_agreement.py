@@ -8,6 +8,7 @@ from bloomdupe import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.rescue.agreement import disagreements
 from bloomdupe.store.check import verify
+from bloomdupe.store.participant import Part
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ class Rewritten:
         else:
             self.said[self.name] += 1
         batch.put_record(self.record, self.said)
-
-    def done(self) -> None: ...
 
 
 @pytest.fixture
@@ -67,25 +66,18 @@ def test_a_record_that_is_wrong_is_found(
     path: Path, record: str, name: str, words: str
 ) -> None:
     store = Store.open(path)
-    store.commit(Rewritten(store, record, name))
+    store.commit(Part(write=Rewritten(store, record, name).write))
     store.close()
     assert verify(path)[1] == []  # it is what was written
     (problem,) = disagreements(path)
     assert words in problem
 
 
-class Moved:
-    """A transaction that leaves one slot a request that is not there."""
-
-    def write(self, batch: Batch) -> None:
-        batch.put_slots([(0, 11, "slot 0"), (1, 9, "slot 1")])
-
-    def done(self) -> None: ...
-
-
 def test_a_slot_that_is_wrong_is_found(path: Path) -> None:
     store = Store.open(path)
-    store.commit(Moved())
+    # One slot gets a request that is not there.
+    slots = [(0, 11, "slot 0"), (1, 9, "slot 1")]
+    store.commit(Part(write=lambda batch: batch.put_slots(slots)))
     store.close()
     assert verify(path)[1] == []
     assert disagreements(path) == [

@@ -18,6 +18,7 @@ from bloomdupe.errors import StoreDamagedError
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.rescue.agreement import disagreements
 from bloomdupe.store.format import blob_sum
+from bloomdupe.store.participant import Part
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
@@ -273,15 +274,13 @@ class Output(NamedTuple):
         batch.put_blob("feed0", self.piece)
         batch.put_record("crawl", {"blobs": sums, "feeds": {}, "files": [{}]})
 
-    def done(self) -> None: ...
-
 
 def test_lines_in_json_are_not_taken_for_records(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], job: Path
 ) -> None:
     with closing(Store.open(job / "bloomdupe")) as store:
         store.make_room_for(b"blobs")
-        store.commit(Output(b'{"title": "a"}\n'))
+        store.commit(Part(write=Output(b'{"title": "a"}\n').write))
     out = run(capsys, "repair", job, tmp_path / "saved")
     assert "Nothing is lost." in out
     assert "damaged" not in out

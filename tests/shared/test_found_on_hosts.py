@@ -2,67 +2,41 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from crew import DEADLINE, Crew
-from support.page_server import page_server
-from support.redis_server import RedisServer
+from spiders.workers import Hosts
+from support.judge import lines
+from support.site import links
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from support.crawl import Crawl
+    from support.site import Page
 
 pytestmark = pytest.mark.slow
 
-SPIDERS = """
-import scrapy
-
-
-class Hosts(scrapy.Spider):
-    name = "hosts"
-
-    def parse(self, response):
-        yield {"page": response.url}
-        for href in response.css("a::attr(href)").getall():
-            # As many spiders do: what Scrapy has written there comes along.
-            meta = response.meta if "meta" in response.url else None
-            yield response.follow(href, meta=meta, priority=9 * ("links" in href))
-"""
-SHARED = (
-    "CONCURRENT_REQUESTS=1",
-    # With seven, the two hosts lie in different ones.
-    "BLOOMDUPE_REDIS_PARTITIONS=7",
-)
-FEED = 'FEEDS={"items.jsonl": {"format": "jsonlines"}}'
 PAGES = 20
 
 
-def test_redirects_and_meta_that_lead_to_another_host(tmp_path: Path) -> None:
-    (tmp_path / "spiders.py").write_text(SPIDERS)
-    pages: dict[str, str] = {}
-    with (
-        page_server(pages) as (base, requested),
-        RedisServer(tmp_path / "redis") as redis,
-    ):
-        there = base.replace("127.0.0.1", "localhost")
-        links = ["/meta", there + "/links"]
-        for number in range(PAGES):
-            page = f"{there}/there{number}"
-            pages[f"/moved{number}"] = f"-> {page}"
-            pages[f"/there{number}"] = "more"
-            links.append(f"/moved{number}")
-        direct = [f"<a href='{there}/there{number}'>x</a>" for number in range(PAGES)]
-        pages["/0"] = "".join(f"<a href='{link}'>x</a>" for link in links)
-        pages["/meta"] = pages["/links"] = "".join(direct)
-        crew = Crew(tmp_path, base, redis, requested, FEED)
-        try:
-            expected, asked = crew.stock("Hosts")
-            # The second one has not seen what the first one has found.
-            crew.hire("Hosts", *SHARED, "CLOSESPIDER_PAGECOUNT=2").process.wait(
-                DEADLINE
-            )
-            crew.hire("Hosts", *SHARED).end()
-        finally:
-            crew.dismiss()
-        assert crew.items() == expected
-        assert crew.take() == asked
+def test_redirects_and_meta_that_lead_to_another_host(crawl: Crawl) -> None:
+    there = crawl.site.base.replace("127.0.0.1", "localhost")
+    direct = links(*(f"{there}/there{number}" for number in range(PAGES)))
+    moved = [f"/moved{number}" for number in range(PAGES)]
+    pages: dict[str, Page] = {
+        "/0": links("/meta", f"{there}/links", *moved),
+        "/meta": direct,
+        "/links": direct,
+    }
+    for number, path in enumerate(moved):
+        pages[path] = f"-> {there}/there{number}"
+        pages[f"/there{number}"] = "more"
+    crawl.site.pages = pages
+    # With seven partitions, the two hosts lie in different ones.
+    crawl.settings |= {"CONCURRENT_REQUESTS": 1, "BLOOMDUPE_REDIS_PARTITIONS": 7}
+    expected, asked = crawl.stock(Hosts, CONCURRENT_REQUESTS=16)
+    # The second one has not seen what the first one has found.
+    crawl.run(Hosts, CLOSESPIDER_PAGECOUNT=2)
+    crawl.finish(Hosts)
+    assert lines(crawl.items()) == expected
+    assert Counter(crawl.site.take()) == asked

@@ -3,108 +3,75 @@
 from __future__ import annotations
 
 import logging
-import signal
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from crew import DEADLINE, Crew, graph
-from support.page_server import page_server
-from support.redis_server import RedisServer
+from spiders.workers import HOSTS, All
+from support.judge import lines
+from support.site import graph
 
 from bloomdupe.shared.heartbeat import Heartbeat
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable
 
-SPIDERS = """
-import time
+    from support.crawl import Crawl
+    from support.site import Pages
 
-import scrapy
-
-
-class All(scrapy.Spider):
-    # Pages of one site, as if they were on seven hosts.
-    name = "all"
-    custom_settings = {"RANDOMIZE_DOWNLOAD_DELAY": False}
-
-    def parse(self, response):
-        if self.settings.getbool("BLOCK"):
-            time.sleep(1_000_000)
-        yield {"page": int(response.url.rpartition("/")[2])}
-        for href in response.css("a::attr(href)").getall():
-            slot = str(int(href[1:]) % 7)
-            if int(href[1:]) < self.settings.getint("PAGES", 1_000):
-                yield response.follow(href, meta={"download_slot": slot})
-"""
-FEED = 'FEEDS={"items.jsonl": {"format": "jsonlines"}}'
 SIZE = 42
-ALL = Counter(f'0 {{"page": {number}}}\n' for number in range(SIZE))
-LEASE = 2
+ALL = lines({"page": number} for number in range(SIZE))
 SLOW = 600
 """Seconds; no test waits for so long."""
 
 
 @pytest.fixture
-def times() -> list[float]:
-    return []
+def pages() -> Pages:
+    return graph(SIZE)
 
 
 @pytest.fixture
-def crew(tmp_path: Path, times: list[float]) -> Iterator[Crew]:
-    (tmp_path / "spiders.py").write_text(SPIDERS)
-    with (
-        RedisServer(tmp_path / "redis") as redis,
-        page_server(graph(SIZE), times) as (base, requested),
-    ):
-        lease = f"BLOOMDUPE_REDIS_LEASE={LEASE}"
-        crew = Crew(tmp_path, base, redis, requested, FEED, lease)
-        try:
-            yield crew
-        finally:
-            crew.dismiss()
+def crawl(crawl: Crawl) -> Crawl:
+    crawl.settings |= {"BLOOMDUPE_REDIS_LEASE": 2, "RANDOMIZE_DOWNLOAD_DELAY": False}
+    return crawl
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_blocked_loses_its_hosts(crew: Crew) -> None:
-    blocked = crew.hire("All", "BLOCK=1")
-    crew.wait(lambda: bool(crew.requested))
-    crew.hire("All").end()
-    assert crew.items() == ALL
+def test_a_worker_that_is_blocked_loses_its_hosts(crawl: Crawl) -> None:
+    blocked = crawl.start(All, BLOCK=True)
+    blocked.until_requested(1)
+    crawl.finish(All)
+    assert lines(crawl.items()) == ALL
     assert "The reactor has been blocked for 4 s: a callback" in blocked.log
     assert "The reactor has been blocked for 8 s: this worker does" in blocked.log
 
 
 @pytest.mark.slow
-def test_a_worker_that_joins_does_not_wait_for_what_is_at_hand(crew: Crew) -> None:
-    slow = crew.hire("All", f"DOWNLOAD_DELAY={SLOW}")
-    crew.wait(lambda: len(crew.requested) >= 5)  # so it has requests at hand
-    quick = crew.hire("All")
+def test_a_worker_that_joins_does_not_wait_for_what_is_at_hand(crawl: Crawl) -> None:
+    slow = crawl.start(All, DOWNLOAD_DELAY=SLOW)
+    slow.until_requested(5)  # so it has requests at hand
+    quick = crawl.start(All)
     # Of each of its eight slots, the slow one asks for one page.
-    crew.wait(lambda: len(crew.requested) > 8)
-    slow.process.send_signal(signal.SIGINT)
-    assert slow.process.wait(DEADLINE) == 0
-    quick.end()
-    assert crew.items() == ALL
+    crawl.site.until_requested(9)
+    assert slow.interrupt().status == 0
+    quick.finish()
+    assert lines(crawl.items()) == ALL
 
 
 @pytest.mark.slow
-def test_delays_hold_when_a_host_changes_hands(crew: Crew, times: list[float]) -> None:
+def test_delays_hold_when_a_host_changes_hands(crawl: Crawl) -> None:
     delay = 10.0
-    settings = (f"DOWNLOAD_DELAY={delay}", "PAGES=14")
-    one = crew.hire("All", *settings)
-    crew.wait(lambda: len(crew.requested) >= 5)
-    two = crew.hire("All", *settings)
-    one.end()
-    two.end()
-    assert two.pages
+    crawl.settings |= {"DOWNLOAD_DELAY": delay, "PAGES": 14}
+    one = crawl.start(All)
+    one.until_requested(5)
+    two = crawl.start(All)
+    one.finish()
+    assert two.finish().stats["downloader/response_count"]
     last: dict[str, float] = {}
-    for path, at in zip(crew.requested, times, strict=True):
+    for visit in crawl.site.log:
         # The first page is the only one in the slot of the site itself.
-        slot = "start" if path == "/0" else str(int(path[1:]) % 7)
-        assert at - last.get(slot, 0.0) > delay - 0.5, path
-        last[slot] = at
+        slot = "" if visit.path == "/0" else str(int(visit.path[1:]) % HOSTS)
+        assert visit.time - last.get(slot, 0.0) > delay - 0.5, visit.path
+        last[slot] = visit.time
 
 
 # Whether the reactor runs

@@ -7,241 +7,113 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from crew import DEADLINE, NAME, Crew
-from support.page_server import page_server
-from support.redis_server import RedisServer
-
-from bloomdupe.redis.shared_frontier import SharedFrontier
+from spiders.workers import Broken, Kept, KeptBefore, Parked
+from support.judge import lines
+from support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from crew import Worker
+    from spiders.workers import Pages as PagesSpider
+    from support.crawl import Crawl, Process
+    from support.redis_server import RedisServer
+    from support.site import Pages
 
 pytestmark = pytest.mark.slow
 
-SPIDERS = """
-import asyncio
-import os
-from pathlib import Path
-
-import scrapy
-from scrapy import Request
-from scrapy.utils.request import RequestFingerprinter
-
-HERE = Path(__file__).parent
-
-
-async def file(name):
-    while not (HERE / name).exists():
-        await asyncio.sleep(0.02)
-
-
-class Fingerprinter(RequestFingerprinter):
-    def fingerprint(self, request):
-        if request.url.endswith("bad") and not (HERE / "mended").exists():
-            raise KeyError("no id")
-        return super().fingerprint(request)
-
-
-class Slow:
-    # A pipeline that is not through when the page breaks off.
-    async def process_item(self, item):
-        await asyncio.sleep(0)
-        return item
-
-
-class Pages(scrapy.Spider):
-    # Twenty pages on hosts of their own.
-    name = "pages"
-
-    async def start(self):
-        (HERE / f"ready{os.getpid()}").touch()
-        await file("go")
-        for n in range(20):
-            yield Request(
-                self.start_urls[0] + f"?{n}", meta={"download_slot": f"host{n}"}
-            )
-
-    def number(self, response):
-        return int(response.url.rpartition("?")[2])
-
-
-class Parked(Pages):
-    # One host; requests that cannot be stored are at hand all the time.
-    name = "parked"
-    custom_settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": 1}
-
-    async def start(self):
-        yield Request(self.start_urls[0])
-
-    def parse(self, response):
-        for n in range(60):
-            yield Request(f"{response.url}?{n}", self.leaf)
-        for n in range(60, 100):
-            url = f"{response.url}?{n}"
-            yield Request(url, lambda response: self.leaf(response), priority=-1)
-
-    def leaf(self, response):
-        yield {"page": self.number(response)}
-
-
-class Broken(Pages):
-    # Something other than the callback breaks off, on six pages.
-    name = "broken"
-    custom_settings = {
-        "BLOOMDUPE_EARLY_DROP": False,
-        "ITEM_PIPELINES": {Slow: 1},
-        "REQUEST_FINGERPRINTER_CLASS": Fingerprinter,
-    }
-
-    def parse(self, response):
-        yield {"page": self.number(response)}
-        yield {"page": self.number(response)}
-        if self.number(response) < 6:
-            yield Request(response.url + "bad", self.done)
-            yield {"after": self.number(response)}
-
-    def done(self, response):
-        yield {"bad": response.url[-4:]}
-
-
-class Kept(Pages):
-    # Each page leads to the same link, which cannot be stored.
-    name = "kept"
-
-    def parse(self, response):
-        yield {"page": self.number(response)}
-        url = response.url.partition("?")[0] + "?link"
-        yield Request(url, lambda response: self.link(response))
-
-    async def link(self, response):
-        (HERE / f"link{os.getpid()}").touch()
-        await file("answer")
-        yield {"page": "link"}
-
-
-class KeptBefore(Kept):
-    # One page in each process.
-    async def start(self):
-        yield Request(self.start_urls[0] + f"?{self.settings['PAGE']}")
-"""
-FEED = 'FEEDS={"items.jsonl": {"format": "jsonlines"}}'
-
 
 @pytest.fixture
-def redis(tmp_path: Path) -> Iterator[RedisServer]:
-    with RedisServer(tmp_path / "redis") as server:
-        yield server
-
-
-@pytest.fixture
-def crew(tmp_path: Path, redis: RedisServer) -> Iterator[Crew]:
-    (tmp_path / "spiders.py").write_text(SPIDERS)
+def pages() -> Pages:
     paths = [f"/0?{n}" for n in range(100)] + ["/0", "/0?link"]
-    paths += [f"/0?{n}bad" for n in range(6)]
-    with page_server(dict.fromkeys(paths, "page")) as (base, requested):
-        crew = Crew(tmp_path, base, redis, requested, FEED, "BLOOMDUPE_REDIS_LEASE=2")
-        try:
-            yield crew
-        finally:
-            crew.dismiss()
+    return dict.fromkeys([*paths, *(f"/0?{n}bad" for n in range(6))], "page")
 
 
-def begin(crew: Crew, folder: Path, redis: RedisServer, spider: str) -> list[Worker]:
+@pytest.fixture
+def crawl(crawl: Crawl) -> Crawl:
+    crawl.settings["BLOOMDUPE_REDIS_LEASE"] = 2
+    return crawl
+
+
+def counts(crawl: Crawl) -> list[Any]:
+    """Return the counts of all partitions."""
+    engine: Any = crawl.engine
+    with engine.frontier() as frontier:
+        return [*frontier.counts()]
+
+
+def done_in(crawl: Crawl) -> int:
+    return sum(partition.done for partition in counts(crawl))
+
+
+def begin(crawl: Crawl, spider: type[PagesSpider]) -> list[Process]:
     """Start two workers; they go on when each has its share."""
-    workers = [crew.hire(spider) for _ in range(2)]
-    crew.wait(lambda: len([*folder.glob("ready*")]) == 2)
-
-    def shared_out() -> bool:
-        with SharedFrontier.open(redis.url(NAME)) as frontier:
-            return len(Counter(counts.worker for counts in frontier.counts())) == 2
-
-    crew.wait(shared_out)
-    (folder / "go").touch()
+    workers = [crawl.start(spider) for _ in range(2)]
+    until(lambda: len([*crawl.folder.glob("ready*")]) == 2)
+    until(lambda: len(Counter(partition.worker for partition in counts(crawl))) == 2)
+    (crawl.folder / "go").touch()
     return workers
 
 
-def done_in(redis: RedisServer) -> int:
-    with SharedFrontier.open(redis.url(NAME)) as frontier:
-        return sum(counts.done for counts in frontier.counts())
+def numbers(key: str, *values: object) -> Counter[str]:
+    return lines({key: value} for value in values)
 
 
-def lines_of(redis: RedisServer) -> Counter[str]:
-    with SharedFrontier.open(redis.url(NAME)) as frontier:
-        return Counter(output.line.decode() for output in frontier.outputs())
+def test_a_slot_goes_on_though_others_of_it_are_at_hand(crawl: Crawl) -> None:
+    crawl.finish(Parked)
+    assert lines(crawl.items()) == numbers("page", *range(100))
 
 
-def line(key: str, value: str) -> str:
-    return f'0 {{"{key}": {value}}}\n'
-
-
-def test_a_slot_goes_on_though_others_of_it_are_at_hand(crew: Crew) -> None:
-    crew.hire("Parked").end()
-    assert crew.items() == Counter(line("page", str(n)) for n in range(100))
-
-
-def test_pages_that_break_off_keep_no_worker(
-    crew: Crew, tmp_path: Path, redis: RedisServer
-) -> None:
-    for worker in begin(crew, tmp_path, redis, "Broken"):
-        assert worker.process.wait(DEADLINE) == 1, worker.log
-        assert worker.stats["finish_reason"] == "incomplete"
-        assert "pages were left" in worker.log
+def test_pages_that_break_off_keep_no_worker(crawl: Crawl) -> None:
+    for worker in begin(crawl, Broken):
+        run = worker.wait()
+        assert (run.status, run.finish_reason) == (1, "incomplete"), run.log
+        assert "pages were left" in run.log
     # Each item once, though a page may have been tried by both.
-    pages = Counter(line("page", str(n)) for n in range(20))
-    assert lines_of(redis) == pages + pages
-    (tmp_path / "mended").touch()
-    crew.hire("Broken").end()
-    more = [line("bad", f'"{n}bad"') for n in range(6)]
-    more += [line("after", str(n)) for n in range(6)]
-    assert crew.items() == pages + pages + Counter(more)
+    twice = numbers("page", *range(20), *range(20))
+    assert lines(crawl.items()) == twice
+    (crawl.folder / "mended").touch()
+    crawl.finish(Broken)
+    more = numbers("bad", *(f"{n}bad" for n in range(6))) + numbers("after", *range(6))
+    assert lines(crawl.items()) == twice + more
 
 
-def test_a_link_in_memory_is_not_lost_with_two_leases(
-    crew: Crew, tmp_path: Path, redis: RedisServer
-) -> None:
+def test_a_link_in_memory_is_not_lost_with_two_leases(crawl: Crawl) -> None:
     """Each of two workers loses a page, and has the link of the other one's, too."""
-    one, two = begin(crew, tmp_path, redis, "Kept")
-    crew.wait(lambda: len([*tmp_path.glob("link*")]) == 2)
+    one, two = begin(crawl, Kept)
+    until(lambda: len([*crawl.folder.glob("link*")]) == 2)
     # All pages but two rely on the two that carry the link.
-    crew.wait(lambda: done_in(redis) == 18)
-    one.process.send_signal(signal.SIGSTOP)
-    crew.wait(lambda: done_in(redis) == 19)
-    asked = len(crew.requested)
-    two.process.send_signal(signal.SIGSTOP)
-    one.process.send_signal(signal.SIGCONT)
-    crew.wait(lambda: len(crew.requested) > asked)
-    (tmp_path / "answer").touch()
-    two.process.send_signal(signal.SIGCONT)
+    until(lambda: done_in(crawl) == 18)
+    one.send(signal.SIGSTOP)
+    until(lambda: done_in(crawl) == 19)
+    asked = len(crawl.site.log)
+    two.send(signal.SIGSTOP)
+    one.send(signal.SIGCONT)
+    crawl.site.until_requested(asked + 1)
+    (crawl.folder / "answer").touch()
+    two.send(signal.SIGCONT)
     for worker in (one, two):
-        worker.end()
-    items = crew.items()
-    assert items[line("page", '"link"')] in {1, 2}
-    assert items.total() == 20 + items[line("page", '"link"')]
+        worker.finish()
+    items = lines(crawl.items())
+    (link,) = numbers("page", "link")
+    assert items[link] in {1, 2}
+    assert items.total() == 20 + items[link]
 
 
-def test_a_link_in_memory_that_is_done_counts_as_seen(
-    crew: Crew, tmp_path: Path
-) -> None:
-    (tmp_path / "answer").touch()
+def test_a_link_in_memory_that_is_done_counts_as_seen(crawl: Crawl) -> None:
+    (crawl.folder / "answer").touch()
     for page in (1, 2):
-        crew.hire("KeptBefore", f"PAGE={page}").end()
-    assert crew.requested == ["/0?1", "/0?link", "/0?2"]
-    assert crew.items().total() == 3
+        crawl.finish(KeptBefore, PAGE=page)
+    assert crawl.site.requested == ["/0?1", "/0?link", "/0?2"]
+    assert len(crawl.items()) == 3
 
 
-def test_a_refusal_that_passes_is_waited_for(crew: Crew, redis: RedisServer) -> None:
-    worker = crew.hire("Parked")
-    crew.wait(lambda: len(crew.requested) > 5)
+def test_a_refusal_that_passes_is_waited_for(crawl: Crawl, redis: RedisServer) -> None:
+    worker = crawl.start(Parked)
+    worker.until_requested(6)
     with redis.client() as client:
         client.config_set("min-replicas-to-write", 1)
-        crew.wait(lambda: "NOREPLICAS" in worker.log)
+        worker.until_logged("NOREPLICAS")
         client.config_set("min-replicas-to-write", 0)
-    worker.end()
-    assert worker.log.count("NOREPLICAS") == 1
-    assert crew.items().total() == 100
+    assert worker.finish().log.count("NOREPLICAS") == 1
+    assert len(crawl.items()) == 100

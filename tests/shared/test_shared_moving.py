@@ -9,116 +9,73 @@ import json
 import pickle
 import re
 import signal
-import subprocess
-import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from crew import DEADLINE, Crew, Worker, graph
 from scrapy import Request, Spider
+from spiders.shared_moving import All
+from spiders.workers import on
+from support.forks import TESTS
 from support.jobs import killed_after
-from support.page_server import page_server
-from support.redis_server import RedisServer
 from support.shared_data import needs_package
+from support.site import graph
 
 from bloomdupe.links.scrapy_redis import ScrapyRedisFingerprinter
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Iterable
+
+    from support.crawl import Crawl, Process
+    from support.redis_server import RedisServer
 
 pytestmark = pytest.mark.slow
 
 SIZE = 150
-SPIDERS = """
-import scrapy
-
-
-class All(scrapy.Spider):
-    # Pages of one site, as if they were on seven hosts.
-    name = "all"
-
-    def parse(self, response):
-        yield {"page": int(response.url.rpartition("/")[2])}
-        for href in response.css("a::attr(href)").getall():
-            yield response.follow(href, meta={"download_slot": str(int(href[1:]) % 7)})
-
-
-class Other(All):
-    name = "other"
-"""
-FEED = 'FEEDS={"items.jsonl": {"format": "jsonlines"}}'
 THEIRS = "bloomdupe.links.scrapy_redis.ScrapyRedisFingerprinter"
-SETTINGS = """
-SPIDER_MODULES = ["spiders"]
-ADDONS = {"bloomdupe.Addon": 500}
-FEEDS = {"items.jsonl": {"format": "jsonlines"}}
-BLOOMDUPE_EXPECTED_URLS = 10_000
-BLOOMDUPE_REDIS_PARTITIONS = 8
-"""
+FINGERPRINTER: dict[str, Any] = {"REQUEST_FINGERPRINTER_CLASS": THEIRS}
+ALONE: dict[str, Any] = {
+    "BLOOMDUPE_CHECKPOINT_INTERVAL": 0.05,
+    "BLOOMDUPE_REDIS_LEASE": None,
+    "BLOOMDUPE_REDIS_PARTITIONS": None,
+    "BLOOMDUPE_REDIS_URL": None,
+    "JOBDIR": "job",
+}
+"""Settings of a crawl on disk."""
+
+
+def project(crawl: Crawl, **settings: Any) -> None:
+    """Write the project to which the verbs belong."""
+    shared = {
+        "SPIDER_MODULES": ["spiders.shared_moving"],
+        "ADDONS": {"bloomdupe.Addon": 500},
+        "BLOOMDUPE_EXPECTED_URLS": 10_000,
+        "BLOOMDUPE_REDIS_PARTITIONS": 8,
+        "FEEDS": crawl.settings["FEEDS"],
+    }
+    lines = (f"{name} = {value!r}\n" for name, value in {**shared, **settings}.items())
+    (crawl.folder / "project.py").write_text("".join(lines))
+    (crawl.folder / "scrapy.cfg").write_text("[settings]\ndefault = project\n")
 
 
 @pytest.fixture
-def redis(tmp_path: Path) -> Iterator[RedisServer]:
-    with RedisServer(tmp_path / "redis") as server:
-        yield server
+def crawl(crawl: Crawl) -> Crawl:
+    project(crawl)
+    return crawl
 
 
 @pytest.fixture
-def crew(tmp_path: Path, redis: RedisServer) -> Iterator[Crew]:
-    """Return workers, in a folder that is that of their project, too."""
-    (tmp_path / "spiders.py").write_text(SPIDERS)
-    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = moving_settings\n")
-    with page_server(graph(SIZE)) as (base, requested):
-        crew = Crew(tmp_path, base, redis, requested, FEED, "BLOOMDUPE_REDIS_LEASE=1")
-        try:
-            yield crew
-        finally:
-            crew.dismiss()
-
-
-class Move:
-    """Calls the command in the folder of the project."""
-
-    def __init__(self, folder: Path, redis: RedisServer) -> None:
-        self.folder = folder
-        self.keys = f"unix://{redis.socket}"
-        self.crawl = redis.url("crawl")
-        self.settings("")
-
-    def settings(self, more: str) -> None:
-        """Write the settings of the project."""
-        (self.folder / "moving_settings.py").write_text(SETTINGS + more)
-
-    def start(self, *arguments: object) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "bloomdupe.cli.main", *map(str, arguments)],
-            cwd=self.folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def call(self, *arguments: object, code: int = 0) -> str:
-        """Return what the command says, errors if it fails as expected."""
-        called = self.start(*arguments)
-        out, err = called.communicate(timeout=DEADLINE)
-        assert called.returncode == code, out + err
-        return err if code else out
-
-
-@pytest.fixture
-def move(tmp_path: Path, redis: RedisServer) -> Move:
-    return Move(tmp_path, redis)
+def keys(redis: RedisServer) -> str:
+    """Return the URL of the keys of scrapy-redis."""
+    return f"unix://{redis.socket}"
 
 
 # What scrapy-redis has begun
 
 
 def links_of(number: int) -> list[int]:
-    page = graph(SIZE)[f"/{number}"]
+    page = str(graph(SIZE)[f"/{number}"])
     return [int(found) for found in re.findall(r"href='/(\d+)'", page)]
 
 
@@ -138,7 +95,7 @@ def begun(base: str, redis: RedisServer, done: int) -> tuple[set[int], set[int]]
             if number:  # a start page is not marked
                 client.sadd("all:dupefilter", fingerprint(Request(url)).hex())
             if place >= done:
-                given = as_dict(url, meta={"download_slot": str(number % 7)})
+                given = as_dict(url, meta=on(number))
                 client.zadd("all:requests", {pickle.dumps(given, protocol=-1): 0})
     return set(found[:done]), set(found[done:])
 
@@ -147,38 +104,41 @@ def as_dict(url: str, **arguments: Any) -> dict[str, Any]:
     return Request(url, **arguments).to_dict(spider=Spider("all"))
 
 
-def paths(numbers: set[int]) -> Counter[str]:
+def paths(numbers: Iterable[int]) -> Counter[str]:
     return Counter(f"/{number}" for number in numbers)
 
 
-def pages_of(items: Counter[str]) -> Counter[str]:
-    """Return the pages that the lines of a feed are about."""
-    found: Counter[str] = Counter()
-    for line, count in items.items():
-        found["/" + line.split()[-1].rstrip("}")] += count
-    return found
+WHOLE = paths(range(SIZE))
+
+
+def taken(crawl: Crawl) -> Counter[str]:
+    """Return what the site was asked for since the last time."""
+    return Counter(crawl.site.take())
+
+
+def pages_of(crawl: Crawl) -> Counter[str]:
+    """Return the pages that the output is about."""
+    return paths(item["page"] for item in crawl.items())
 
 
 def test_what_scrapy_redis_has_begun_is_finished_by_workers(
-    crew: Crew, redis: RedisServer, move: Move
+    crawl: Crawl, redis: RedisServer, keys: str
 ) -> None:
-    done, waits = begun(crew._base, redis, 60)
-    move.settings(f"REQUEST_FINGERPRINTER_CLASS = {THEIRS!r}\n")
-    out = move.call("import", move.crawl, move.keys, "--spider", "all")
+    done, waits = begun(crawl.site.base, redis, 60)
+    project(crawl, **FINGERPRINTER)
+    job = crawl.engine.job
+    out = crawl.bloomdupe("import", job, keys, "--spider", "all")
     assert out.startswith(
         f"{len(waits)} requests wait now\n{len(done | waits) - 1} URLs count as seen\n"
     )
     # Once more: nothing is taken in twice.
-    out = move.call("import", move.crawl, move.keys)
+    out = crawl.bloomdupe("import", job, keys)
     assert out.startswith(f"0 requests wait now\n{len(waits)} were dealt with before\n")
-    theirs = f"REQUEST_FINGERPRINTER_CLASS={THEIRS}"
-    together = [crew.hire("All", theirs) for _ in range(2)]
-    for worker in together:
-        worker.end()
+    crawl.finish(All, 2, **FINGERPRINTER)
     # The start page was never marked, so it is fetched once more.
     expected = paths(set(range(SIZE)) - done | {0})
-    assert crew.take() == expected
-    assert pages_of(crew.items()) == expected
+    assert taken(crawl) == expected
+    assert pages_of(crawl) == expected
 
 
 KILLS = [
@@ -193,12 +153,12 @@ KILLS = [
 
 
 def test_an_import_that_is_killed_goes_on(
-    redis: RedisServer, move: Move, tmp_path: Path
+    crawl: Crawl, redis: RedisServer, keys: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Requests with dont_filter, of which no filter can tell that they were taken."""
-    (tmp_path / "spiders.py").write_text(SPIDERS)
-    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = moving_settings\n")
-    move.settings(f"REQUEST_FINGERPRINTER_CLASS = {THEIRS!r}\n")
+    project(crawl, **FINGERPRINTER)
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    job = crawl.engine.job
     fingerprint = ScrapyRedisFingerprinter().fingerprint
     waits, seen = 12_000, 15_000
     with redis.client() as client:
@@ -213,265 +173,225 @@ def test_an_import_that_is_killed_goes_on(
         marks = [Request(f"https://a.example/{n}") for n in range(seen)]
         marks.append(Request("https://a.example/other"))
         client.sadd("all:dupefilter", *(fingerprint(one).hex() for one in marks))
-        words = ["import", move.crawl, move.keys, "--spider", "all"]
+        words = ["import", job, keys, "--spider", "all"]
         for step, times in KILLS:
-            killed_after(step, times, *words, cwd=tmp_path)
+            killed_after(step, times, *words, cwd=crawl.folder)
             assert client.hexists("bloomdupe:{crawl}", "importing")
-        refused = move.call("import", move.crawl, "-", "--spider", "x", code=2)
+        refused = crawl.bloomdupe("import", job, "-", "--spider", "x", code=2)
         assert "is that of spider 'all'" in refused
-        move.call("import", move.crawl, move.keys)
+        crawl.bloomdupe("import", job, keys)
         assert not client.hexists("bloomdupe:{crawl}", "importing")
-    with SharedFrontier.open(move.crawl, lease_seconds=600) as one:
+    with SharedFrontier.open(job, lease_seconds=600) as one:
         one.tend()
         leases = one.lease(waits * 2, waits * 2)
         payloads = {lease.payload for lease in leases}
         assert len(leases) == len(payloads) == waits + 1
-        keys = [fingerprint(each) for each in marks]
-        assert all(one.imports.knows(keys))
+        found = [fingerprint(each) for each in marks]
+        assert all(one.imports.knows(found))
 
 
 def test_nobody_works_while_something_is_imported(
-    crew: Crew, redis: RedisServer, move: Move
+    crawl: Crawl, redis: RedisServer, keys: str
 ) -> None:
-    begun(crew._base, redis, 60)
-    theirs = f"REQUEST_FINGERPRINTER_CLASS={THEIRS}"
-    move.settings(theirs.replace("=", " = '", 1) + "'\n")
+    begun(crawl.site.base, redis, 60)
+    project(crawl, **FINGERPRINTER)
+    crawl.settings |= FINGERPRINTER
     # A worker that is there, and stopped for a while, knows nothing of it.
-    slow = "DOWNLOAD_DELAY=600", "BLOOMDUPE_REDIS_LEASE=20"
-    early = crew.hire("All", theirs, *slow)
-    crew.wait(lambda: bool(crew.requested))
-    refused = move.call("import", move.crawl, move.keys, code=1)
+    early = crawl.start(All, DOWNLOAD_DELAY=600, BLOOMDUPE_REDIS_LEASE=20)
+    early.until_requested(1)
+    refused = crawl.bloomdupe("import", crawl.engine.job, keys, code=1)
     assert "1 workers are there, which do not know what is being imported" in refused
-    early.process.send_signal(signal.SIGSTOP)
+    early.send(signal.SIGSTOP)
     with redis.client() as client:
         client.delete("bloomdupe:{crawl}:workers")  # as if its lease had run out
-    move.call("import", move.crawl, move.keys)
+    crawl.bloomdupe("import", crawl.engine.job, keys)
     with redis.client() as client:
         client.hset("bloomdupe:{crawl}", "importing", 1)  # as if it had not ended
-    late = crew.hire("All", theirs)
-    assert late.process.wait(DEADLINE) == 1
-    assert "an import into it has not ended" in late.log
-    early.process.send_signal(signal.SIGCONT)
-    early.process.wait(DEADLINE)
-    assert early.stats["finish_reason"] != "finished"
+    assert "an import into it has not ended" in crawl.run(All, status=1).log
+    early.send(signal.SIGCONT)
+    assert early.wait().finish_reason != "finished"
 
 
-def test_a_list_comes_in_while_workers_work(
-    crew: Crew, move: Move, tmp_path: Path
-) -> None:
-    worker = crew.hire("All", "DOWNLOAD_DELAY=0.1")
-    crew.wait(lambda: len(crew.requested) > 3)
-    lines = tmp_path / "lines"
+def list_of(crawl: Crawl, *lines: str) -> str:
+    """Write a list of URLs to be imported; return its name."""
+    (crawl.folder / "lines").write_text("".join(f"{line}\n" for line in lines))
+    return "lines"
+
+
+def test_a_list_comes_in_while_workers_work(crawl: Crawl) -> None:
+    worker = crawl.start(All, DOWNLOAD_DELAY=0.1)
+    worker.until_requested(4)
     # In the slot that the spider gives it: each looks after what was seen in it.
-    known = json.dumps({"url": f"{crew._base}/1", "slot": "1"})
-    lines.write_text(f"{known}\n{crew._base}/extra\n")
-    out = move.call("import", move.crawl, lines)
+    known = json.dumps({"url": f"{crawl.site.base}/1", "slot": "1"})
+    file = list_of(crawl, known, f"{crawl.site.base}/extra")
+    out = crawl.bloomdupe("import", crawl.engine.job, file)
     assert out == "1 requests wait now\n1 were seen before: dropped\n"
-    worker.end()
-    crew.hire("All").end()  # if the first one had ended before
-    assert crew.take() == paths(set(range(SIZE))) + Counter(["/extra"])
+    worker.finish()
+    crawl.finish(All)  # if the first one had ended before
+    assert taken(crawl) == WHOLE + Counter(["/extra"])
 
 
-def test_a_list_comes_into_a_crawl_that_is_cut_by_url(
-    crew: Crew, move: Move, tmp_path: Path
-) -> None:
-    by_url = "BLOOMDUPE_REDIS_PARTITION_BY"
-    move.settings(f"{by_url} = 'url'\n")
-    lines = tmp_path / "lines"
-    lines.write_text(f"{crew._base}/{SIZE - 1}\n")
-    move.call("import", move.crawl, lines, "--spider", "all")
-    crew.hire("All", f"{by_url}=url").end()
-    assert f"/{SIZE - 1}" in crew.take()
+def test_a_list_comes_into_a_crawl_that_is_cut_by_url(crawl: Crawl) -> None:
+    by_url = {"BLOOMDUPE_REDIS_PARTITION_BY": "url"}
+    project(crawl, **by_url)
+    file = list_of(crawl, f"{crawl.site.base}/{SIZE - 1}")
+    crawl.bloomdupe("import", crawl.engine.job, file, "--spider", "all")
+    crawl.finish(All, **by_url)
+    assert f"/{SIZE - 1}" in taken(crawl)
 
 
-def test_settings_that_workers_will_not_have_are_told_apart(
-    crew: Crew, move: Move, tmp_path: Path
-) -> None:
-    lines = tmp_path / "lines"
-    lines.write_text(f"{crew._base}/1\n")
-    assert "--spider NAME says whose" in move.call("import", move.crawl, lines, code=2)
-    move.settings("BLOOMDUPE_CONFIRM = 1\n")
-    assert "BLOOMDUPE_CONFIRM = 1 does not work with BLOOMDUPE_REDIS_URL" in move.call(
-        "import", move.crawl, lines, "--spider", "all", code=2
-    )
-    move.settings("")
-    move.call("import", move.crawl, lines, "--spider", "all")
-    move.settings("FEEDS = {'others.jsonl': {'format': 'jsonlines'}}\n")
-    assert "FEEDS: " in move.call("import", move.crawl, lines, code=1)
-    move.settings("")
-    assert "is that of spider 'all'" in move.call(
-        "import", move.crawl, lines, "--spider", "other", code=2
-    )
-    assert "SOURCE is missing" in move.call("import", move.crawl, code=2)
+def test_settings_that_workers_will_not_have_are_told_apart(crawl: Crawl) -> None:
+    words = ["import", crawl.engine.job, list_of(crawl, f"{crawl.site.base}/1")]
+    assert "--spider NAME says whose" in crawl.bloomdupe(*words, code=2)
+    project(crawl, BLOOMDUPE_CONFIRM=1)
+    said = crawl.bloomdupe(*words, "--spider", "all", code=2)
+    assert "BLOOMDUPE_CONFIRM = 1 does not work with BLOOMDUPE_REDIS_URL" in said
+    project(crawl)
+    crawl.bloomdupe(*words, "--spider", "all")
+    project(crawl, FEEDS={"others.jsonl": {"format": "jsonlines"}})
+    assert "FEEDS: " in crawl.bloomdupe(*words, code=1)
+    project(crawl)
+    said = crawl.bloomdupe(*words, "--spider", "other", code=2)
+    assert "is that of spider 'all'" in said
+    said = crawl.bloomdupe("import", crawl.engine.job, code=2)
+    assert "SOURCE is missing" in said
 
 
 # Jobs of one process, and back
 
 
-def half_of(crew: Crew, worker: Worker, enough: int) -> Counter[str]:
+def half_of(crawl: Crawl, worker: Process, enough: int = SIZE // 3) -> Counter[str]:
     """Stop a worker in good order when so much was asked for; return what was."""
-    crew.wait(lambda: len(crew.requested) > enough)
-    worker.process.send_signal(signal.SIGINT)
-    assert worker.process.wait(DEADLINE) == 0
-    return crew.take()
-
-
-def test_a_job_goes_on_shared(crew: Crew, move: Move, tmp_path: Path) -> None:
-    job = tmp_path / "job"
-    addon = 'ADDONS={"bloomdupe.Addon": 500}'
-    expected = "BLOOMDUPE_EXPECTED_URLS=10000"
-    alone = crew.hire("All", addon, expected, f"JOBDIR={job}", shared=False)
-    first = half_of(crew, alone, SIZE // 3)
-    file = tmp_path / "export"
-    move.call("export", job, file)
-    move.call("import", move.crawl, file)
-    together = [crew.hire("All") for _ in range(2)]
-    for worker in together:
-        worker.end()
-    rest = crew.take()
+    worker.until_requested(enough + 1)
+    assert worker.interrupt().status == 0
+    first = taken(crawl)
     assert first
+    return first
+
+
+def test_a_job_goes_on_shared(crawl: Crawl) -> None:
+    first = half_of(crawl, crawl.start(All, **ALONE))
+    crawl.bloomdupe("export", "job", "export")
+    crawl.bloomdupe("import", crawl.engine.job, "export")
+    crawl.finish(All, 2)
+    rest = taken(crawl)
     assert rest
-    assert first + rest == paths(set(range(SIZE)))
-    assert pages_of(crew.items()) == rest
+    assert first + rest == WHOLE
+    assert pages_of(crawl) == rest
 
 
-def test_a_job_that_scrapy_has_stopped_goes_on_shared(
-    crew: Crew, move: Move, tmp_path: Path
-) -> None:
-    job = tmp_path / "job"
-    alone = crew.hire("All", f"JOBDIR={job}", "DOWNLOAD_DELAY=0.05", shared=False)
-    first = half_of(crew, alone, SIZE // 3)
-    move.call("import", move.crawl, job, "--spider", "all")
-    for worker in [crew.hire("All") for _ in range(2)]:
-        worker.end()
+def test_a_job_that_scrapy_has_stopped_goes_on_shared(crawl: Crawl) -> None:
+    scrapys = {**ALONE, "ADDONS": None, "DOWNLOAD_DELAY": 0.05}
+    first = half_of(crawl, crawl.start(All, **scrapys))
+    crawl.bloomdupe("import", crawl.engine.job, "job", "--spider", "all")
+    crawl.finish(All, 2)
     # Scrapy does not mark the start page.
-    assert first + crew.take() == paths(set(range(SIZE))) + paths({0})
+    assert first + taken(crawl) == WHOLE + paths({0})
 
 
-def test_a_job_goes_on_shared_without_a_file(
-    crew: Crew, move: Move, tmp_path: Path
-) -> None:
-    job = tmp_path / "job"
-    addon = 'ADDONS={"bloomdupe.Addon": 500}'
-    alone = crew.hire("All", addon, f"JOBDIR={job}", shared=False)
-    first = half_of(crew, alone, SIZE // 3)
+def test_a_job_goes_on_shared_without_a_file(crawl: Crawl) -> None:
     # Another capacity than the workers': the filter comes over as it is.
-    move.call("import", move.crawl, job)
-    crew.hire("All").end()
-    assert first + crew.take() == paths(set(range(SIZE)))
-    file = tmp_path / "export"
-    assert "no store can hold both" in move.call("export", move.crawl, file, code=1)
-    move.call("export", move.crawl, file, "--without-marks")
+    other = {**ALONE, "BLOOMDUPE_EXPECTED_URLS": None}
+    first = half_of(crawl, crawl.start(All, **other))
+    crawl.bloomdupe("import", crawl.engine.job, "job")
+    crawl.finish(All)
+    assert first + taken(crawl) == WHOLE
+    said = crawl.bloomdupe("export", crawl.engine.job, "export", code=1)
+    assert "no store can hold both" in said
+    crawl.bloomdupe("export", crawl.engine.job, "export", "--without-marks")
 
 
-def test_a_shared_crawl_goes_on_alone(crew: Crew, move: Move, tmp_path: Path) -> None:
-    first = half_of(crew, crew.hire("All", "DOWNLOAD_DELAY=0.05"), SIZE // 3)
-    file, job = tmp_path / "export", tmp_path / "job"
-    move.call("export", move.crawl, file)
-    move.call("import", job, file)
-    expected = "BLOOMDUPE_EXPECTED_URLS=10000"
-    addon = 'ADDONS={"bloomdupe.Addon": 500}'
-    crew.hire("All", addon, expected, f"JOBDIR={job}", shared=False).end()
-    rest = crew.take()
-    assert first
+def test_a_shared_crawl_goes_on_alone(crawl: Crawl) -> None:
+    first = half_of(crawl, crawl.start(All, DOWNLOAD_DELAY=0.05))
+    crawl.bloomdupe("export", crawl.engine.job, "export")
+    crawl.bloomdupe("import", "job", "export")
+    assert crawl.run(All, **ALONE).finish_reason == "finished"
+    rest = taken(crawl)
     assert rest
-    assert first + rest == paths(set(range(SIZE)))
+    assert first + rest == WHOLE
 
 
-def test_there_and_back_again(
-    crew: Crew, redis: RedisServer, move: Move, tmp_path: Path
-) -> None:
+def test_there_and_back_again(crawl: Crawl, redis: RedisServer) -> None:
     """From one Redis to another, alone for a while, and to a third."""
-    slow = "DOWNLOAD_DELAY=0.05"
-    done = half_of(crew, crew.hire("All", slow), SIZE // 5)
-    job = tmp_path / "job"
-    move.call("export", move.crawl, tmp_path / "first")
-    second = redis.url("second")
-    move.call("import", second, tmp_path / "first")
-    worker = crew.hire("All", slow, f"BLOOMDUPE_REDIS_URL={second}")
-    done += half_of(crew, worker, SIZE // 5)
-    move.call("export", second, tmp_path / "second")
-    move.call("import", job, tmp_path / "second")
-    settings = 'ADDONS={"bloomdupe.Addon": 500}', f"JOBDIR={job}"
-    expected = "BLOOMDUPE_EXPECTED_URLS=10000"
-    alone = crew.hire("All", slow, expected, *settings, shared=False)
-    done += half_of(crew, alone, SIZE // 5)
+
+    def half(**settings: Any) -> Counter[str]:
+        return half_of(crawl, crawl.start(All, **settings), SIZE // 5)
+
+    def move(source: str, file: str, target: str) -> None:
+        crawl.bloomdupe("export", source, file)
+        crawl.bloomdupe("import", target, file)
+
+    crawl.settings["DOWNLOAD_DELAY"] = 0.05
+    second, third, fourth = map(redis.url, ("second", "third", "fourth"))
+    done = half()
+    move(crawl.engine.job, "first", second)
+    done += half(BLOOMDUPE_REDIS_URL=second)
+    move(second, "second", "job")
+    done += half(**ALONE)
     # Of another shape than a filter on Redis has: what was taken over goes along.
-    move.call("export", job, tmp_path / "third")
-    third = redis.url("third")
-    move.call("import", third, tmp_path / "third")
+    move("job", "third", third)
     # Once more to another one, which has filters of all kinds now.
-    move.call("export", third, tmp_path / "fourth")
-    fourth = f"BLOOMDUPE_REDIS_URL={redis.url('fourth')}"
-    move.call("import", redis.url("fourth"), tmp_path / "fourth")
-    for worker in [crew.hire("All", fourth) for _ in range(2)]:
-        worker.end()
-    assert done + crew.take() == paths(set(range(SIZE)))
+    move(third, "fourth", fourth)
+    crawl.settings |= {"BLOOMDUPE_REDIS_URL": fourth, "DOWNLOAD_DELAY": 0}
+    crawl.engine.job = fourth
+    crawl.finish(All, 2)
+    assert done + taken(crawl) == WHOLE
 
 
-def test_nobody_works_while_it_is_exported(
-    crew: Crew, redis: RedisServer, move: Move, tmp_path: Path
-) -> None:
-    file = tmp_path / "export"
-    worker = crew.hire("All", "DOWNLOAD_DELAY=600", "BLOOMDUPE_REDIS_LEASE=20")
-    crew.wait(lambda: bool(crew.requested))
-    assert "workers are there (1 at least)" in move.call(
-        "export", move.crawl, file, code=1
-    )
+def test_nobody_works_while_it_is_exported(crawl: Crawl, redis: RedisServer) -> None:
+    words = ["export", crawl.engine.job, "export"]
+    file = crawl.folder / "export"
+    worker = crawl.start(All, DOWNLOAD_DELAY=600, BLOOMDUPE_REDIS_LEASE=20)
+    worker.until_requested(1)
+    assert "workers are there (1 at least)" in crawl.bloomdupe(*words, code=1)
     worker.kill()
-    assert "BLOOMDUPE_REDIS_LEASE has run out" in move.call(
-        "export", move.crawl, file, code=1
-    )
+    assert "BLOOMDUPE_REDIS_LEASE has run out" in crawl.bloomdupe(*words, code=1)
     assert not file.exists()
     with redis.client() as client:  # as if it had
         client.delete("bloomdupe:{crawl}:workers")
         for number in range(8):
             client.hset(f"bloomdupe:{{crawl:{number}}}:state", "until", 0)
         assert any(client.hlen(f"bloomdupe:{{crawl:{n}}}:leased") for n in range(8))
-    move.call("export", move.crawl, file)
+    crawl.bloomdupe(*words)
     # What it had in hand is in the file, too.
     found = [json.loads(line).get("url") for line in file.read_text().splitlines()]
-    with SharedFrontier.open(move.crawl) as frontier:
+    with SharedFrontier.open(crawl.engine.job) as frontier:
         owed = sum(counts.pushed - counts.done for counts in frontier.counts())
     assert sum(url is not None for url in found) == owed
-    assert not list(tmp_path.glob("bloomdupe-*"))
+    assert not list(crawl.folder.glob("bloomdupe-*"))
 
 
 def test_another_cut_cannot_take_over_what_is_seen(
-    crew: Crew, redis: RedisServer, move: Move, tmp_path: Path
+    crawl: Crawl, redis: RedisServer
 ) -> None:
-    crew.hire("All").end()
-    file = tmp_path / "export"
-    move.call("export", move.crawl, file)
-    move.settings("BLOOMDUPE_REDIS_PARTITIONS = 4\n")
-    other = redis.url("other")
-    assert "seen in a crawl with BLOOMDUPE_REDIS_PARTITIONS = 8, " in move.call(
-        "import", other, file, code=1
-    )
+    crawl.finish(All)
+    crawl.bloomdupe("export", crawl.engine.job, "export")
+    project(crawl, BLOOMDUPE_REDIS_PARTITIONS=4)
+    words = ["import", redis.url("other"), "export"]
+    said = crawl.bloomdupe(*words, code=1)
+    assert "seen in a crawl with BLOOMDUPE_REDIS_PARTITIONS = 8, " in said
     with redis.client() as client:
         assert not client.exists("bloomdupe:{other}")
-    out = move.call("import", other, file, "--without-marks")
-    assert out == "0 requests wait now\n"
+    assert crawl.bloomdupe(*words, "--without-marks") == "0 requests wait now\n"
 
 
-def test_workers_of_scrapy_redis_are_followed_by_ours(crew: Crew, move: Move) -> None:
+def test_workers_of_scrapy_redis_are_followed_by_ours(crawl: Crawl, keys: str) -> None:
     needs_package("scrapy_redis")
-    theirs = (
-        "SCHEDULER=scrapy_redis.scheduler.Scheduler",
-        "DUPEFILTER_CLASS=scrapy_redis.dupefilter.RFPDupeFilter",
-        f"REDIS_URL={move.keys}",
-        "SCHEDULER_PERSIST=1",
-        f"CLOSESPIDER_PAGECOUNT={SIZE // 5}",
-    )
-    for worker in [crew.hire("All", *theirs, shared=False) for _ in range(2)]:
-        assert worker.process.wait(DEADLINE) == 0, worker.log
-    first = crew.take()
+    theirs: dict[str, Any] = {
+        "ADDONS": None,
+        "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
+        "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
+        "REDIS_URL": keys,
+        "SCHEDULER_PERSIST": True,
+        "CLOSESPIDER_PAGECOUNT": SIZE // 5,
+    }
+    for worker in [crawl.start(All, **theirs) for _ in range(2)]:
+        assert worker.wait().status == 0, worker.log
+    first = taken(crawl)
     assert 0 < len(first) < SIZE
-    move.settings(f"REQUEST_FINGERPRINTER_CLASS = {THEIRS!r}\n")
-    move.call("import", move.crawl, move.keys, "--spider", "all")
-    ours = f"REQUEST_FINGERPRINTER_CLASS={THEIRS}"
-    for worker in [crew.hire("All", ours) for _ in range(2)]:
-        worker.end()
-    everything = first + crew.take()
+    project(crawl, **FINGERPRINTER)
+    crawl.bloomdupe("import", crawl.engine.job, keys, "--spider", "all")
+    crawl.finish(All, 2, **FINGERPRINTER)
+    everything = first + taken(crawl)
     del everything["/0"]  # a start page is not marked there
-    assert everything == paths(set(range(1, SIZE)))
+    assert everything == paths(range(1, SIZE))

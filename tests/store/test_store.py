@@ -24,6 +24,7 @@ from bloomdupe.rescue.restore import restore
 from bloomdupe.store import environment
 from bloomdupe.store.batch import Batch
 from bloomdupe.store.format import DATABASES, page_value
+from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -260,12 +261,12 @@ def test_an_undamaged_store_passes(path: Path) -> None:
 # Transactions
 
 
-class _Fails:
-    def write(self, _batch: object) -> None:
-        raise ZeroDivisionError
+def _fail(_: object) -> None:
+    raise ZeroDivisionError
 
-    def done(self) -> None:
-        raise AssertionError("it was not written")
+
+def _refuse() -> None:
+    raise AssertionError("it was not written")
 
 
 def test_a_commit_is_all_or_nothing(path: Path) -> None:
@@ -274,7 +275,7 @@ def test_a_commit_is_all_or_nothing(path: Path) -> None:
         store = seen._store
         assert store is not None
         with pytest.raises(ZeroDivisionError):
-            store.commit(seen.prepare(), _Fails())
+            store.commit(seen.prepare(), Part(write=_fail, done=_refuse))
         with store.snapshot() as snapshot:
             record = snapshot.record("filter")
         assert record is not None
@@ -285,13 +286,11 @@ def test_a_commit_is_all_or_nothing(path: Path) -> None:
 
 
 class _Told:
-    """A change that remembers whether it was told, and may raise then."""
+    """Remembers whether it was told, and may raise then."""
 
     def __init__(self, error: BaseException | None = None) -> None:
         self.error = error
         self.told = 0
-
-    def write(self, batch: object) -> None: ...
 
     def done(self) -> None:
         self.told += 1
@@ -299,7 +298,7 @@ class _Told:
             raise self.error
 
 
-def test_every_change_is_told_that_it_is_durable_even_if_one_raises(
+def test_every_part_is_told_that_it_is_durable_even_if_one_raises(
     path: Path,
 ) -> None:
     with BloomFilter.open(path) as seen:
@@ -307,11 +306,12 @@ def test_every_change_is_told_that_it_is_durable_even_if_one_raises(
         assert store is not None
         seen.add("before")
         first, second = ZeroDivisionError(), KeyboardInterrupt()
-        changes = _Told(first), _Told(second), seen.prepare(), _Told()
+        listeners = _Told(first), _Told(second), _Told()
+        parts = [Part(done=listener.done) for listener in listeners]
         with pytest.raises(ZeroDivisionError) as caught:
-            store.commit(*changes)
+            store.commit(*parts[:2], seen.prepare(), parts[2])
         assert caught.value is first
-        assert [told.told for told in changes if isinstance(told, _Told)] == [1, 1, 1]
+        assert [listener.told for listener in listeners] == [1, 1, 1]
         assert not seen.changed
 
 

@@ -9,6 +9,7 @@ import json
 import re
 import signal
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,8 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pytest
 
 from bloomdupe import BloomFilter
-from support.engines import DISK
+from support.engines import DISK, MEMORY
 from support.forks import Child, forks
+from support.judge import lines
 from support.site import PAGES, Site
 from support.stops import events
 from support.waiting import DEADLINE, until
@@ -125,14 +127,26 @@ class Process:
         """Wait until so many items stand in the file, or on Redis."""
         self.until(lambda: len(self._crawl.items()) >= count)
 
+    def send(self, number: int) -> None:
+        """Send it a signal, unless it has ended."""
+        self._child.send(number)
+
     def kill(self) -> Run:
-        self._child.send(signal.SIGKILL)
+        self.send(signal.SIGKILL)
         return self.wait()
 
     def interrupt(self, number: int = signal.SIGINT) -> Run:
         """Ask it to end, as Ctrl-C does."""
-        self._child.send(number)
+        self.send(number)
         return self.wait()
+
+    def finish(self, seconds: float = DEADLINE) -> Run:
+        """Wait until it has finished the crawl, and has nothing to complain of."""
+        run = self.wait(seconds)
+        assert (run.status, run.finish_reason) == (0, "finished"), run.log
+        assert "Traceback" not in run.log, run.log
+        assert self._crawl.engine.finished
+        return run
 
     def wait(self, seconds: float = DEADLINE) -> Run:
         """Wait for its end."""
@@ -162,6 +176,7 @@ class Crawl:
         self.folder = place / "project"
         """The working directory of all runs; nothing but theirs lies there."""
         self.folder.mkdir(parents=True)
+        self.starts: Sequence[str] = ("/",)
         self.store = self.folder / "job" / "bloomdupe"
         """The store of a job on disk."""
         self.settings: dict[str, Any] = {
@@ -188,7 +203,7 @@ class Crawl:
         self,
         spider: type[Spider] | str,
         *,
-        starts: Sequence[str] = ("/",),
+        starts: Sequence[str] = (),
         before: Before | None = None,
         stop: str = "",
         nth: int = 1,
@@ -206,7 +221,7 @@ class Crawl:
         wanted = {"point": stop, "nth": nth, "action": "kill"} if stop else {}
         order = {
             "spider": spider if isinstance(spider, str) else _name_of(spider),
-            "starts": [self.site.base + path for path in starts],
+            "starts": [self.site.base + path for path in starts or self.starts],
             "settings": {n: v for n, v in values.items() if v is not None},
             "before": [] if before is None else [_call_of(before)],
             "stop": json.dumps(wanted),
@@ -239,6 +254,20 @@ class Crawl:
     def killed(self, spider: type[Spider] | str, **options: Any) -> Run:
         """Run a spider until it is killed where ``stop`` or ``at_request`` says so."""
         return self.run(spider, status=-signal.SIGKILL, **options)
+
+    def finish(
+        self, spider: type[Spider] | str, workers: int = 1, **options: Any
+    ) -> list[Run]:
+        """Let so many workers finish the crawl together."""
+        crew = [self.start(spider, **options) for _ in range(workers)]
+        return [worker.finish() for worker in crew]
+
+    def stock(self, spider: type[Spider] | str, **options: Any) -> tuple[Any, Any]:
+        """Let stock Scrapy crawl; return the lines and the pages asked for, counted."""
+        none = dict.fromkeys(n for n in self.settings if n.startswith("BLOOMDUPE_"))
+        run = self.run(spider, **{**none, "ADDONS": None, "JOBDIR": None, **options})
+        self.site.take()
+        return lines(MEMORY.items(self.folder)), Counter(run.requested)
 
     @property
     def durable_pages(self) -> int:

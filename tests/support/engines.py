@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from bloomdupe.redis.shared_frontier import SharedFrontier
     from support.redis_server import RedisServer
 
 _numbers = count()
@@ -24,6 +25,8 @@ class Memory:
     settings: dict[str, Any] = {"BLOOMDUPE_CHECKPOINT_INTERVAL": 0.05}  # noqa: RUF012
     job = ""
     """The job, as the verbs of ``bloomdupe`` are told it."""
+    finished = True
+    """Whether all that workers share is done."""
 
     def items(self, folder: Path) -> list[Any]:
         """Return the items that the job has put out, read from its first feed."""
@@ -45,8 +48,8 @@ class Redis(Memory):
 
     name = "redis"
 
-    def __init__(self, server: RedisServer) -> None:
-        self.job = server.url(f"job {next(_numbers)}")
+    def __init__(self, server: RedisServer, job: str = "") -> None:
+        self.job = server.url(job or f"job {next(_numbers)}")
         self.settings = {
             "BLOOMDUPE_REDIS_URL": self.job,
             "BLOOMDUPE_REDIS_PARTITIONS": 4,
@@ -54,11 +57,19 @@ class Redis(Memory):
             "BLOOMDUPE_REDIS_LEASE": 1,
         }
 
-    def items(self, folder: Path) -> list[Any]:
-        del folder
+    def frontier(self) -> SharedFrontier:
         from bloomdupe.redis.shared_frontier import SharedFrontier
 
-        with SharedFrontier.open(self.job) as frontier:
+        return SharedFrontier.open(self.job)
+
+    @property
+    def finished(self) -> bool:  # type: ignore[override]
+        with self.frontier() as frontier:
+            return frontier.finished
+
+    def items(self, folder: Path) -> list[Any]:
+        del folder
+        with self.frontier() as frontier:
             lines = [output.line.decode() for output in frontier.outputs()]
         return [json.loads(line.partition(" ")[2]) for line in lines]
 

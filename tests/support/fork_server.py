@@ -1,9 +1,10 @@
 """Fork server: real processes that crawl, without the time that Scrapy's import takes.
 
 A process that has imported Scrapy and bloomdupe, and nothing of a spider or reactor,
-waits for tasks, a line of JSON each, and forks for every one. The child is in all that
-matters the process that ``scrapy crawl`` would be: it reads the project's settings,
-imports its spiders, and may be killed. The other side is ``forks.py``.
+listens on a socket. Each connection has one task, a line of JSON, for which the process
+forks. The child is in all that matters the process that ``scrapy crawl`` would be: it
+reads the project's settings, imports its spiders, and may be killed. The process ends
+when its standard input ends. The other side is ``forks.py``.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ import atexit
 import gc
 import json
 import os
+import resource
 import runpy
+import select
 import signal
+import socket
 import sys
 import traceback
 import warnings
@@ -67,6 +71,9 @@ def child(task: dict[str, Any]) -> int:
     """Be a ``scrapy`` command, or a script, in a folder; return the exit status."""
     os.chdir(task["folder"])
     os.environ.update(task.get("environment", {}))
+    if "open_files" in task:
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (task["open_files"], hard))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     log = os.open(task["log"], flags, 0o600)
@@ -105,22 +112,37 @@ def end(status: int) -> NoReturn:
         os._exit(status)
 
 
-def answer(task: dict[str, Any]) -> int:
-    """Start a child, and return its number; or return the status of one that ended."""
+def answer(task: dict[str, Any], *sockets: socket.socket) -> list[float]:
+    """Start a child, and return its number.
+
+    Or return the status of a child that has ended, and its seconds in user mode. A
+    child has none of the server's sockets.
+    """
     if "wait" in task:
-        return os.waitstatus_to_exitcode(os.waitpid(task["wait"], 0)[1])
+        _, status, used = os.wait4(task["wait"], 0)
+        return [os.waitstatus_to_exitcode(status), used.ru_utime]
     pid = os.fork()
     if not pid:
+        for inherited in sockets:
+            inherited.close()
         end(child(task))
-    return pid
+    return [pid]
 
 
 def main() -> None:
+    listening = socket.socket(fileno=int(sys.argv[1]))
+    # Not before there is a task: most runs of a few tests have none.
+    select.select([sys.stdin, listening], [], [])
     preload()
     gc.collect()
     gc.freeze()  # or each child copies all of it when it collects
-    for line in sys.stdin:
-        print(answer(json.loads(line)), flush=True)
+    while listening in select.select([sys.stdin, listening], [], [])[0]:
+        connection, _ = listening.accept()
+        with connection:
+            with connection.makefile() as lines:
+                task = json.loads(lines.readline())
+            told = json.dumps(answer(task, connection, listening))
+            connection.sendall(f"{told}\n".encode())
 
 
 if __name__ == "__main__":

@@ -9,10 +9,15 @@ import atexit
 import json
 import os
 import select
+import shutil
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
+from collections import deque
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TESTS = Path(__file__).parents[1]
+SOCKETS = "BLOOMDUPE_TEST_FORKS"
+"""In the environment: the folder with the sockets of the servers."""
+SEEDS = ("1", "2")
+"""For the hashes of texts; a server each."""
 DEADLINE = 120.0
 """Seconds that a run may take; only a broken one does."""
 
@@ -33,9 +42,12 @@ class Child:
     It is not reaped before somebody waits for it, so its number stays its own.
     """
 
-    def __init__(self, server: ForkServer, pid: int) -> None:
+    def __init__(
+        self, server: ForkServer, pid: int, told: Callable[[float], None]
+    ) -> None:
         self.pid = pid
         self._server = server
+        self._told = told
         self._handle = os.pidfd_open(pid)
         self._status: int | None = None
 
@@ -56,8 +68,9 @@ class Child:
         if self._status is None:
             if not self.has_ended(seconds):
                 return None
-            self._status = int(self._server.ask({"wait": self.pid}))
+            self._status, seconds = self._server.ask({"wait": self.pid})
             os.close(self._handle)
+            self._told(seconds)
         return self._status
 
     def kill(self) -> int:
@@ -68,23 +81,34 @@ class Child:
         return status
 
 
+@dataclass
 class Forks:
-    """Two fork servers, which take turns.
+    """The fork servers, which take turns.
 
     Each hashes texts in its own way, as every process does that is begun anew. So the
-    next run of a crawl goes through its sets in another order. One alone, where that
-    does not matter, is there sooner.
+    next run of a crawl goes through its sets in another order.
     """
 
-    def __init__(self, seeds: tuple[str, ...] = ("1", "2")) -> None:
-        self._servers = [ForkServer(seed) for seed in seeds]
+    servers: deque[ForkServer]
+    always: dict[str, Any] = field(default_factory=dict)
+    """A part of every task."""
+    cpu_seconds: float = 0.0
+    """In user mode, of all children that this process has waited for."""
+
+    def limited(self, open_files: int) -> Forks:
+        """Return these servers for processes that may open so many files only."""
+        return Forks(self.servers, {**self.always, "open_files": open_files})
 
     def start(self, task: dict[str, Any]) -> Child:
         """Start a task: see ``child()`` in ``fork_server.py``."""
         dawdle()
-        self._servers.reverse()
-        server = self._servers[0]
-        return Child(server, int(server.ask(task)))
+        self.servers.rotate()
+        server = self.servers[0]
+        (pid,) = server.ask({**self.always, **task})
+        return Child(server, pid, self._count)
+
+    def _count(self, seconds: float) -> None:
+        self.cpu_seconds += seconds
 
     def run(
         self, task: dict[str, Any], began: Callable[[int], None]
@@ -100,53 +124,77 @@ class Forks:
             return child.kill(), True
         return status, False
 
-    def close(self) -> None:
-        for server in self._servers:
-            server.close()
-
 
 @cache
 def forks() -> Forks:
-    """Return the fork servers that all tests of this process share."""
-    shared = Forks()
-    atexit.register(shared.close)
-    return shared
+    """Return the fork servers, which all processes of a run of the tests share.
+
+    The first process that calls this starts them. Those that it starts later find them
+    by the environment.
+    """
+    if SOCKETS not in os.environ:
+        os.environ[SOCKETS] = _start_servers()
+    folder = Path(os.environ[SOCKETS])
+    return Forks(deque(ForkServer(folder / seed) for seed in SEEDS))
 
 
-class ForkServer:
-    """A ``fork_server.py`` with a seed for the hashes of texts."""
+def _start_servers() -> str:
+    """Start the servers; return the folder of their sockets."""
+    folder = tempfile.mkdtemp(prefix="forks-")
+    processes = [_start_server(Path(folder, seed), seed) for seed in SEEDS]
+    atexit.register(_end_servers, os.getpid(), folder, processes)
+    return folder
 
-    def __init__(self, seed: str) -> None:
-        path = [
-            str(TESTS),
-            str(TESTS / "idioms"),
-            *os.environ.get("PYTHONPATH", "").split(os.pathsep),
-        ]
-        self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("fork_server.py"))],
+
+def _start_server(path: Path, seed: str) -> subprocess.Popen[bytes]:
+    found = [
+        str(TESTS),
+        str(TESTS / "idioms"),
+        *os.environ.get("PYTHONPATH", "").split(os.pathsep),
+    ]
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        number = listening.fileno()
+        server = Path(__file__).with_name("fork_server.py")
+        return subprocess.Popen(
+            [sys.executable, str(server), str(number)],
             env={
                 **os.environ,
-                "PYTHONPATH": os.pathsep.join(filter(None, path)),
+                "PYTHONPATH": os.pathsep.join(filter(None, found)),
                 "PYTHONHASHSEED": seed,
             },
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+            pass_fds=[number],
         )
 
-    def ask(self, task: dict[str, Any]) -> str:
-        """Give it a task; return its answer."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(task) + "\n")
-        self._process.stdin.flush()
-        answer = self._process.stdout.readline()
-        assert answer, "the fork server has died"
-        return answer
 
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
+def _end_servers(
+    owner: int, folder: str, processes: list[subprocess.Popen[bytes]]
+) -> None:
+    if os.getpid() != owner:  # but a fork of it
+        return
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.close()
+    for process in processes:
+        process.wait()
+    shutil.rmtree(folder)
+
+
+@dataclass(frozen=True)
+class ForkServer:
+    """A ``fork_server.py`` that listens on a socket."""
+
+    path: Path
+
+    def ask(self, task: dict[str, Any]) -> list[Any]:
+        """Give it a task; return its answer."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(self.path))
+            with connection.makefile("rw") as stream:
+                print(json.dumps(task), file=stream, flush=True)
+                answer = stream.readline()
+        assert answer, "the fork server has died"
+        told: list[Any] = json.loads(answer)
+        return told

@@ -27,12 +27,11 @@ from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.rescue.agreement import disagreements
 from bloomdupe.store import batch, environment
 from bloomdupe.store import store as store_module
+from bloomdupe.store.participant import Part
 from support.offering import offer
 
 if TYPE_CHECKING:
     from bloomdupe.frontier.slot_queue import Entry
-    from bloomdupe.store.batch import Batch
-    from bloomdupe.store.store import Change
 
 Place = tuple[str, tuple[int, bool, int]]
 """Slot, and what a request is sorted by in it."""
@@ -74,18 +73,6 @@ WORK = st.lists(
 ENDS = ["done", "done", "dropped", "never noted"]
 
 
-class Unnoticed:
-    """Part of a transaction whose maker does not learn yet that it is durable."""
-
-    def __init__(self, change: Change) -> None:
-        self.change = change
-
-    def write(self, batch: Batch) -> None:
-        self.change.write(batch)
-
-    def done(self) -> None: ...
-
-
 class FrontierMachine(RuleBasedStateMachine):
     """Drives a frontier, with every limit so small that it is crossed.
 
@@ -112,7 +99,7 @@ class FrontierMachine(RuleBasedStateMachine):
         self.leased: dict[int, tuple[Entry, Place]] = {}
         self.seen: set[int] = set()
         self.committed: State = ({}, set())
-        self.change: Change | None = None
+        self.change: Part | None = None
         """Prepared, and not noted as durable."""
         self.unnoticed = False
         """Whether it is durable."""
@@ -232,7 +219,7 @@ class FrontierMachine(RuleBasedStateMachine):
         if end == "dropped":
             return
         store = self.store()
-        store.commit(Unnoticed(self.change))
+        store.commit(Part(write=self.change.write))
         self.committed = held
         self.unnoticed = True
         self.go_on(second)

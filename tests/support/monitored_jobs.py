@@ -9,12 +9,12 @@ from bloomdupe import BloomFilter
 from bloomdupe.crawl.leases.failure import Failure, digest_of
 from bloomdupe.crawl.progress.history import History, Point
 from bloomdupe.store.format import FAILURES
+from bloomdupe.store.participant import Part
 from support.jobs import make_job
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bloomdupe.store.batch import Batch
 
 NOW = time.time()
 LONG = "a" * 200 + ".example"
@@ -28,19 +28,10 @@ FAILED = [
 ]  # fmt: skip
 
 
-class Ledger:
-    """Failures as a change of the store."""
-
-    def __init__(self, failures: list[Failure]) -> None:
-        self._failures = failures
-
-    def write(self, batch: Batch) -> None:
-        batch.put_failures(
-            {digest_of(one.url.encode()): one.packed() for one in self._failures}
-        )
-
-    def done(self) -> None:
-        pass
+def failures_part(failures: list[Failure]) -> Part:
+    """Return the part of a transaction that stores these failures."""
+    puts = {digest_of(one.url.encode()): one.packed() for one in failures}
+    return Part(write=lambda batch: batch.put_failures(puts))
 
 
 def point(at: float, run: int = 1, **values: Any) -> Point:
@@ -62,11 +53,11 @@ def monitored_job(folder: Path, *, history: bool = True, bad: str = "") -> Path:
         assert store is not None
         store.make_room_for(FAILURES)
         more = [FAILED[0]._replace(url=f"http://d/{bad}", detail=bad, slot=bad)]
-        store.commit(Ledger(FAILED + more * bool(bad)))
+        store.commit(failures_part(FAILED + more * bool(bad)))
         if history:
             kept = History(store)
             kept.begin_run(1)
             for n in range(13):
                 kept.add(point(5.0 * n, pages=100 * n, pending=7, disk=1, seen=12))
-            store.commit(kept.change())
+            store.commit(kept.prepare())
     return job

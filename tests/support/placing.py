@@ -10,6 +10,7 @@ import atexit
 import functools
 import os
 import time
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,6 +21,8 @@ from support import stops
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from bloomdupe.store.batch import Batch
+    from bloomdupe.store.participant import Part, Participant
     from support.stops import Points
 
 FRONTIER = "bloomdupe.frontier.frontier"
@@ -27,29 +30,14 @@ PREPARE = (
     ("bloomdupe.filter.bloom", "BloomFilter", "prepare"),
     (FRONTIER, "Frontier", "prepare"),
     ("bloomdupe.crawl.engines.checkpoint", "Checkpoint", "_prepare_totals"),
+    ("bloomdupe.crawl.engines.checkpoint", "Crawl", "combined"),
     ("bloomdupe.feeds.exporter", "FeedExporter", "prepare"),
 )
 """Where a checkpoint prepares its part: module, class, method. The participants that
-enter themselves in its lists are found there."""
+enter themselves in its list are found there."""
 
 FILES = ("pwrite", "truncate", "ftruncate", "fsync", "fdatasync", "rename", "replace")
 """Functions of ``os`` that change files."""
-
-
-class Watched:
-    """A change on its way into a transaction, with points around its two calls."""
-
-    def __init__(self, points: Points, change: Any) -> None:
-        self._points = points
-        self._change = change
-        self._name = type(change).__module__.rpartition(".")[2]
-
-    def write(self, batch: Any) -> None:
-        name = f"write {self._name}"
-        self._points.around(name, lambda: self._change.write(batch))
-
-    def done(self) -> None:
-        self._points.around(f"done {self._name}", self._change.done)
 
 
 def install() -> None:
@@ -71,19 +59,34 @@ def _install_commit(points: Points) -> None:
     commit = Store.commit
 
     @functools.wraps(commit)
-    def watched(self: Store, *changes: Any) -> None:
+    def watched(self: Store, *parts: Part) -> None:
         # One that holds a part of the lines, and nothing else, settles no request.
-        whole = any(type(change).__module__ == FRONTIER for change in changes)
+        whole = any(_module_of(part) == FRONTIER for part in parts)
         points.reach("before commit")
         if whole:
             points.tell("commit", self.path, time.monotonic())
-        commit(self, *(Watched(points, change) for change in changes))
+        commit(self, *(_watched(points, part) for part in parts))
         if whole:
             points.commits += 1
             points.tell("committed", self.path)
         points.reach("after commit")
 
     Store.commit = watched  # type: ignore[method-assign]
+
+
+def _module_of(part: Part) -> str:
+    """Return the module that has prepared what a part writes."""
+    return part.write.__module__
+
+
+def _watched(points: Points, part: Part) -> Part:
+    """Return a part on its way into a transaction, with points around its writing."""
+    name = _module_of(part).rpartition(".")[2]
+
+    def write(batch: Batch) -> None:
+        points.around(f"write {name}", lambda: part.write(batch))
+
+    return replace(part, write=write)
 
 
 def _install_redis(points: Points) -> None:
@@ -172,36 +175,32 @@ def _install_method(points: Points, module: str, owner: str, method: str) -> Non
     function = getattr(class_, method)
 
     @functools.wraps(function)
-    def watched(self: Any, *args: Any, **options: Any) -> Any:
+    def watched(self: Any, *args: Any, **options: Any) -> Part:
         return _prepared(points, owner, lambda: function(self, *args, **options))
 
     setattr(class_, method, watched)
 
 
-def _prepared(points: Points, name: str, prepare: Callable[[], Any]) -> Any:
-    """Prepare a part between two points; it takes note between two others."""
-    from bloomdupe.crawl.engines.part import Part
-
-    part = points.around(f"prepare {name}", prepare)
-    if isinstance(part, Part):
-        take_note = part.done
-        part.done = lambda: points.around(f"done {name}", take_note)
+def _prepared(points: Points, name: str, prepare: Callable[[], Part]) -> Part:
+    """Prepare a part between two points; it is done between two other points."""
+    part: Part = points.around(f"prepare {name}", prepare)
+    done = part.done
+    part.done = lambda: points.around(f"done {name}", done)
     return part
 
 
 class Preparing:
     """A participant of the checkpoint, with points around what it prepares."""
 
-    def __init__(self, points: Points, participant: Any) -> None:
+    changed = False
+
+    def __init__(self, points: Points, participant: Participant) -> None:
         self._points = points
         self._participant = participant
         self._name = type(participant).__name__
 
-    def prepare(self) -> Any:
+    def prepare(self) -> Part:
         return _prepared(self._points, self._name, self._participant.prepare)
-
-    def change(self) -> Any:
-        return _prepared(self._points, self._name, self._participant.change)
 
 
 def _install_participants(points: Points) -> None:
@@ -210,13 +209,12 @@ def _install_participants(points: Points) -> None:
     commit = Checkpoint._commit_all
 
     @functools.wraps(commit)
-    def watched(self: Checkpoint, parts: list[Any]) -> None:
-        given = self.participants, self.others
-        self.participants = [Preparing(points, one) for one in given[0]]
-        self.others = [Preparing(points, one) for one in given[1]]
+    def watched(self: Checkpoint, parts: list[Part]) -> None:
+        given = self.participants
+        self.participants = [Preparing(points, one) for one in given]
         try:
             commit(self, parts)
         finally:
-            self.participants, self.others = given
+            self.participants = given
 
     Checkpoint._commit_all = watched  # type: ignore[method-assign]

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import inspect
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.python import global_object_name
 from twisted.python.failure import Failure
 
-from bloomdupe.crawl.engines.part import Part
 from bloomdupe.crawl.totals import Totals
 from bloomdupe.errors import CheckpointRefusedError
 from bloomdupe.signals import checkpoint
 from bloomdupe.store.format import blob_sum
+from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scrapy.crawler import Crawler
 
-    from bloomdupe.crawl.engines.part import Participant
     from bloomdupe.crawl.leases.outcomes import Outcomes
     from bloomdupe.feeds.exporter import FeedExporter
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.store.batch import Batch
-    from bloomdupe.store.store import Change
+    from bloomdupe.store.participant import Participant
 
 __all__ = ["FEED", "Checkpoint", "Crawl"]
 
@@ -78,14 +77,17 @@ class Crawl:
         """Names of the values that are stored."""
         return list(self._sums)
 
-    def change(self, parts: Sequence[Part], *, keep: bool = False) -> _CrawlChange:
-        """Return the change that ``parts`` make; ``keep`` the rest of the record."""
+    def combined(self, parts: Sequence[Part], *, keep: bool = False) -> Part:
+        """Return the part that writes the entries and values of all ``parts``.
+
+        ``keep`` the entries of the last checkpoint that are not among them.
+        """
         record = dict(self.record) if keep else {}
         puts: dict[str, bytes] = {}
         sums = dict(self._sums)
         gone = []
         for part in parts:
-            record |= part.record
+            record |= part.entries
             for name, value in part.blobs.items():
                 total = blob_sum(name, value)
                 if sums.get(name) != total:
@@ -94,42 +96,26 @@ class Crawl:
             gone += [name for name in part.gone if name in sums]
             for name in part.gone:
                 sums.pop(name, None)
-        return _CrawlChange(self, parts, record, sums, puts, gone)
 
+        def write(batch: Batch) -> None:
+            for name in gone:
+                batch.delete_blob(name)
+            for name, value in puts.items():
+                batch.put_blob(name, value)
+            batch.put_record(RECORD, {**record, "blobs": sums})
 
-class _CrawlChange(NamedTuple):
-    """The crawl's part of a transaction (a :class:`bloomdupe.store.store.Change`)."""
+        def done() -> None:
+            self.record, self._sums = record, sums
 
-    crawl: Crawl
-    parts: Sequence[Part]
-    record: dict[str, Any]
-    sums: dict[str, str]
-    puts: dict[str, bytes]
-    gone: list[str]
-
-    def write(self, batch: Batch) -> None:
-        """Put it into the transaction."""
-        for name in self.gone:
-            batch.delete_blob(name)
-        for name, value in self.puts.items():
-            batch.put_blob(name, value)
-        batch.put_record(RECORD, {**self.record, "blobs": self.sums})
-
-    def done(self) -> None:
-        """Update the objects in memory after the commit."""
-        self.crawl.record = self.record
-        self.crawl._sums = self.sums
-        for part in self.parts:
-            part.done()
+        return Part(write=write, done=done)
 
 
 class Checkpoint:
     """Makes settled requests durable, with everything that belongs to them.
 
-    ``participants`` add to the record ``crawl``; the objects in ``others`` have their
-    own databases. Each *prepares* its part without changing itself, *writes* it into
-    the transaction, and updates itself once it is durable (*done*). So if a step
-    raises, the last checkpoint is still valid, and no data was consumed.
+    Each of the ``participants`` *prepares* its part without changing itself, *writes*
+    it into the transaction, and updates itself once it is durable (*done*). So if a
+    step raises, the last checkpoint is still valid, and no data was consumed.
     """
 
     def __init__(
@@ -146,12 +132,21 @@ class Checkpoint:
         self._crawl = crawl
         self._feeds = feeds
         self.participants: list[Participant] = []
-        self.others: list[Any] = []
-        """With a method ``change()`` that returns a change of the store, or None."""
+        """Besides feeds and frontier, in the order in which they prepare."""
         self.totals = Totals.of(crawl.record.get("totals", {}))
         self._before = self.totals
         self._begun = monotonic()
         self._unfinished = False
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything for the next checkpoint."""
+        return (
+            self._unfinished
+            or self._frontier.changed
+            or self._outcomes.changed
+            or any(participant.changed for participant in self.participants)
+        )
 
     @property
     def unfinished(self) -> bool:
@@ -205,29 +200,26 @@ class Checkpoint:
 
     def _commit_with(self, feeds: FeedExporter) -> None:
         feeds.sync()
-        change = feeds.prepare(self._outcomes.lines())
-        gone = tuple(
+        part = feeds.prepare(self._outcomes.lines())
+        part.gone = tuple(
             name
             for name in self._crawl.names
-            if name.startswith(FEED) and name not in change.blobs
+            if name.startswith(FEED) and name not in part.blobs
         )
-        part = Part(change.record, change.blobs, gone, change.done)
-        if change.whole:
+        if part.whole:
             self._commit_all([part])
         else:
             # The rest of these requests' results is written later.
             assert self._frontier.store is not None  # noqa: S101 - or no feed is ours
-            self._frontier.store.commit(self._crawl.change([part], keep=True))
-            self._outcomes.committed_part(change.taken)
-        self._unfinished = not change.whole
+            self._frontier.store.commit(self._crawl.combined([part], keep=True), part)
+            self._outcomes.committed_part(part.taken)
+        self._unfinished = not part.whole
         feeds.append()
 
     def _commit_all(self, parts: list[Part]) -> None:
         parts = [*parts, self._prepare_totals()]
         parts += [participant.prepare() for participant in self.participants]
-        changes: list[Change] = [self._crawl.change(parts)]
-        changes += [other.change() for other in self.others]
-        self._frontier.checkpoint(*changes)
+        self._frontier.checkpoint(self._crawl.combined(parts), *parts)
 
     def _prepare_totals(self) -> Part:
         settled = self._outcomes.settled
@@ -237,7 +229,7 @@ class Checkpoint:
             self.totals = totals
             self._outcomes.committed(len(settled))
 
-        return Part({"totals": totals.record}, done=done)
+        return Part(entries={"totals": totals.record}, done=done)
 
     def _send_signal(self) -> None:
         """Send the signal, so that listeners write their data with this checkpoint."""

@@ -187,20 +187,19 @@ class Session:
             self.retries.attach(self.frontier, self.leases)
             self.checkpoint.participants.append(self.retries.circuits)
         self.revisits = self._begin_revisits()
-        self.checkpoint.others.append(self.limits)
+        self.checkpoint.participants.append(self.limits)
         store = self.frontier.store
         if store is not None and self.engine.throttled:
             delays = Delays(self.engine, store)
             if run.resumed:
                 self.engine.restore_delays(delays.of)
-            self.checkpoint.others.append(delays)
+            self.checkpoint.participants.append(delays)
         self.cookies = self._take_up_cookies()
         if self.cookies is not None:
-            self.checkpoint.others.append(self.cookies)
+            self.checkpoint.participants.append(self.cookies)
         if self.failures is not None:
             self.failures.take_up(crawl.record.get("failures_left", 0))
             self.checkpoint.participants.append(self.failures)
-            self.checkpoint.others.append(self.failures)
         crawl.blobs.clear()
         self.watch = Watch(
             crawler,
@@ -211,7 +210,7 @@ class Session:
             self.stopping.fail,
         )
         if self.watch.history is not None:
-            self.checkpoint.others.append(self.watch.history)
+            self.checkpoint.participants.append(self.watch.history)
         if not run.idle:
             self.checkpoint.begin_run()
 
@@ -436,7 +435,7 @@ class Session:
         commit: Callable[[], None] = self.checkpoint.commit
         if last:
             commit = partial(self.checkpoint.commit_everything, finished=finished)
-        elif not self._changed:
+        elif not self.checkpoint.changed:
             return
         try:
             self._write(commit)
@@ -449,19 +448,6 @@ class Session:
         self.watch.wrote(perf_counter() - begun)
         if self.durable:
             self._stats.inc_value("bloomdupe/checkpoints")
-
-    @property
-    def _changed(self) -> bool:
-        return (
-            self.checkpoint.unfinished
-            or self.frontier.changed
-            or self.outcomes.changed
-            or self.children.changed
-            or self.cut_short.changed
-            or self.state.changed
-            or (self.cookies is not None and self.cookies.changed)
-            or (self.failures is not None and self.failures.changed)
-        )
 
     def close(self, reason: str) -> None:
         """Write the last checkpoint and the reason of the run's end; stop watching."""

@@ -7,8 +7,8 @@ from datetime import timezone
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.engines.part import Part
 from bloomdupe.crawl.later.clock import Clock
+from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ section 10.2.3, and RFC 6585, section 4.
 """
 
 
-class Backoff:
+class Backoff(Participant):
     """Holds a slot back as long as its server asks for, ``limit`` seconds at most.
 
     ``wait`` returns the wait of a slot that is not held back.
@@ -75,7 +75,8 @@ class Backoff:
         """Return the holds for the next checkpoint."""
         now = time.monotonic()
         self._holds = {slot: t for slot, t in self._holds.items() if t > now}
-        return Part({"holds": {slot: Clock.at(t) for slot, t in self._holds.items()}})
+        holds = {slot: Clock.at(t) for slot, t in self._holds.items()}
+        return Part(entries={"holds": holds})
 
 
 def seconds_of(value: bytes) -> float | None:

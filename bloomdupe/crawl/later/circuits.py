@@ -19,10 +19,10 @@ from scrapy.http import Response
 from scrapy.utils.misc import load_object
 from twisted.python.failure import Failure
 
-from bloomdupe.crawl.engines.part import Part
 from bloomdupe.crawl.later.clock import Clock
 from bloomdupe.crawl.leases.leases import Watcher
 from bloomdupe.printable import logger_of
+from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,7 +98,7 @@ def tries_of(request: Request) -> int:
     return tries if isinstance(tries, int) else 0
 
 
-class Circuits(Watcher):
+class Circuits(Watcher, Participant):
     """Lets slots rest; a closed slot has the engine's own wait.
 
     A failure is the same as for Scrapy's retry middleware: an error of
@@ -260,4 +260,4 @@ class Circuits(Watcher):
         circuits = {
             slot: [c.failures, c.rests, Clock.at(c.until), c.dead] for slot, c in rested
         }
-        return Part({"circuits": circuits} if circuits else {})
+        return Part(entries={"circuits": circuits} if circuits else {})

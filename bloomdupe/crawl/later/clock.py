@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import time
 
-from bloomdupe.crawl.engines.part import Part
+from bloomdupe.store.participant import Part, Participant
 
 __all__ = ["Clock"]
 
 
-class Clock:
+class Clock(Participant):
     """Converts times of this process into stored times, and back.
 
     ``stored`` is the Unix time of the last checkpoint; None if it is not known. A clock
@@ -40,4 +40,4 @@ class Clock:
 
     def prepare(self) -> Part:
         """Return the time for the next checkpoint."""
-        return Part({"clock": round(time.time(), 3)})
+        return Part(entries={"clock": round(time.time(), 3)})

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from mmh3 import mmh3_x64_128_digest
 
-from bloomdupe.crawl.engines.part import Part
+from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,7 +48,7 @@ class _Family:
         """Whether no request will yield them again."""
 
 
-class Children:
+class Children(Participant):
     """Remembers children with ``dont_filter`` by digests of their identities.
 
     For these see :mod:`bloomdupe.crawl.requests.identity`. Only of requests that are
@@ -162,7 +162,7 @@ class Children:
                 elif len(family.digests) == size:
                     self._fresh.pop(family, None)
 
-        return Part({}, blobs, gone, done)
+        return Part(blobs=blobs, gone=gone, done=done)
 
     @property
     def changed(self) -> bool:

@@ -15,7 +15,7 @@ from mmh3 import mmh3_x64_128_digest
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
-from bloomdupe.crawl.engines.part import Part
+from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
     from bloomdupe.crawl.leases.leases import Lease
@@ -30,7 +30,7 @@ MOST = 16
 """Number of answers that are remembered for a request: the newest."""
 
 
-class CutShort:
+class CutShort(Participant):
     """Numbers of items by request and by answer.
 
     The store keeps them as ``cut_short`` in the record ``crawl``, by the key of the
@@ -85,7 +85,7 @@ class CutShort:
         def done() -> None:
             self._changed = self._answers != answers
 
-        return Part({"cut_short": answers} if answers else {}, done=done)
+        return Part(entries={"cut_short": answers} if answers else {}, done=done)
 
 
 def answer_of(given: object) -> str:

@@ -15,6 +15,7 @@ import msgpack  # type: ignore[import-untyped]
 
 from bloomdupe.crawl.progress.rounds import OPEN
 from bloomdupe.store.format import HISTORY
+from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -140,7 +141,7 @@ def _with_next(moments: Sequence[Moment]) -> Iterable[tuple[Moment, int | None]]
     return zip(moments, [*(run for _, run in moments[1:]), None], strict=True)
 
 
-class History:
+class History(Participant):
     """Points and runs of a job, part of the checkpoint.
 
     Only the moments of the points are in memory.
@@ -189,15 +190,22 @@ class History:
         self._fresh.pop(moment, None)
         self._gone[moment] = None
 
-    def change(self) -> _Change:
-        """Return the change for the next checkpoint; makes the database if needed."""
+    def prepare(self) -> Part:
+        """Return the part of the next checkpoint; create the database if needed."""
         if self._fresh:
             self._store.make_room_for(HISTORY)
-        packed: dict[Moment, bytes] = {
+        puts: dict[Moment, bytes] = {
             moment: msgpack.packb(list(fields))
             for moment, fields in self._fresh.items()
         }
-        return _Change(self, packed, dict(self._fresh), list(self._gone))
+        fields, gone = dict(self._fresh), list(self._gone)
+
+        def write(batch: Batch) -> None:
+            if puts or gone:
+                batch.delete_history(gone)
+                batch.put_history(puts)
+
+        return Part(write=write, done=lambda: self._written(fields, gone))
 
     def _written(
         self, fields: dict[Moment, tuple[Any, ...]], gone: list[Moment]
@@ -207,22 +215,3 @@ class History:
                 del self._fresh[moment]
         for moment in gone:
             self._gone.pop(moment, None)
-
-
-class _Change(NamedTuple):
-    """The history's part of a transaction (a :class:`bloomdupe.store.store.Change`)."""
-
-    history: History
-    puts: dict[Moment, bytes]
-    fields: dict[Moment, tuple[Any, ...]]
-    gone: list[Moment]
-
-    def write(self, batch: Batch) -> None:
-        """Put it into the transaction."""
-        if self.puts or self.gone:
-            batch.delete_history(self.gone)
-            batch.put_history(self.puts)
-
-    def done(self) -> None:
-        """Forget the points that are durable now."""
-        self.history._written(self.fields, self.gone)

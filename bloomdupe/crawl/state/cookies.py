@@ -8,12 +8,13 @@ place.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.requests.cookies_packed import PackedCookies, digest_of
 from bloomdupe.errors import UnserializableError
 from bloomdupe.printable import logger_of
 from bloomdupe.store.format import COOKIES
+from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
     from http.cookiejar import Cookie
@@ -30,7 +31,7 @@ __all__ = ["Cookies", "forget_cookies"]
 logger = logger_of(__name__)
 
 
-class Cookies:
+class Cookies(Participant):
     """The cookies of all jars; a checkpoint writes those that have changed.
 
     Session cookies are kept, too: a crash does not end the session, because the resumed
@@ -98,16 +99,13 @@ class Cookies:
         """Whether there is anything for the next checkpoint."""
         return bool(self._jars.changed)
 
-    def change(self) -> _Change:
-        """Compute the changes for the next checkpoint, without changing the jars.
-
-        Creates the database if it is missing and needed.
-        """
-        noted = dict(self._jars.changed)
+    def prepare(self) -> Part:
+        """Return the part of the next checkpoint; create the database if needed."""
+        changes = dict(self._jars.changed)
         puts: dict[bytes, bytes] = {}
         gone: list[bytes] = []
         now = int(time.time())
-        for place, cookie in noted.items():
+        for place, cookie in changes.items():
             key = self._packed.key_of(place.jar)
             if key is None:
                 continue
@@ -121,44 +119,20 @@ class Cookies:
                 puts[digest] = packed
         if puts:
             self._store.make_room_for(COOKIES)
-        return _Change(self, noted, puts, gone)
 
-    def _written(self, noted: dict[Place, Cookie | None]) -> None:
-        self._jars.written(noted)
-        for jar in {place.jar for place in noted}:
+        def write(batch: Batch) -> None:
+            batch.delete_cookies(gone)
+            if puts:
+                batch.put_cookies(puts)
+                batch.note_cookies_left_out(0)
+
+        return Part(write=write, done=lambda: self._written(changes))
+
+    def _written(self, changes: dict[Place, Cookie | None]) -> None:
+        self._jars.written(changes)
+        for jar in {place.jar for place in changes}:
             if jar not in self._jars:
                 self._packed.forget(jar)
-
-
-class _Change(NamedTuple):
-    """The cookies' part of a transaction (a :class:`bloomdupe.store.store.Change`)."""
-
-    cookies: Cookies
-    noted: dict[Place, Cookie | None]
-    puts: dict[bytes, bytes]
-    gone: list[bytes]
-
-    def write(self, batch: Batch) -> None:
-        """Put it into the transaction."""
-        batch.delete_cookies(self.gone)
-        if self.puts:
-            batch.put_cookies(self.puts)
-            batch.note_cookies_left_out(0)
-
-    def done(self) -> None:
-        """Update the jars after the commit."""
-        self.cookies._written(self.noted)
-
-
-class _Forget:
-    """Remove all cookies (a :class:`bloomdupe.store.store.Change`)."""
-
-    def write(self, batch: Batch) -> None:
-        """Put it into the transaction."""
-        batch.clear_cookies()
-
-    def done(self) -> None:
-        """Do nothing: the jars are not concerned."""
 
 
 def forget_cookies(store: Store) -> None:
@@ -166,4 +140,4 @@ def forget_cookies(store: Store) -> None:
     with store.snapshot() as snapshot:
         left_out = snapshot.cookies_left_out
     if left_out or store.totals.get(COOKIES, [0])[0]:
-        store.commit(_Forget())
+        store.commit(Part(write=lambda batch: batch.clear_cookies()))

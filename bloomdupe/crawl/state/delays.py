@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from bloomdupe.store.format import DELAYS
+from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
     from bloomdupe.inside_scrapy.engine import EngineAccess
-    from bloomdupe.store.batch import Batch
     from bloomdupe.store.store import Store
 
 __all__ = ["Delays"]
@@ -17,7 +17,7 @@ MOST = 10_000
 """Delays kept in memory; the rest is read from the store when a slot is made."""
 
 
-class Delays:
+class Delays(Participant):
     """Seconds by slot; a checkpoint writes those that have changed."""
 
     def __init__(self, engine: EngineAccess, store: Store) -> None:
@@ -36,32 +36,18 @@ class Delays:
             self._stored[slot] = delay
         return self._stored[slot]
 
-    def change(self) -> _DelaysChange:
-        """Return the changes for the next checkpoint, without changing anything."""
+    def prepare(self) -> Part:
+        """Return the part of the next checkpoint."""
         stored = self._stored
-        return _DelaysChange(
-            self,
-            {
-                slot: delay
-                for slot, delay in self._engine.delays().items()
-                if stored.get(slot) != delay
-            },
-        )
+        changes = {
+            slot: delay
+            for slot, delay in self._engine.delays().items()
+            if stored.get(slot) != delay
+        }
 
+        def done() -> None:
+            if len(stored) > MOST:
+                stored.clear()
+            stored.update(changes)
 
-class _DelaysChange(NamedTuple):
-    """The delays' part of a transaction (a :class:`bloomdupe.store.store.Change`)."""
-
-    delays: Delays
-    changed: dict[str, float]
-
-    def write(self, batch: Batch) -> None:
-        """Put it into the transaction."""
-        batch.put_delays(self.changed)
-
-    def done(self) -> None:
-        """Remember the delays as stored, after the commit."""
-        stored = self.delays._stored
-        if len(stored) > MOST:
-            stored.clear()
-        stored.update(self.changed)
+        return Part(write=lambda batch: batch.put_delays(changes), done=done)

@@ -7,13 +7,13 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from bloomdupe.crawl.engines.part import Part
 from bloomdupe.crawl.leases.failure import Failure, digest_of
 from bloomdupe.crawl.requests.identity import identity_of
 from bloomdupe.crawl.requests.visits import Visit
 from bloomdupe.errors import UnserializableError
 from bloomdupe.printable import logger_of
 from bloomdupe.store.format import FAILURES
+from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ class _Known(NamedTuple):
     times: int
 
 
-class Failures:
+class Failures(Participant):
     """Requests that have failed for good, each until it succeeds; ``limit`` at most.
 
     Above the limit, the oldest failures are forgotten, and counted in :attr:`left`.
@@ -250,14 +250,20 @@ class Failures:
         return bool(self._fresh or self._gone)
 
     def prepare(self) -> Part:
-        """Return the part of the next checkpoint for the record ``crawl``."""
-        return Part({"failures_left": self.left} if self.left else {})
-
-    def change(self) -> _Change:
-        """Return the changes of the failed requests; create the database if needed."""
+        """Return the part of the next checkpoint; create the database if needed."""
         if self._fresh:
             self._store.make_room_for(FAILURES)
-        return _Change(self, dict(self._fresh), list(self._gone))
+        puts, gone = dict(self._fresh), list(self._gone)
+
+        def write(batch: Batch) -> None:
+            batch.delete_failures(gone)
+            batch.put_failures(puts)
+
+        return Part(
+            entries={"failures_left": self.left} if self.left else {},
+            write=write,
+            done=lambda: self._written(puts, gone),
+        )
 
     def _written(self, puts: dict[bytes, bytes], gone: list[bytes]) -> None:
         for digest, data in puts.items():
@@ -265,20 +271,3 @@ class Failures:
                 del self._fresh[digest]
         for digest in gone:
             self._gone.pop(digest, None)
-
-
-class _Change(NamedTuple):
-    """The failures' part of a transaction (a :class:`bloomdupe.store.store.Change`)."""
-
-    failures: Failures
-    puts: dict[bytes, bytes]
-    gone: list[bytes]
-
-    def write(self, batch: Batch) -> None:
-        """Put it into the transaction."""
-        batch.delete_failures(self.gone)
-        batch.put_failures(self.puts)
-
-    def done(self) -> None:
-        """Forget the changes after the commit."""
-        self.failures._written(self.puts, self.gone)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from bloomdupe.printable import logger_of
 from bloomdupe.store.format import PAGE_COUNTS
+from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
 
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.settings import JobSettings
-    from bloomdupe.store.batch import Batch
 
 __all__ = ["SlotLimits"]
 
@@ -25,7 +25,7 @@ MOST_COUNTED = 10_000
 """Slots with counts in memory; the counts of all other slots are read again."""
 
 
-class SlotLimits:
+class SlotLimits(Participant):
     """Drops new requests of a slot (host) that has reached a limit.
 
     ``BLOOMDUPE_MAX_PENDING_PER_SLOT`` bounds the pending requests of a slot,
@@ -110,21 +110,10 @@ class SlotLimits:
         if self._store is not None and len(pages) > MOST_COUNTED:
             self._pages = {slot: pages[slot] for slot in self._fresh}
 
-    def change(self) -> _Change:
-        """Return the changes for the next checkpoint, without changing anything."""
-        return _Change(self, {slot: self._pages[slot] for slot in self._fresh})
-
-
-class _Change(NamedTuple):
-    """The limits' part of a transaction (a :class:`bloomdupe.store.store.Change`)."""
-
-    limits: SlotLimits
-    counts: dict[str, int]
-
-    def write(self, batch: Batch) -> None:
-        """Put it into the transaction."""
-        batch.put_page_counts(self.counts)
-
-    def done(self) -> None:
-        """Remember the counts as stored, after the commit."""
-        self.limits._written(self.counts)
+    def prepare(self) -> Part:
+        """Return the part of the next checkpoint."""
+        counts = {slot: self._pages[slot] for slot in self._fresh}
+        return Part(
+            write=lambda batch: batch.put_page_counts(counts),
+            done=lambda: self._written(counts),
+        )

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 from scrapy.extensions.spiderstate import SpiderState as ScrapysSpiderState
 
-from bloomdupe.crawl.engines.part import Part
 from bloomdupe.errors import UnserializableError
 from bloomdupe.printable import logger_of
+from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -28,7 +28,7 @@ STATE = "state"
 """Its name in the database ``blobs``."""
 
 
-class SpiderState:
+class SpiderState(Participant):
     """Keeps ``spider.state`` in the store.
 
     Scrapy's extension of the same name still writes ``JOBDIR/spider.state`` when the
@@ -84,8 +84,8 @@ class SpiderState:
             self._stored = packed is not None
 
         if packed is None:
-            return Part({}, {}, (STATE,) if self._stored else (), done)
-        return Part({}, {STATE: packed}, (), done)
+            return Part(gone=(STATE,) if self._stored else (), done=done)
+        return Part(blobs={STATE: packed}, done=done)
 
     @property
     def changed(self) -> bool:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from bloomdupe.crawl.engines.part import Part
 from bloomdupe.crawl.leases.outcomes import Outcome
+from bloomdupe.store.participant import Part, Participant
 
 __all__ = ["StartItem", "StartItems"]
 
@@ -44,7 +42,7 @@ class StartItem:
         """Do nothing: its pipelines decide when it is done."""
 
 
-class StartItems:
+class StartItems(Participant):
     """Numbers of the items that are done: scraped, or dropped by a pipeline.
 
     The store keeps them as a list, ``start_items`` in the record ``crawl``. It begins
@@ -79,7 +77,5 @@ class StartItems:
 
     def prepare(self) -> Part:
         """Return the numbers for the next checkpoint."""
-        record: dict[str, Any] = {
-            "start_items": [self._all_up_to, *sorted(self._others)]
-        }
-        return Part(record)
+        done = [self._all_up_to, *sorted(self._others)]
+        return Part(entries={"start_items": done})

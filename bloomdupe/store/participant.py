@@ -1,0 +1,59 @@
+"""Participant: an object that takes part in the transaction of a checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bloomdupe.store.batch import Batch
+
+__all__ = ["Part", "Participant"]
+
+
+def _write_nothing(_: Batch) -> None:
+    pass
+
+
+def _do_nothing() -> None:
+    pass
+
+
+@dataclass(kw_only=True)
+class Part:
+    """The data that a participant writes in a checkpoint.
+
+    A part holds all that it needs, because its participant may change before the part
+    is written. A part that was not committed is dropped without a call.
+    """
+
+    entries: dict[str, Any] = field(default_factory=dict)
+    """Entries of the record ``crawl``."""
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    """Values for the database ``blobs``, in the place of those with the same names."""
+    gone: tuple[str, ...] = ()
+    """Names of values to remove from the database ``blobs``."""
+    write: Callable[[Batch], None] = _write_nothing
+    """Writes to other databases. It may be called several times (when the map must
+    grow), and must not change anything else."""
+    done: Callable[[], None] = _do_nothing
+    """Called once, when all of this is durable; newer data belongs to the next part."""
+
+
+class Participant(Protocol):
+    """Takes part in a checkpoint, in two phases.
+
+    ``prepare`` computes the data to write and does not change the participant, so it
+    may raise, and may be called again if the commit fails. ``Part.done`` records
+    exactly the prepared data as written: more may have come meanwhile.
+    """
+
+    @property
+    def changed(self) -> bool:
+        """Whether it is a reason for a checkpoint; if not, it is only part of one."""
+        return False
+
+    def prepare(self) -> Part:
+        """Return the participant's part of the next checkpoint."""

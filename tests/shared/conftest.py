@@ -1,0 +1,43 @@
+"""A crawl of workers: each of its runs is one of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support.crawl import FEEDS, Crawl
+from support.engines import Redis
+from support.site import graph
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from support.redis_server import RedisServer
+    from support.site import Pages, Site
+
+
+@pytest.fixture
+def redis(redis_server: RedisServer) -> RedisServer:
+    """Return a server with nothing in it."""
+    with redis_server.client() as client:
+        client.flushall()
+    return redis_server
+
+
+@pytest.fixture
+def pages() -> Pages:
+    return graph(150)
+
+
+@pytest.fixture
+def crawl(tmp_path: Path, site: Site, redis: RedisServer) -> Iterator[Crawl]:
+    shared = {
+        "BLOOMDUPE_EXPECTED_URLS": 10_000,
+        "BLOOMDUPE_REDIS_PARTITIONS": 8,
+        "FEEDS": FEEDS,
+        "LOG_LEVEL": "INFO",
+    }
+    with Crawl(tmp_path, site, Redis(redis, "crawl"), **shared) as crawl:
+        crawl.starts = ("/0",)
+        yield crawl

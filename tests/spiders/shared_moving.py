@@ -1,0 +1,15 @@
+"""The spiders of a project whose crawls move to Redis."""
+
+from __future__ import annotations
+
+from spiders import workers
+
+
+class All(workers.All):
+    """All pages of a site, as if they were on seven hosts."""
+
+
+class Other(All):
+    """The same by another name."""
+
+    name = "other"
