@@ -48,7 +48,6 @@ JUSTIFIED = {
     f"{SLEEP} in crash/gated_site.py:respond": SLOW,
     f"{SLEEP} in crash/taken_out.py:settle_first": SLOW,
     f"{SLEEP} in crash/taken_out.py:slowly": SLOW,
-    f"{SLEEP} in crawler/test_known.py:parse": SLOW,
     f"{SLEEP} in support/delays.py:dawdle": SLOW,
     f"{SLEEP} in support/site.py:enter": SLOW,
     f"{SLEEP} in idioms/everyday/others.py:meddle": SLOW,
