@@ -10,10 +10,11 @@ import pytest
 from support import forks as fork_servers
 from support.crawl import crawl, pages, site
 from support.engines import engine, redis_server
+from support.jobs import verb
 from support.made_urls import everyday
 from support.shared_data import REPOSITORY, SHARED
 
-__all__ = ["crawl", "engine", "pages", "redis_server", "site"]
+__all__ = ["crawl", "engine", "pages", "redis_server", "site", "verb"]
 
 # Last, so that an installed bloomdupe is the one that is tested; crawler is never
 # installed.

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.jobs import run
 from support.monitored_jobs import monitored_job
 from support.report_page import Page, value_of
 from support.shared_data import needs, needs_package
@@ -22,6 +21,8 @@ from bloomdupe.store import files
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from support.jobs import Verb
+
 CHROMIUM = Path("/usr/bin/chromium")
 CHARTS = {
     "Pages", "Rate", "Waiting", "Hosts at work", "Links", "Checkpoints",
@@ -30,13 +31,11 @@ CHARTS = {
 
 
 @pytest.fixture
-def report(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> Callable[[Path], Page]:
+def report(verb: Verb, tmp_path: Path) -> Callable[[Path], Page]:
     needs_package("matplotlib")
 
     def write(job: Path) -> Page:
-        answer = run(capsys, "report", job, "-o", tmp_path / "report.html")
+        answer = verb("report", job, "-o", tmp_path / "report.html")
         assert answer.code == 0, answer.err
         return Page((tmp_path / "report.html").read_text("utf-8"))
 
@@ -44,13 +43,11 @@ def report(
 
 
 def test_the_numbers_are_those_of_info(
-    tmp_path: Path,
-    report: Callable[[Path], Page],
-    capsys: pytest.CaptureFixture[str],
+    verb: Verb, tmp_path: Path, report: Callable[[Path], Page]
 ) -> None:
     job = monitored_job(tmp_path)
     page = report(job)
-    info = json.loads(run(capsys, "info", job, "--json").out)
+    info = json.loads(verb("info", job, "--json").out)
     assert json.loads(page.json) == info
     assert len(page.values) > 10
     for name, value in page.values.items():
@@ -110,21 +107,19 @@ def test_an_older_job_has_a_report_without_lines(
 
 
 def test_what_cannot_be_is_refused(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    verb: Verb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needs_package("matplotlib")
     job = monitored_job(tmp_path)
-    assert run(capsys, "report", tmp_path / "nothing").code == 1
-    answer = run(capsys, "report", job, "-o", tmp_path)
+    assert verb("report", tmp_path / "nothing").code == 1
+    answer = verb("report", job, "-o", tmp_path)
     assert answer.code == 2
     assert f"--output {tmp_path}: it is a directory" in answer.err
-    answer = run(capsys, "report", job, "-o", tmp_path / "no" / "page.html")
+    answer = verb("report", job, "-o", tmp_path / "no" / "page.html")
     assert answer.code == 2
     assert "No such file or directory" in answer.err
     monkeypatch.setattr(extra, "find_spec", lambda _: None)
-    answer = run(capsys, "report", job)
+    answer = verb("report", job)
     assert answer.code == 1
     assert "needs the package matplotlib" in answer.err
     assert "pip install 'bloomdupe[report]'" in answer.err

@@ -76,9 +76,7 @@ def job(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("by_file", [True, False])
-def test_a_job_comes_back_as_it_was(
-    verb: Verb, capsys: pytest.CaptureFixture[str], job: Path, by_file: bool
-) -> None:
+def test_a_job_comes_back_as_it_was(verb: Verb, job: Path, by_file: bool) -> None:
     source = job
     if by_file:
         answer = verb("export", job, "file")
@@ -98,7 +96,7 @@ def test_a_job_comes_back_as_it_was(
         assert copy.parameters == seen.parameters
     for url in (DONE[0], PLAIN[0], "https://a.example/new"):
         assert verb("check", "copy", url).out == verb("check", job, url).out
-    assert sound(capsys, Path("copy"))
+    assert sound(verb, Path("copy"))
     # Again, it changes nothing.
     assert verb("import", "copy", source).out.startswith(
         "0 requests wait now\n113 were"
@@ -137,7 +135,7 @@ def test_what_is_known_of_a_page_that_comes_again_stays_with_it(
 
 
 def test_what_waits_for_a_point_in_time_is_found_and_dropped(
-    verb: Verb, capsys: pytest.CaptureFixture[str], job: Path
+    verb: Verb, job: Path
 ) -> None:
     after = "after 2096-10-02 07:06:40 UTC"
     listed = verb("list", job, "--slot", "a.example").out.splitlines()
@@ -152,7 +150,7 @@ def test_what_waits_for_a_point_in_time_is_found_and_dropped(
     assert "  for a point in time                  2\n" in verb("info", job).out
     assert verb("drop", job, "--slot", "b.example").out == "51 dropped, 62 wait\n"
     assert verb("drop", job, "--pattern", "later").out == "1 dropped, 61 wait\n"
-    assert sound(capsys, job)
+    assert sound(verb, job)
     assert len(urls(verb, job)) == 61
 
 

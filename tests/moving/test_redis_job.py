@@ -148,7 +148,7 @@ def restored() -> list[Request]:
 @pytest.mark.parametrize("queue", QUEUES)
 @pytest.mark.parametrize("order", ["Lifo", "Fifo"])
 def test_what_waits_is_taken_over_in_its_order(
-    theirs: Theirs, capsys: pytest.CaptureFixture[str], queue: str, order: str
+    theirs: Theirs, queue: str, order: str
 ) -> None:
     theirs.project(
         f"{FINGERPRINTER}SCHEDULER_QUEUE_CLASS = 'scrapy_redis.queue.{queue}'\n"
@@ -176,7 +176,7 @@ def test_what_waits_is_taken_over_in_its_order(
     }[queue]
     assert [f"https://a.example/{one}" for one in theirs.listed()] == expected
     assert theirs.everything() == before
-    assert sound(capsys, Path("job"))
+    assert sound(theirs.verb, Path("job"))
     found = theirs.verb(
         "check", "job", "https://a.example/done", "https://a.example/new"
     ).out

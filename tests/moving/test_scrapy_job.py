@@ -122,7 +122,7 @@ def rest(jobdir: Path, queue: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("queue", QUEUES)
 def test_what_waits_is_taken_over_in_scrapys_order(
-    verb: Verb, capsys: pytest.CaptureFixture[str], tmp_path: Path, queue: str
+    verb: Verb, tmp_path: Path, queue: str
 ) -> None:
     requests = many()
     job = stopped(tmp_path / "job", requests, 10, queue)
@@ -143,7 +143,7 @@ def test_what_waits_is_taken_over_in_scrapys_order(
     ]
     assert len(urls(verb, job)) == len(expected)
     assert {path: path.read_bytes() for path in before} == before
-    assert sound(capsys, job)
+    assert sound(verb, job)
     for request in requests:
         if not request.dont_filter and request.method == "GET":
             assert "new: " not in verb("check", job, request.url).out

@@ -83,18 +83,27 @@ def make_job(
     return jobdir
 
 
-def sound(capsys: pytest.CaptureFixture[str], jobdir: Path) -> bool:
+def bare_job(jobdir: Path, slot: str, *payloads: bytes) -> Path:
+    """Make a job in which these bytes stand for requests."""
+    with BloomFilter.open(jobdir / "bloomdupe", 1_000, identity=IDENTITY) as seen:
+        frontier = Frontier(seen)
+        for payload in payloads:
+            frontier.push(slot, 0, payload)
+        frontier.checkpoint()
+    return jobdir
+
+
+def sound(verb: Verb, jobdir: Path) -> bool:
     """Whether ``verify`` finds nothing wrong."""
-    return run(capsys, "verify", jobdir).code == 0
+    return verb("verify", jobdir).code == 0
 
 
 def call(
-    *arguments: str, cwd: Path, given: bytes = b""
+    *arguments: str, cwd: Path, given: bytes = b"", script: str = "bloomdupe"
 ) -> subprocess.CompletedProcess[str]:
     """Call the console script in a process of its own."""
-    script = str(Path(sys.executable).with_name("bloomdupe"))
     return subprocess.run(
-        [script, *arguments],
+        [str(Path(sys.executable).with_name(script)), *arguments],
         cwd=cwd,
         input=given.decode("latin-1"),
         encoding="latin-1",
