@@ -7,12 +7,13 @@ import os
 import sys
 
 import pytest
+from hypothesis import settings
 from support import forks as fork_servers
 from support.crawl import crawl, pages, site
 from support.engines import engine, redis_server
 from support.jobs import verb
 from support.made_urls import everyday
-from support.shared_data import REPOSITORY, SHARED
+from support.shared_data import REPOSITORY, SHARED, how_to_run
 
 __all__ = ["crawl", "engine", "pages", "redis_server", "site", "verb"]
 
@@ -21,6 +22,8 @@ __all__ = ["crawl", "engine", "pages", "redis_server", "site", "verb"]
 sys.path += [str(REPOSITORY / "tests" / "idioms"), str(REPOSITORY)]
 
 LEAVE_OUT_SLOW = "BLOOMDUPE_LEAVE_OUT_SLOW"
+FEW_EXAMPLES = 20
+"""Of each property that Hypothesis tests, where slow tests are left out; else 100."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -40,6 +43,13 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         option.dist = "worksteal"
     if getattr(option, "numprocesses", 0):
         fork_servers.forks()  # so that all workers share the servers
+
+
+def pytest_sessionstart() -> None:
+    """Try a few examples of each property, where slow tests are left out."""
+    if LEAVE_OUT_SLOW in os.environ:
+        settings.register_profile("few", max_examples=FEW_EXAMPLES)
+        settings.load_profile("few")
 
 
 def pytest_collection_modifyitems(
@@ -85,11 +95,7 @@ def _listed(name: str, count: int) -> list[str]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how the tests can be run that need Redis."""
+    """Say how the tests can be run that need a program or a package."""
     skipped = terminalreporter.stats.get("skipped", [])
-    count = sum("needs redis-server" in str(report.longrepr) for report in skipped)
-    if count:
-        terminalreporter.write_line(
-            f"{count} tests were skipped because redis-server is not installed;"
-            " `apt install redis-server` runs them"
-        )
+    for line in how_to_run(report.longrepr[2] for report in skipped):
+        terminalreporter.write_line(line)

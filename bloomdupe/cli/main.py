@@ -31,12 +31,14 @@ from bloomdupe.cli.show.size import Size
 from bloomdupe.cli.show.top import Top
 from bloomdupe.cli.verb import INTERRUPTED
 from bloomdupe.errors import BloomDupeError, SettingError
+from bloomdupe.jobs import ENGINES, open_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import NoReturn
 
     from bloomdupe.cli.verb import Verb
+    from bloomdupe.jobs.job_contract import Job
 
 __all__ = ["add_verbs", "build_parser", "main", "run"]
 
@@ -145,6 +147,8 @@ def run(options: argparse.Namespace) -> int:
     """Carry out parsed options; return the exit code."""
     verb = next(verb for verb in VERBS if verb.name == options.verb)
     try:
+        if verb.needs is not None:
+            options.job = _job_for(verb, options.store)
         result = verb.run(options)
         # A reader such as `head` may stop at any line: the changes are made, and the
         # exit code reports them all the same.
@@ -156,6 +160,19 @@ def run(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         warn(f"bloomdupe {verb.name}: interrupted")
         return INTERRUPTED
+
+
+def _job_for(verb: Verb[Any], named: str) -> Job:
+    """Return the named job; refuse a verb that its engine does not have."""
+    job = open_job(named)  # a URL may hold a password, so it is not repeated
+    if not verb.runs_on(type(job)):
+        has = ", ".join(one.name for one in VERBS if one.runs_on(type(job)))
+        raise SettingError(
+            f"{job.kind} does not have this verb: expected"
+            f" {'; or '.join(one.argument for one in ENGINES if verb.runs_on(one))}."
+            f" The verbs of {job.kind} are {has}"
+        )
+    return job
 
 
 def _lines(

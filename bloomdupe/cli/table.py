@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["table", "when"]
+__all__ = ["slot_name", "table", "when"]
 
 
 def table(rows: Iterable[tuple[str, str]]) -> list[str]:
@@ -16,6 +16,11 @@ def table(rows: Iterable[tuple[str, str]]) -> list[str]:
     rows = list(rows)
     width = max(len(name) for name, _ in rows)
     return [f"{name:<{width}}  {value}" for name, value in rows]
+
+
+def slot_name(name: str) -> str:
+    """Return a slot's name; items of ``start()`` have no slot."""
+    return name or "(no slot)"
 
 
 def when(moment: float) -> str:

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator
 
+    from bloomdupe.jobs.job_contract import Job
+
 __all__ = ["INTERRUPTED", "Result", "Verb"]
 
 INTERRUPTED = 130
@@ -30,8 +32,16 @@ class Verb(ABC, Generic[Result]):
     description: ClassVar[str]
     example: ClassVar[str]
     """The arguments of an example call, without the name of the program."""
+    needs: ClassVar[str | None] = None
+    """The operation of :class:`~bloomdupe.jobs.job_contract.Job` that it needs of its
+    argument ``store``; None: it has no such argument.
+    """
     json_indent: ClassVar[int | None] = 2
     """Spaces; None: JSON on one line."""
+
+    def runs_on(self, engine: type[Job]) -> bool:
+        """Whether an engine has the operation that this verb needs."""
+        return self.needs is not None and engine.has(self.needs)
 
     @abstractmethod
     def add_arguments(
@@ -41,7 +51,10 @@ class Verb(ABC, Generic[Result]):
 
     @abstractmethod
     def run(self, options: argparse.Namespace) -> Result:
-        """Run the verb. Raises :class:`~bloomdupe.errors.BloomDupeError`."""
+        """Run the verb; ``options.job`` is the job that ``options.store`` names.
+
+        Raises :class:`~bloomdupe.errors.BloomDupeError`.
+        """
 
     @abstractmethod
     def text(self, result: Result) -> Iterable[str]:

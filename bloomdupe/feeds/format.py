@@ -29,28 +29,27 @@ if TYPE_CHECKING:
 
 __all__ = ["Format", "can_be_cut", "changed_options", "options_of", "plain"]
 
-_ENDS = ("start_exporting", "finish_exporting")
-_KNOWN: dict[type[BaseItemExporter], tuple[str, ...]] = {
-    CsvItemExporter: _ENDS,
-    JsonItemExporter: (*_ENDS, "export_item"),
-    JsonLinesItemExporter: _ENDS,
-    MarshalItemExporter: _ENDS,
-    PickleItemExporter: _ENDS,
-    PprintItemExporter: _ENDS,
-    XmlItemExporter: _ENDS,
-}
-"""Exporters that write each item independently, and the methods that ensure this."""
+_KNOWN = frozenset(
+    {
+        CsvItemExporter,
+        JsonItemExporter,
+        JsonLinesItemExporter,
+        MarshalItemExporter,
+        PickleItemExporter,
+        PprintItemExporter,
+        XmlItemExporter,
+    }
+)
+"""Exporters that write each item independently."""
 
 
 def can_be_cut(exporter: type[BaseItemExporter]) -> bool:
     """Whether an exporter writes each item independently of the items before.
 
-    A subclass does if it leaves the methods for the beginning and the end as they are.
+    This is known of Scrapy's own classes only. A subclass may remember items, or write
+    a line of its own at the beginning or the end.
     """
-    base = next((known for known in _KNOWN if issubclass(exporter, known)), None)
-    return base is not None and all(
-        getattr(exporter, name) is getattr(base, name) for name in _KNOWN[base]
-    )
+    return exporter in _KNOWN
 
 
 class Format:

@@ -175,8 +175,11 @@ class Left:
         return None if record is None or not self._resumed else record["uri"]
 
     def take(self, name: str, options: dict[str, Any]) -> Known:
-        """Return the state of a feed of this run; call it after :meth:`finish`."""
-        record = self._feeds.pop(name, None)
+        """Return the state of a feed of this run; call it after :meth:`finish`.
+
+        Raises :class:`~bloomdupe.errors.FeedError`.
+        """
+        record = self._pop(name, spooled=False)
         if record is None:
             return Known(name)
         anew = options.get("overwrite") or options["batch_item_count"]
@@ -194,9 +197,10 @@ class Left:
         """Return the state of a feed of this run that has its file in the spool.
 
         ``replaces`` says that a delivery replaces the delivery before. Otherwise a
-        complete file never gets more items.
+        complete file never gets more items. Raises
+        :class:`~bloomdupe.errors.FeedError`.
         """
-        record = self._feeds.pop(name, None)
+        record = self._pop(name, spooled=True)
         if record is None or not self._resumed:
             return Known(name)
         number = record["file"]
@@ -205,6 +209,18 @@ class Left:
         if done and (file is None or not replaces):
             return Known(name, {**record, "items": 0, "spool": None, "delivered": 0})
         return Known(name, record, file)
+
+    def _pop(self, name: str, *, spooled: bool) -> dict[str, Any] | None:
+        record = self._feeds.pop(name, None)
+        if record is None or ("spool" in record) == spooled:
+            return record
+        if not self._bound or _is_done(record):
+            return None
+        raise FeedChangedError(
+            f"FEEDS: {record['uri']} was begun with another exporter or storage, see"
+            " FEED_EXPORTERS and FEED_STORAGES: set it back, name another file, or"
+            " give the new crawl another JOBDIR"
+        )
 
     def spooled(self, name: str) -> str | None:
         """Return the name of a feed's present file in the spool."""

@@ -1,5 +1,31 @@
-"""A job that does not run here: its requests, its failures, its figures.
+"""A job that does not run here: its requests, its failed requests, its state.
 
-``on_disk`` is a JOBDIR and ``on_redis`` a crawl that several workers share.
-``overview`` and ``selection`` need no Scrapy, and read a running crawl's store, too.
+:func:`open_job` opens a job that a user names. ``job_contract`` describes the result,
+``on_disk`` and ``on_redis`` implement it. Reading a job needs no Scrapy, and may be
+done while a crawl runs.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bloomdupe.filter.opening import is_url
+from bloomdupe.jobs.on_disk.job_on_disk import JobOnDisk
+from bloomdupe.jobs.on_redis.job_on_redis import JobOnRedis
+
+if TYPE_CHECKING:
+    from bloomdupe.jobs.job_contract import Job
+
+__all__ = ["ENGINES", "engine_of", "open_job"]
+
+ENGINES: tuple[type[Job], ...] = (JobOnDisk, JobOnRedis)
+
+
+def engine_of(named: str) -> type[Job]:
+    """Return the engine of a job that is named so: a URL is on Redis."""
+    return JobOnRedis if is_url(named) else JobOnDisk
+
+
+def open_job(named: str) -> Job:
+    """Return the job that a user names; nothing is read yet."""
+    return engine_of(named)(named)

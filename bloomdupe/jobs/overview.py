@@ -1,27 +1,36 @@
-"""Overview: the state of a job, as of its last checkpoint."""
+"""Overview: the state of a job, as of its last checkpoint, on either engine."""
 
 from __future__ import annotations
 
 import heapq
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
-
-from bloomdupe.crawl.progress.rounds import IMPORT
-from bloomdupe.crawl.state.blocked import BLOCKED
-from bloomdupe.errors import StoreError
-from bloomdupe.frontier.waiting import slots_of
-from bloomdupe.store import files
-from bloomdupe.store.store import Store
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from bloomdupe.filter.info import FilterInfo
+    from bloomdupe.redis.frontier_reader import PartitionState
 
-    from bloomdupe.store.snapshot import Snapshot
-
-__all__ = ["LARGEST", "Output", "Overview", "overview"]
+__all__ = [
+    "FINISHED",
+    "KILLED",
+    "LARGEST",
+    "NOT_BEGUN",
+    "RUNNING",
+    "STOPPED",
+    "Description",
+    "Output",
+    "Overview",
+    "PartitionedFilter",
+    "RunFigures",
+    "WorkerFigures",
+    "WorkerShare",
+]
 
 LARGEST = 10
 """Number of slots to name, those with the most requests."""
+
+NOT_BEGUN, RUNNING, FINISHED = "not begun", "running", "finished"
+STOPPED, KILLED = "stopped", "killed"
 
 
 @dataclass(frozen=True)
@@ -36,8 +45,8 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Overview:
-    """A job. Times are in Unix seconds."""
+class RunFigures:
+    """The figures that only a job on disk has. Times are in Unix seconds."""
 
     process: int | None
     """The process that runs the job; None: no process; 0: its number is hidden."""
@@ -52,96 +61,170 @@ class Overview:
     """Time when the store was last written."""
     transaction: int
     """Number of the LMDB transaction that wrote it."""
-    pending: int
-    """Requests in the store, those in progress included."""
     later: int
-    """Requests among these that are scheduled for later."""
-    taken_in: int
-    """Requests ever added."""
-    pages: int
-    """Responses to finished requests."""
+    """Pending requests that are scheduled for later."""
     items: int
     runs: int
     seconds: float
     """Seconds of all runs together."""
-    slots: int
-    """Slots with requests."""
-    largest: list[tuple[str, int]]
-    """Slots with the most requests, and their numbers of requests."""
     outputs: list[Output]
     half_imported: bool
     """Whether an import was interrupted, and has to be run again."""
     blocked: list[dict[str, Any]]
     """See :class:`bloomdupe.crawl.state.blocked.Blocked`."""
 
+
+class WorkerShare(NamedTuple):
+    """A worker that is alive, or that still has a partition."""
+
+    name: str
+    partitions: int
+    """Partitions that it owns."""
+    leased: int
+    """Requests in progress there."""
+
+
+@dataclass(frozen=True)
+class WorkerFigures:
+    """The figures that only a job on Redis has, partition by partition."""
+
+    partitions: list[PartitionState]
+    alive: list[str]
+    """Names of the workers that are alive."""
+    memory: int
+    """Bytes of all data in this Redis."""
+    memory_limit: int
+    """Limit of these bytes; 0: there is no limit."""
+
+    @property
+    def leased(self) -> int:
+        """Requests in progress."""
+        return sum(one.leased for one in self.partitions)
+
+    @property
+    def unowned(self) -> int:
+        """Partitions without an owner."""
+        return sum(not one.owner for one in self.partitions)
+
+    @property
+    def aside(self) -> int:
+        """Requests that a worker could not restore."""
+        return sum(one.aside for one in self.partitions)
+
+    def reasons(self, count: int = LARGEST) -> list[str]:
+        """Return some of these requests, each with the reason."""
+        return [reason for one in self.partitions for reason in one.reasons][:count]
+
+    @property
+    def entries(self) -> int:
+        """Output entries that were not collected and deleted."""
+        return sum(one.entries for one in self.partitions)
+
+    @property
+    def workers(self) -> list[WorkerShare]:
+        """Workers that are alive, or that still have a partition."""
+        owners = {one.owner for one in self.partitions if one.owner}
+        return [
+            WorkerShare(
+                name,
+                sum(one.owner == name for one in self.partitions),
+                sum(one.leased for one in self.partitions if one.owner == name),
+            )
+            for name in sorted({*self.alive, *owners})
+        ]
+
+
+@dataclass(frozen=True)
+class Overview:
+    """A job. Either ``runs`` or ``workers`` is None, by the engine."""
+
+    state: str
+    """``not begun``, ``running``, ``stopped``, ``killed`` or ``finished``."""
+    detail: str
+    """The process that runs it, or the reason why it stopped; empty: none is known."""
+    pending: int
+    """Pending requests; on disk, those in progress included."""
+    taken_in: int
+    """Requests ever added."""
+    pages: int
+    """Requests that are done; on disk, responses to them."""
+    slots: dict[str, int]
+    """Slots with pending requests, and their numbers of requests."""
+    runs: RunFigures | None = None
+    workers: WorkerFigures | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether a process or a worker is running."""
+        return self.state == RUNNING
+
+    def largest(self, count: int = LARGEST) -> list[tuple[str, int]]:
+        """Return the slots with the most pending requests."""
+        return heapq.nsmallest(
+            count, self.slots.items(), key=lambda slot: (-slot[1], slot[0])
+        )
+
     def as_dict(self) -> dict[str, Any]:
         """Return plain types, for JSON."""
-        return asdict(self) | {"largest": dict(self.largest)}
+        common = {
+            "pending": self.pending,
+            "taken_in": self.taken_in,
+            "slots": len(self.slots),
+            "largest": dict(self.largest()),
+        }
+        if self.runs is not None:
+            return common | {"pages": self.pages} | asdict(self.runs)
+        workers = self.workers
+        assert workers is not None  # noqa: S101 - or it has runs
+        return common | {
+            "state": self.state,
+            "done": self.pages,
+            "partitions": len(workers.partitions),
+            "leased": workers.leased,
+            "set_aside": workers.aside,
+            "set_aside_reasons": workers.reasons(),
+            "workers": [worker._asdict() for worker in workers.workers],
+            "unowned_partitions": workers.unowned,
+            "output_entries": workers.entries,
+            "memory_bytes": workers.memory,
+            "memory_limit": workers.memory_limit or None,
+        }
 
 
-def overview(path: Path) -> Overview | None:
-    """Return the state of the job with the store at ``path``, also while it runs.
+@dataclass(frozen=True)
+class PartitionedFilter:
+    """The filters of all partitions of a crawl on Redis, taken together."""
 
-    None if the store has never belonged to a crawl. Takes a second for a million slots,
-    however many requests are pending in them.
-    """
-    process = files.owner_of(path)
-    store = Store.open(path, readonly=True, network=True)
-    try:
-        with store.snapshot() as snapshot:
-            frontier = snapshot.record("frontier")
-            crawl = snapshot.record("crawl") or {}
-            outputs = _outputs(snapshot, crawl)
-            notes = (snapshot.record("filter") or {}).get("notes", {})
-            transaction = snapshot.transaction
-        if frontier is None:
-            return None
-        slots = slots_of(store)
-    finally:
-        store.close()
-    totals = crawl.get("totals", {})
-    later = frontier.get("later", {"requests": 0})["requests"]
-    largest = heapq.nlargest(LARGEST, slots, key=lambda slot: slot.requests)
-    return Overview(
-        process=process,
-        last_run=notes.get("run"),
-        round=notes.get("generation", 1),
-        finished_at=notes.get("finished"),
-        checkpoint_at=_written_at(path),
-        transaction=transaction,
-        pending=frontier["requests"] + later,
-        later=later,
-        taken_in=frontier["sequence"],
-        pages=totals.get("pages", 0),
-        items=totals.get("items", 0),
-        runs=totals.get("runs", 0),
-        seconds=totals.get("seconds", 0.0),
-        slots=len(slots),
-        largest=[(slot.name, slot.requests) for slot in largest],
-        outputs=outputs,
-        half_imported=not notes.get(IMPORT, {"done": True})["done"],
-        blocked=notes.get(BLOCKED, []),
-    )
+    path: str
+    """URL without the password."""
+    capacity: int
+    """Given: expected requests (n)."""
+    fpp: float
+    """Given: false-positive probability (p)."""
+    partition_by: str
+    """The partition key of a request: its ``slot`` or its ``url``."""
+    keys: int
+    """Requests that were new when offered, as the filters have counted them."""
+    current_fpp: float
+    """Rate for the next request, if requests spread over partitions as before."""
+    expected_loss: float
+    """New requests called seen so far."""
+    grown_partitions: int
+    """Partitions with more than one layer."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain types, for JSON."""
+        return asdict(self)
 
 
-def _outputs(snapshot: Snapshot, crawl: dict[str, Any]) -> list[Output]:
-    """Read the feeds; see :class:`bloomdupe.crawl.engines.checkpoint.Crawl`."""
-    outputs = []
-    for feed in crawl.get("feeds", {}).values():
-        size = None
-        if feed["file"] is not None:
-            name = f"feed{feed['file']}"
-            file = crawl["files"][feed["file"]]
-            size = file["base"]
-            if name in crawl["blobs"]:
-                piece = len(snapshot.blob(name, crawl["blobs"][name]))
-                size += piece - file.get("held", 0)
-        outputs.append(Output(feed["uri"], feed["items"], size))
-    return outputs
+class Description(NamedTuple):
+    """A filter, the identity of its job, and the job's state, if it has one."""
 
+    filter: FilterInfo | PartitionedFilter
+    identity: dict[str, Any]
+    job: Overview | None
 
-def _written_at(path: Path) -> float:
-    try:
-        return (path / files.DATA).stat().st_mtime
-    except OSError as error:
-        raise StoreError(f"cannot look at {path / files.DATA}: {error}") from error
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain types, for JSON."""
+        job = None if self.job is None else self.job.as_dict()
+        return {**self.filter.as_dict(), "identity": self.identity, "job": job}

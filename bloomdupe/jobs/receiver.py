@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.jobs.project import Project
-    from bloomdupe.jobs.written import Wanted
+    from bloomdupe.jobs.request_line import Wanted
 
 __all__ = ["Imported", "Receiver", "Source"]
 
@@ -106,6 +106,10 @@ class Source(Protocol):
     @property
     def header(self) -> dict[str, Any] | None:
         """Header of the store, if the source is a job of bloomdupe's."""
+
+    @property
+    def is_job(self) -> bool:
+        """Whether it is a job, with seen URLs; a list of requests is not."""
 
     def failures(self, problems: Problems) -> Iterator[tuple[bytes, Failure]]:
         """Yield failed requests, under their digests; called first."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
 
@@ -19,73 +19,101 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from bloomdupe.crawl.progress.history import Point
+    from bloomdupe.crawl.progress.history import Point, Ran
+    from bloomdupe.jobs.overview import WorkerFigures
+    from bloomdupe.jobs.view import JobHistory, View
     from bloomdupe.monitoring.drawing import Maker
-    from bloomdupe.monitoring.view import View
 
-__all__ = ["MOST_BARS", "bars", "charts"]
+__all__ = ["NAMELESS", "charts"]
 
 PARTS = 240
 """Points of a line, at most: the page stays small."""
 MOST_MARKS = 60
 """Runs with marks at their beginnings and ends, the latest runs."""
 MOST_BARS = 12
+MOST_PARTITIONS = 256
+"""Bars, largest partitions first."""
+NAMELESS = "(no slot)"
+"""The slot name of items of ``start()``."""
 UNITS = ((172_800, 86_400, "days"), (7_200, 3_600, "hours"), (120, 60, "minutes"))
 
 
-def charts(view: View, layers: Sequence[Mapping[str, float]]) -> Iterator[Chart]:
-    """Yield all charts of a job; ``layers`` are those of ``bloomdupe info --json``."""
+def charts(view: View, info: Mapping[str, Any]) -> Iterator[Chart]:
+    """Yield all charts of a job; ``info`` is what ``bloomdupe info --json`` prints."""
+    if view.history is not None:
+        yield from _of_history(view, view.history, info["layers"])
+    largest = {name or NAMELESS: n for name, n in view.job.largest(MOST_BARS)}
+    yield _bars("Hosts", "Hosts with the most pending requests.", largest)
+    if view.job.workers is not None:
+        yield from _of_workers(view.job.workers)
+
+
+def _of_history(
+    view: View, history: JobHistory, layers: Sequence[Mapping[str, float]]
+) -> Iterator[Chart]:
     if len(view.points) > 1:
-        yield from _of_history(view)
+        yield from _over_all_runs(view, history.runs)
     yield _filter(layers)
-    totals = view.totals
-    yield bars(
+    totals = history.totals
+    yield _bars(
         "Status codes",
         "Pages by the status of their response, over all runs.",
         {f"{code}": n for code, n in sorted(totals.statuses.items())},
     )
     yield _depths(totals.depths)
-    yield bars(
+    yield _bars(
         "Failures by reason",
-        "Requests in the ledger of failures.",
-        dict(view.failed.reasons.most_common(MOST_BARS)),
+        "Failed requests that were not retried since.",
+        dict(history.failed.reasons.most_common(MOST_BARS)),
         colour=BAD,
     )
-    largest = sorted(view.slots, key=lambda slot: -slot[1])[:MOST_BARS]
-    yield bars("Hosts", "Those with the most requests waiting.", dict(largest))
+
+
+def _of_workers(workers: WorkerFigures) -> Iterator[Chart]:
+    most = sorted(workers.workers, key=lambda worker: -worker.leased)[:MOST_BARS]
+    yield _bars(
+        "Workers",
+        "Requests in progress.",
+        {worker.name: worker.leased for worker in most},
+    )
+    yield _partitions(workers)
 
 
 # Lines over the time that the crawl was running
 
 
-def _of_history(view: View) -> Iterator[Chart]:
+def _over_all_runs(view: View, runs: Sequence[Ran]) -> Iterator[Chart]:
     marks = "Dashed lines are kills, dotted ones the beginnings of other runs."
-    with _over_time(view) as (axes, chart):
+    with _over_time(view, runs) as (axes, chart):
         axes.plot(*_line(view, lambda point: point.pages), color=FIRST)
         yield chart("Pages", f"Pages done, over all runs. {marks}")
-    with _over_time(view) as (axes, chart):
+    with _over_time(view, runs) as (axes, chart):
         times, values = _rates(view)
         axes.fill_between(times, values, step="mid", color=FIRST, alpha=0.25, lw=0)
         axes.step(times, values, where="mid", color=FIRST)
         yield chart("Rate", "Pages a minute.")
-    with _over_time(view) as (axes, chart):
+    with _over_time(view, runs) as (axes, chart):
         axes.plot(*_line(view, lambda point: point.pending), color=FIRST)
-        yield chart("Waiting", "Requests that wait.")
-    with _over_time(view) as (axes, chart):
+        yield chart("Pending", "Pending requests.")
+    with _over_time(view, runs) as (axes, chart):
         axes.plot(*_line(view, lambda point: point.slots), color=FIRST)
         axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
-        yield chart("Hosts at work", "Slots with requests that wait or are under way.")
-    with _over_time(view) as (axes, chart):
-        dropped = _line(view, lambda point: point.duplicates)
-        axes.plot(*dropped, color=SECOND, label="dropped as duplicates")
+        yield chart(
+            "Active hosts", "Slots with requests that are pending or in progress."
+        )
+    with _over_time(view, runs) as (axes, chart):
+        skipped = _line(view, lambda point: point.duplicates)
+        axes.plot(*skipped, color=SECOND, label="duplicates skipped")
         axes.plot(*_line(view, lambda point: point.seen), color=FIRST, label="new")
         axes.legend()
-        yield chart("Links", "New URLs, and links dropped because theirs was seen.")
-    with _over_time(view) as (axes, chart):
+        yield chart(
+            "Links", "New URLs, and links that were skipped because their URL was seen."
+        )
+    with _over_time(view, runs) as (axes, chart):
         axes.vlines(*_highest(view), color=FIRST)
         axes.yaxis.set_major_formatter(EngFormatter("s"))
         yield chart("Checkpoints", "The longest one of each stretch of time.")
-    with _over_time(view) as (axes, chart):
+    with _over_time(view, runs) as (axes, chart):
         memory = _line(view, lambda point: point.memory)
         axes.plot(*memory, color=FIRST, label="memory of the process")
         disk = _line(view, lambda point: point.disk)
@@ -96,7 +124,7 @@ def _of_history(view: View) -> Iterator[Chart]:
 
 
 @contextmanager
-def _over_time(view: View) -> Iterator[tuple[Axes, Maker]]:
+def _over_time(view: View, runs: Sequence[Ran]) -> Iterator[tuple[Axes, Maker]]:
     with drawing() as (axes, maker):
         size, unit = _unit(view)
         axes.set_xlabel(f"{unit} that the crawl was running")
@@ -105,10 +133,10 @@ def _over_time(view: View) -> Iterator[tuple[Axes, Maker]]:
         for point in view.points:
             first.setdefault(point.run, point.seconds)
             last[point.run] = point.seconds
-        for ran in view.runs[-MOST_MARKS:]:
+        for ran in runs[-MOST_MARKS:]:
             if ran.number in first and ran.number != view.points[0].run:
                 axes.axvline(first[ran.number] / size, color=GOOD, ls=":", lw=1.2)
-            over = ran is not view.runs[-1] or not view.running
+            over = ran is not runs[-1] or not view.job.running
             if ran.how == OPEN and over and ran.number in last:
                 axes.axvline(last[ran.number] / size, color=BAD, ls="--", lw=1.2)
         maker.lowest = 0.0
@@ -165,7 +193,7 @@ def _highest(view: View) -> tuple[list[float], list[float], list[float]]:
 # Bars
 
 
-def bars(
+def _bars(
     title: str, note: str, values: Mapping[str, int], *, colour: str = FIRST
 ) -> Chart:
     """Draw a bar for each name."""
@@ -224,3 +252,21 @@ def _filter(layers: Sequence[Mapping[str, float]]) -> Chart:
         axes.set_ylim(0, 0.75)
         axes.legend(ncols=3, loc="upper right")
         return chart("Filter", "Share of the bits that are set, in each layer.")
+
+
+def _partitions(workers: WorkerFigures) -> Chart:
+    """Draw the URLs in each partition: hosts differ in size, so partitions do."""
+    with drawing() as (axes, chart):
+        keys = sorted((one.keys for one in workers.partitions), reverse=True)
+        keys = keys[:MOST_PARTITIONS]
+        axes.bar(range(1, len(keys) + 1), keys, color=FIRST)
+        first = workers.partitions[0].layers[0][0].capacity
+        if keys[0] > first / 2:
+            axes.axhline(first, color=BAD, ls="--", lw=1.2)
+        axes.xaxis.set_major_locator(MaxNLocator(10, integer=True))
+        chart.lowest = 0.0
+        return chart(
+            "Partitions",
+            "URLs seen in each, the largest first. Above the dashed line, if there is"
+            " one, a filter has grown.",
+        )

@@ -82,7 +82,7 @@ def in_figures(
     """Yield a table of figures, and all of ``info`` as JSON.
 
     ``info`` is the object that ``bloomdupe info --json`` prints. A figure is a dotted
-    name in it, and its description in words.
+    name in it, and its description in words; figures that are missing are left out.
     """
     yield "<h2>In figures</h2>"
     yield '<p class="note">The same as <code>bloomdupe info --json</code>.</p>'
@@ -98,7 +98,9 @@ def _rows(figures: Iterable[tuple[str, str]], info: Mapping[str, Any]) -> Iterat
     for name, words in figures:
         value: Any = info
         for key in name.split("."):
-            value = value[key]
+            value = value.get(key)
+        if value is None:
+            continue
         shown = f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
         yield (
             f"<td>{words}</td>"

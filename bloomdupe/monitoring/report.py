@@ -5,32 +5,41 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.crawl.progress.history import KILLED
 from bloomdupe.crawl.progress.line import pages_lost
 from bloomdupe.crawl.progress.pace import duration, size
 from bloomdupe.crawl.progress.rounds import OPEN
-from bloomdupe.monitoring.charts import charts
+from bloomdupe.jobs.overview import FINISHED, KILLED, NOT_BEGUN, RUNNING
+from bloomdupe.monitoring.charts import NAMELESS, charts
 from bloomdupe.monitoring.page import figure, in_figures, page, table, text, when
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from bloomdupe.crawl.progress.history import Ran
-    from bloomdupe.monitoring.view import View
+    from bloomdupe.jobs.overview import Overview, WorkerFigures
+    from bloomdupe.jobs.view import FailedRequests, View
 
 __all__ = ["report"]
 
 MOST_RUNS = 200
 MOST_FAILURES = 100
 """Rows of the table, latest failures first."""
+MOST_SLOTS = 100
+"""Rows of the table, largest slots first."""
 
 FIGURES: tuple[tuple[str, str], ...] = (
+    ("job.done", "requests done"),
     ("job.pages", "pages done"),
     ("job.items", "items"),
-    ("job.pending", "requests waiting"),
-    ("job.later", "of these, for a point in time"),
-    ("job.taken_in", "requests ever taken in"),
+    ("job.pending", "pending requests"),
+    ("job.later", "of these, scheduled for later"),
+    ("job.leased", "requests in progress"),
+    ("job.taken_in", "requests ever added"),
     ("job.slots", "slots with requests"),
+    ("job.partitions", "partitions"),
+    ("job.unowned_partitions", "of these, without a worker"),
+    ("job.output_entries", "entries of output to be collected"),
+    ("job.memory_bytes", "bytes of all data in this Redis"),
     ("job.runs", "runs"),
     ("job.round", "round"),
     ("job.seconds", "seconds that it was running"),
@@ -38,78 +47,130 @@ FIGURES: tuple[tuple[str, str], ...] = (
     ("capacity", "expected URLs (n)"),
     ("fpp", "false-positive probability (p), given"),
     ("current_fpp", "the same, calculated for now"),
-    ("expected_loss", "new URLs dropped, expected number"),
+    ("expected_loss", "new URLs lost to false positives, expected number"),
+    ("grown_partitions", "partitions whose filters have grown"),
     ("exact_keys", "keys kept exactly"),
     ("disk_bytes", "bytes of the store"),
 )
-"""Names in ``bloomdupe info --json``, and in words."""
+"""Names in ``bloomdupe info --json``, and in words; a job lacks some of them."""
+GOES_ON = "The same command goes on with it."
+NO_HISTORY = (
+    "Workers share this crawl on Redis, which keeps no history of it: there are no"
+    " charts over time, no runs, status codes, depths and failed requests."
+)
 
 
 def report(view: View, info: Mapping[str, Any]) -> str:
     """Return the page; ``info`` is the object of ``bloomdupe info --json``."""
     title = f"Crawl of {view.spider}"
-    drawn = list(charts(view, info["layers"]))
-    parts = [
-        f"<h1>{text(title)}</h1>",
-        f"<p>{text(_state(view))}</p>",
-        f'<p class="note">{text(str(view.path))}, as of'
-        f" {when(view.job.checkpoint_at)}</p>",
-        '<div class="tiles">',
-        *(f"<div>{name}<b>{text(value)}</b></div>" for name, value in _tiles(view)),
-        "</div>",
-    ]
-    if not view.points:
-        parts.append(
+    drawn = list(charts(view, info))
+    tiles = [*_counts(view), *_of_filter(view, info), *_of_redis(view)]
+    return page(
+        title,
+        [
+            f"<h1>{text(title)}</h1>",
+            f"<p>{text(_state(view.job))}</p>",
+            f'<p class="note">{text(view.place)}, as of {when(view.read_at)}</p>',
+            '<div class="tiles">',
+            *(f"<div>{name}<b>{text(value)}</b></div>" for name, value in tiles),
+            "</div>",
+            *_missing(view),
+            '<div class="charts">',
+            *map(figure, drawn),
+            "</div>",
+            *_tables(view),
+            *in_figures(FIGURES, info),
+        ],
+    )
+
+
+def _state(job: Overview) -> str:
+    runs = job.runs
+    if job.state == RUNNING:
+        return "It is running."
+    if job.state == FINISHED:
+        if runs is None or runs.finished_at is None:
+            return "It has finished."
+        return f"It finished on {when(runs.finished_at)}."
+    if job.state == NOT_BEGUN:
+        return "It has not begun."
+    if job.state == KILLED:
+        return f"It was killed. {GOES_ON}"
+    if runs is None:
+        return f"It has not finished, and {job.detail}. Start some, and it goes on."
+    return f"It was stopped: {job.detail}. {GOES_ON}"
+
+
+def _missing(view: View) -> Iterator[str]:
+    """Say why there are no charts over time, if there are none."""
+    if view.history is None:
+        yield f'<p class="note">{NO_HISTORY}</p>'
+    elif not view.points:
+        yield (
             "<p>There are no charts over time: the job was made by an earlier version,"
             " and has not run since.</p>"
         )
-    parts += ['<div class="charts">', *map(figure, drawn), "</div>"]
-    parts += _runs(view)
-    parts += _failures(view)
-    parts += in_figures(FIGURES, info)
-    return page(title, parts)
 
 
-def _state(view: View) -> str:
-    job = view.job
-    if view.running:
-        return "It is running."
-    if job.last_run == "finished":
-        then = "" if job.finished_at is None else f" on {when(job.finished_at)}"
-        return f"It was finished{then}."
-    if job.last_run == OPEN:
-        return "It was killed. The same command goes on with it."
-    return f"It was stopped: {job.last_run}. The same command goes on with it."
+def _counts(view: View) -> Iterator[tuple[str, str]]:
+    job, history = view.job, view.history
+    yield "pages", f"{job.pages:,}"
+    if job.runs is not None:
+        yield "items", f"{job.runs.items:,}"
+    yield "pending", f"{job.pending:,}"
+    if job.workers is not None:
+        yield "in progress", f"{job.workers.leased:,}"
+        yield "hosts with pending requests", f"{len(job.slots):,}"
+        yield "workers", f"{len(job.workers.alive):,}"
+        yield "partitions", f"{len(job.workers.partitions):,}"
+    if history is not None:
+        yield "failed", f"{len(history.failed.requests):,}"
+        yield "duplicates skipped", f"{history.totals.duplicates:,}"
+        yield "downloaded", size(history.totals.bytes)
+    if job.runs is not None:
+        yield "running for", duration(job.runs.seconds)
+        yield "runs", f"{job.runs.runs:,}"
+    if history is not None:
+        kills = sum(how == KILLED for _, how in _ended(history.runs, job))
+        yield "kills", f"{kills:,}"
 
 
-def _tiles(view: View) -> Iterator[tuple[str, str]]:
-    job, totals = view.job, view.totals
-    yield "pages", f"{totals.pages:,}"
-    yield "items", f"{totals.items:,}"
-    yield "waiting", f"{job.pending:,}"
-    yield "failed", f"{len(view.failed.requests):,}"
-    yield "links dropped", f"{totals.duplicates:,}"
-    yield "downloaded", size(totals.bytes)
-    yield "running for", duration(job.seconds)
-    yield "runs", f"{job.runs:,}"
-    yield "kills", f"{sum(how == KILLED for _, how in _ended(view)):,}"
-    if view.last is not None:
-        yield "filter", f"{view.last.seen / view.capacity:.1%}"
-        yield "lost by it", pages_lost(view.last.loss).replace("no page lost", "none")
+def _of_filter(view: View, info: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    last = view.last
+    if last is not None:
+        yield "filter", f"{last.seen / view.capacity:.1%}"
+        lost = info["expected_loss"] if view.history is None else last.loss
+        yield "lost by it", pages_lost(lost).replace("no page lost", "none")
 
 
-def _ended(view: View) -> Iterator[tuple[Ran, str]]:
+def _of_redis(view: View) -> Iterator[tuple[str, str]]:
+    workers = view.job.workers
+    if workers is not None:
+        yield "output to collect", f"{workers.entries:,}"
+        yield "memory of Redis", size(workers.memory)
+
+
+def _ended(runs: Sequence[Ran], job: Overview) -> Iterator[tuple[Ran, str]]:
     """Yield runs, and how they ended."""
-    for ran in view.runs:
-        running = view.running and ran is view.runs[-1]
+    for ran in runs:
         how = ran.how
         if how == OPEN:
-            how = "running" if running else KILLED
+            how = RUNNING if job.running and ran is runs[-1] else KILLED
         yield ran, how
 
 
-def _runs(view: View) -> Iterator[str]:
-    if not view.runs:
+def _tables(view: View) -> Iterator[str]:
+    """Yield the tables: of the history, or else of the workers and hosts."""
+    if view.history is not None:
+        yield from _runs(view, view.history.runs)
+        yield from _failed(view.history.failed)
+    if view.job.workers is not None:
+        yield from _workers(view.job.workers)
+        yield from _slots(view.job)
+
+
+def _runs(view: View, runs: Sequence[Ran]) -> Iterator[str]:
+    if not runs:
         return
     points = view.points
     last = {point.run: point for point in points}
@@ -118,7 +179,7 @@ def _runs(view: View) -> Iterator[str]:
     done.update((a.run, b) for a, b in pairwise(points) if a.run != b.run)
     first = {point.run: point for point in reversed(points)}
     rows = []
-    for ran, how in list(_ended(view))[-MOST_RUNS:]:
+    for ran, how in list(_ended(runs, view.job))[-MOST_RUNS:]:
         pages = ended = ""
         if ran.number in last:
             pages = f"{done[ran.number].pages - first[ran.number].pages:,}"
@@ -133,16 +194,13 @@ def _runs(view: View) -> Iterator[str]:
     yield from table(("run", "begun", "ended, or last seen", "how", "pages"), rows)
 
 
-def _failures(view: View) -> Iterator[str]:
-    if not view.failed.requests:
+def _failed(failed: FailedRequests) -> Iterator[str]:
+    if not failed.requests:
         return
-    yield "<h2>Failures</h2>"
-    shown = view.failed.requests[:MOST_FAILURES]
-    gone = f" {view.failed.left:,} older ones have left." if view.failed.left else ""
-    yield (
-        f'<p class="note">The last {len(shown):,} of'
-        f" {len(view.failed.requests):,}.{gone}</p>"
-    )
+    yield "<h2>Failed requests</h2>"
+    shown, count = failed.requests[:MOST_FAILURES], len(failed.requests)
+    gone = f" {failed.left:,} older ones were removed." if failed.left else ""
+    yield f'<p class="note">The last {len(shown):,} of {count:,}.{gone}</p>'
     yield from table(
         ("URL", "reason", "detail", "times", "last", "linked from"),
         (
@@ -151,5 +209,44 @@ def _failures(view: View) -> Iterator[str]:
             f'<td class="number">{one.times:,}</td><td>{when(one.time)}</td>'
             f'<td class="url">{text(one.parent or "")}</td>'
             for one in shown
+        ),
+    )
+
+
+def _workers(workers: WorkerFigures) -> Iterator[str]:
+    if not workers.workers:
+        return
+    yield "<h2>Workers</h2>"
+    yield from table(
+        ("worker", "partitions", "in progress", ""),
+        (
+            f"<td>{text(worker.name)}</td>"
+            f'<td class="number">{worker.partitions:,}</td>'
+            f'<td class="number">{worker.leased:,}</td>'
+            + (
+                "<td>alive</td>"
+                if worker.name in workers.alive
+                else '<td class="killed">has not answered lately</td>'
+            )
+            for worker in workers.workers
+        ),
+    )
+
+
+def _slots(job: Overview) -> Iterator[str]:
+    if not job.slots:
+        return
+    shown = job.largest(MOST_SLOTS)
+    yield "<h2>Hosts</h2>"
+    yield (
+        f'<p class="note">The {len(shown):,} with the most pending requests, of'
+        f" {len(job.slots):,}.</p>"
+    )
+    yield from table(
+        ("slot", "pending"),
+        (
+            f'<td class="url">{text(slot or NAMELESS)}</td>'
+            f'<td class="number">{requests:,}</td>'
+            for slot, requests in shown
         ),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import os
 import select
 import sys
@@ -9,7 +10,7 @@ import termios
 import tty
 from contextlib import contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 from rich.console import Group
 from rich.live import Live
@@ -17,38 +18,34 @@ from rich.table import Table
 from rich.text import Text
 
 from bloomdupe.crawl.progress.line import pages_lost
-from bloomdupe.crawl.progress.pace import RECENT, duration, rates, size, time_to_fill
-from bloomdupe.crawl.progress.pace import recent as recent_point
+from bloomdupe.crawl.progress.pace import (
+    RECENT,
+    duration,
+    rates,
+    recent,
+    size,
+    time_to_fill,
+)
+from bloomdupe.jobs.overview import FINISHED, KILLED, NOT_BEGUN, RUNNING, STOPPED
 from bloomdupe.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
     from rich.console import Console, RenderableType
 
     from bloomdupe.crawl.progress.history import Point
-    from bloomdupe.monitoring.view import View
+    from bloomdupe.jobs.overview import WorkerFigures, WorkerShare
+    from bloomdupe.jobs.view import JobHistory, Reader, View
 
-    Figure: TypeAlias = tuple[str, list[tuple[str, str]]]
-    """A name, and its values with styles, most important first."""
+    Values: TypeAlias = list[tuple[str, str]]
+    """Values with styles, most important first."""
+    Figure: TypeAlias = tuple[str, Values]
+    """A name and its values."""
 
-__all__ = [
-    "NARROW",
-    "SORTS",
-    "figures_of",
-    "follow",
-    "frame",
-    "history_bars",
-    "names_table",
-    "room_of",
-    "screen",
-]
+__all__ = ["BARS", "follow", "screen", "sorts", "spark"]
 
-Seen = TypeVar("Seen")
-Seen_co = TypeVar("Seen_co", covariant=True)
-
-SORTS = ("waiting", "failed", "name")
 BARS = "▁▂▃▄▅▆▇█"
 PLAIN_BARS = "_.-=+*#@"
 ESCAPE = "\x1b"
@@ -56,28 +53,29 @@ CALM = 10
 """Reading a job takes at most one part in so many of the time."""
 NARROW = 60
 """Columns below which names are short."""
-ROWS = 12
-"""Lines besides slots: title, figures, heads."""
+NAMES = 13
+"""Columns that the names of figures take."""
+BESIDE = 5
+"""Lines beside figures, slots and workers: title, head, keys, and blank lines."""
+BESIDE_TABLE = 2
+"""Lines beside the workers: a head, and a blank line."""
+SHORT_HEADS = ["parts", "work", "/s"]
+LEAST = 3
+"""Figures that are always shown."""
+STYLES = {
+    RUNNING: "bold green",
+    FINISHED: "bold cyan",
+    NOT_BEGUN: "bold",
+    KILLED: "bold red",
+    STOPPED: "bold yellow",
+}
 
 
-class Readable(Protocol[Seen_co]):
-    """A source of views."""
+def follow(reader: Reader, console: Console, interval: float) -> View:
+    """Show a job until q is pressed; return the last view.
 
-    def read(self) -> Seen_co:
-        """Return the present view."""
-
-
-def follow(
-    reader: Readable[Seen],
-    show: Callable[[Seen, Console, str], RenderableType],
-    sorts: Sequence[str],
-    console: Console,
-    interval: float,
-) -> None:
-    """Show a job until q is pressed; refresh every ``interval`` seconds.
-
-    Keys: q quits, s changes to the next of the ``sorts``. If reading takes long, it is
-    done less often.
+    Refreshes every ``interval`` seconds, or less often if reading takes long. Keys: q
+    quits, s changes to the next of the :func:`sorts`.
     """
     sort = 0
     with (
@@ -90,14 +88,15 @@ def follow(
             took = monotonic() - begun
             due = begun + max(interval, CALM * took)
             while True:
-                live.update(show(view, console, sorts[sort]), refresh=True)
+                shown = screen(view, console, sorts(view)[sort])
+                live.update(shown, refresh=True)
                 key = pressed(due - monotonic())
                 if key is None:
                     break
                 if key in ("q", "Q", ESCAPE, ""):
-                    return
+                    return view
                 if key in ("s", "S"):
-                    sort = (sort + 1) % len(sorts)
+                    sort = (sort + 1) % len(sorts(view))
 
 
 @contextmanager
@@ -126,89 +125,150 @@ class _Pressed:
         return os.read(self._file, 64)[:1].decode("ascii", "replace")
 
 
+def sorts(view: View) -> tuple[str, ...]:
+    """Return the ways to sort the slots."""
+    return (
+        ("pending", "name") if view.history is None else ("pending", "failed", "name")
+    )
+
+
 def screen(view: View, console: Console, sort: str) -> RenderableType:
     """Return the screen of a job, no larger than the terminal."""
     width, height = console.size
-    figures = figures_of(_figures(view, console, room_of(width)), width)
-    slots = _slots(view, sort, max(3, height - ROWS - 3), width)
-    return frame(_title(view, width), figures, [slots], SORTS, sort)
-
-
-def frame(
-    title: Text, figures: Table, tables: list[Table], sorts: Sequence[str], sort: str
-) -> RenderableType:
-    """Put a screen together."""
-    parts: list[RenderableType] = [title, Text(), figures]
-    for table in tables:
-        parts += [Text(), table]
+    workers = [] if view.job.workers is None else view.job.workers.workers
+    beside = BESIDE + (BESIDE_TABLE if workers else 0)
+    figures = list(_figures(view, console, _room_of(width)))
+    figures = figures[: max(LEAST, height - beside - 2)]
+    rows = max(2, height - beside - len(figures))
+    shown = min(len(workers), max(1, rows // 3))
+    parts: list[RenderableType] = [
+        _title(view, width),
+        Text(),
+        _table_of(figures, width),
+    ]
+    if workers:
+        parts += [Text(), _workers(view, workers, shown, width)]
+    parts += [Text(), _slots(view, sort, rows - shown, width)]
+    ways = sorts(view)
     keys = Text("q quit   s sort by ", style="dim", no_wrap=True)
-    keys.append(sorts[(sorts.index(sort) + 1) % len(sorts)], style="dim")
+    keys.append(ways[(ways.index(sort) + 1) % len(ways)], style="dim")
     return Group(*parts, keys)
 
 
-def room_of(width: int) -> int:
+def _room_of(width: int) -> int:
     """Return the columns left for values beside a name."""
-    return width - 13
+    return width - NAMES
 
 
-def figures_of(figures: Iterable[Figure], width: int) -> Table:
+def _table_of(figures: Iterable[Figure], width: int) -> Table:
     """Return a line for each figure, with as many values as fit."""
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True, style="bold")
     table.add_column(no_wrap=True, overflow="ellipsis")
     for name, values in figures:
-        table.add_row(name, _fitting(values, room_of(width)))
+        table.add_row(name, _fitting(values, _room_of(width)))
     return table
 
 
 def _title(view: View, width: int) -> Text:
     job = view.job
-    if view.running:
-        state, style = f"running (process {job.process or 'unknown'})", "bold green"
-    elif job.last_run == "finished":
-        state, style = "finished", "bold cyan"
-    elif job.last_run == "open":
-        state, style = "killed", "bold red"
-    else:
-        state, style = f"stopped: {job.last_run}", "bold yellow"
     title = Text(no_wrap=True, overflow="ellipsis")
     title.append(printable(view.spider), style="bold")
-    title.append(printable(f"  {state}"), style=style)
+    if view.trouble is not None:
+        title.append("  Redis does not answer", style="bold red")
+    else:
+        detail = job.detail and (
+            f" ({job.detail})" if job.running else f": {job.detail}"
+        )
+        title.append(printable(f"  {job.state}{detail}"), style=STYLES[job.state])
     if width >= NARROW:
-        title.append(f"  run {job.runs}, {duration(job.seconds)} in all", style="dim")
+        title.append(f"  {_extent(view)}", style="dim")
     return title
 
 
+def _extent(view: View) -> str:
+    runs, workers = view.job.runs, view.job.workers
+    if runs is not None:
+        return f"run {runs.runs}, {duration(runs.seconds)} in all"
+    partitions = 0 if workers is None else len(workers.partitions)
+    return f"{partitions:,} partitions on Redis"
+
+
 def _figures(view: View, console: Console, room: int) -> Iterator[Figure]:
-    job, totals, last = view.job, view.totals, view.last
-    pages = [(f"{totals.pages:,}", "bold"), (f"{totals.items:,} items", "")]
-    if view.rate is not None and view.running:
-        pages.insert(1, (f"{view.rate:,.0f} a minute", "green"))
-    yield "pages", pages
-    if last is not None:
+    """Yield the figures that the engine of the job knows."""
+    yield "pages", _pages(view)
+    if len(view.points) > (2 if view.history is None else 0):
         yield "", [(history_bars(view.points, console, room), "green")]
-    waiting = [(f"{job.pending:,}", "bold"), (f"{job.slots:,} slots", "")]
-    if job.later:
-        waiting.append((f"{job.later:,} for later", ""))
-    if view.running and view.points:
-        left = view.to_go
-        said = "more come than go" if left is None else f"{duration(left)} to go"
-        waiting.insert(1, (said, "yellow" if left is None else "cyan"))
-    yield "waiting", waiting
-    offered = totals.duplicates + job.taken_in
-    share = totals.duplicates / offered if offered else 0.0
-    yield "dropped", [(f"{totals.duplicates:,}", ""), (f"{share:.0%} of all links", "")]
-    failed = len(view.failed.requests)
-    reasons = [(f"{n:,} {name}", "") for name, n in view.failed.reasons.most_common(4)]
-    yield "failed", [(f"{failed:,}", "bold red" if failed else ""), *reasons]
+    yield "pending", _pending(view)
+    if view.job.workers is not None:
+        yield from _figures_of_workers(view.job.workers)
+    if view.history is not None:
+        yield from _figures_of_history(view, view.history)
+    last = view.last
     if last is None:
         yield "history", [("none yet: made by an earlier version", "dim")]
         return
     fill = last.seen / view.capacity
-    style = "yellow" if fill > 0.8 else ""
-    yield "filter", [(f"{fill:.1%} full", style), (pages_lost(last.loss), "")]
+    filled = [(f"{fill:.1%} full", "yellow" if fill > 0.8 else "")]
+    if view.history is not None:
+        filled.append((pages_lost(last.loss), ""))
+    yield "filter", filled
+    if view.job.workers is not None:
+        yield from _stored_on_redis(view.job.workers)
+    if view.history is not None:
+        yield from _stored_on_disk(view, last)
+
+
+def _pages(view: View) -> Values:
+    pages = [(f"{view.job.pages:,}", "bold")]
+    if view.rate is not None and view.job.running:
+        rate = (
+            f"{view.rate:,.0f} a minute"
+            if view.job.workers is None
+            else f"{view.rate / 60:,.1f} a second"
+        )
+        pages.append((rate, "green"))
+    if view.job.runs is not None:
+        pages.append((f"{view.job.runs.items:,} items", ""))
+    return pages
+
+
+def _pending(view: View) -> Values:
+    job = view.job
+    pending = [(f"{job.pending:,}", "bold")]
+    known = view.rate is not None or (view.history is not None and view.points)
+    if job.running and known:
+        left = view.to_go
+        text = "growing" if left is None else f"{duration(left)} to go"
+        pending.append((text, "yellow" if left is None else "cyan"))
+    pending.append((f"{len(job.slots):,} slots", ""))
+    if job.runs is not None and job.runs.later:
+        pending.append((f"{job.runs.later:,} scheduled for later", ""))
+    return pending
+
+
+def _figures_of_workers(workers: WorkerFigures) -> Iterator[Figure]:
+    yield "in progress", [(f"{workers.leased:,}", "")]
+    alive = [(f"{len(workers.alive):,} alive", "")]
+    if workers.unowned:
+        alive.append((f"{workers.unowned:,} partitions without a worker", "yellow"))
+    yield "workers", alive
+
+
+def _figures_of_history(view: View, history: JobHistory) -> Iterator[Figure]:
+    duplicates = history.totals.duplicates
+    offered = duplicates + view.job.taken_in
+    share = duplicates / offered if offered else 0.0
+    yield "skipped", [(f"{duplicates:,}", ""), (f"{share:.0%} of all links", "")]
+    failed = len(history.failed.requests)
+    most = history.failed.reasons.most_common(4)
+    reasons = [(f"{n:,} {name}", "") for name, n in most]
+    yield "failed", [(f"{failed:,}", "bold red" if failed else ""), *reasons]
+
+
+def _stored_on_disk(view: View, last: Point) -> Iterator[Figure]:
     disk = [(size(last.disk), ""), (f"{size(last.free)} free", "")]
-    filled = time_to_fill(recent_point(view.points), last) if view.running else None
+    filled = time_to_fill(recent(view.points), last) if view.job.running else None
     if filled is not None:
         disk.append((f"full in {duration(filled)}", ""))
     yield "disk", disk
@@ -219,6 +279,16 @@ def _figures(view: View, console: Console, room: int) -> Iterator[Figure]:
             (f"checkpoint {last.checkpoint * 1000:.0f} ms", ""),
         ],
     )
+
+
+def _stored_on_redis(workers: WorkerFigures) -> Iterator[Figure]:
+    yield "output", [(f"{workers.entries:,} entries to be collected", "")]
+    memory = [(f"{size(workers.memory)} of this Redis", "")]
+    if workers.memory_limit:
+        full = workers.memory > 0.8 * workers.memory_limit
+        limit = f"{size(workers.memory_limit)} at most"
+        memory.append((limit, "yellow" if full else ""))
+    yield "memory", memory
 
 
 def history_bars(points: Sequence[Point], console: Console, room: int) -> str:
@@ -252,27 +322,48 @@ def spark(values: list[float], bars: str) -> str:
     return "".join(bars[round(value / highest * top)] for value in values)
 
 
-def _slots(view: View, sort: str, rows: int, width: int) -> Table:
-    failed = view.failed.slots
-    waiting = dict(view.slots)
-    names = waiting.keys() | failed.keys()
-
-    def order(name: str) -> tuple[int, str]:
-        first = {"waiting": waiting, "failed": failed, "name": {}}[sort]
-        return -first.get(name, 0), name
-
-    table = names_table("slot", ["waiting", "failed"], width)
-    for name in sorted(names, key=order)[:rows]:
-        errors = failed.get(name, 0)
+def _workers(view: View, workers: list[WorkerShare], rows: int, width: int) -> Table:
+    heads = ["partitions", "in progress", "a second"]
+    table = _names_table("worker", heads if width >= NARROW else SHORT_HEADS, width)
+    alive = [] if view.job.workers is None else view.job.workers.alive
+    for worker in sorted(workers, key=lambda one: -view.paces.get(one.name, 0.0))[
+        :rows
+    ]:
+        pace = view.paces.get(worker.name)
         table.add_row(
-            Text(printable(name)),
-            f"{waiting.get(name, 0):,}",
-            Text(f"{errors:,}" if errors else "-", style="red" if errors else "dim"),
+            Text(printable(worker.name), style="" if worker.name in alive else "red"),
+            f"{worker.partitions:,}",
+            f"{worker.leased:,}",
+            "-" if pace is None else f"{pace:,.1f}",
         )
     return table
 
 
-def names_table(name: str, figures: Iterable[str], width: int) -> Table:
+def _slots(view: View, sort: str, rows: int, width: int) -> Table:
+    """Return the slots that come first, with failures if the engine keeps them."""
+    pending = view.job.slots
+    failed = None if view.history is None else view.history.failed.slots
+    first: Mapping[str, int] = {"pending": pending, "failed": failed or {}}.get(
+        sort, {}
+    )
+    names = heapq.nsmallest(
+        rows,
+        pending.keys() | (failed or {}),
+        key=lambda name: (-first.get(name, 0), name),
+    )
+    heads = ["pending"] if failed is None else ["pending", "failed"]
+    table = _names_table("slot", heads, width)
+    for name in names:
+        cells: list[RenderableType] = [f"{pending.get(name, 0):,}"]
+        if failed is not None:
+            count = failed.get(name, 0)
+            style = "red" if count else "dim"
+            cells.append(Text(f"{count:,}" if count else "-", style=style))
+        table.add_row(Text(printable(name) or "(no slot)"), *cells)
+    return table
+
+
+def _names_table(name: str, figures: Iterable[str], width: int) -> Table:
     """Return a table of names, and figures beside them, as wide as the terminal."""
     table = Table(box=None, padding=(0, 1), header_style="bold reverse", width=width)
     table.add_column(name, ratio=1, no_wrap=True, overflow="ellipsis")

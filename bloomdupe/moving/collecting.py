@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from bloomdupe.redis.partition import Entry
+    from bloomdupe.redis.partition import OutputEntry
 
 __all__ = ["Collected", "Collecting", "Patience"]
 
@@ -189,7 +189,7 @@ class Collecting:
         while not patience(self.once):
             time.sleep(patience.seconds)
 
-    def _entries(self, number: int, position: str) -> Iterator[Entry]:
+    def _entries(self, number: int, position: str) -> Iterator[OutputEntry]:
         """Yield the output of a partition after a position, in bounded pages."""
         after = position.encode()
         while True:
@@ -206,7 +206,7 @@ class Collecting:
                 else max(1, asked // 2)
             )
 
-    def _take(self, batch: _Batch, number: int, entry: Entry) -> None:
+    def _take(self, batch: _Batch, number: int, entry: OutputEntry) -> None:
         """Sort the lines of an entry into the files; all of them, or an error."""
         names = self._collection.names
         for line in entry.lines:
@@ -217,8 +217,8 @@ class Collecting:
                     f"{self._frontier.shown}: entry {entry.number.decode()} of the"
                     f" output of partition {number} has no line of a feed (worker"
                     f" {entry.worker}): {_short(line)}; expected the number of a feed,"
-                    f" 0 to {len(names) - 1}, a blank, and a line with its end. What"
-                    " came before it in other batches is collected"
+                    f" 0 to {len(names) - 1}, a blank, and a line with its end. The"
+                    " batches before it are collected"
                 )
             piece = found[2]
             batch.pieces.setdefault(names[feed], []).append(piece)

@@ -35,7 +35,7 @@ __all__ = ["LOCK", "RECORD", "Collection", "Origin", "file_names"]
 FORMAT = 1
 RECORD = ".collected.json"
 LOCK = ".collected.lock"
-LATER = "what is missing is still in Redis: run the same command again"
+LATER = "the missing lines are still in Redis: run the same command again"
 
 
 class Origin(NamedTuple):
@@ -190,8 +190,8 @@ class Collection:
             if found > size and not record["growing"]:
                 raise FeedChangedError(
                     f"{place} was changed: it has {found:,} bytes, but the last"
-                    f" collecting ended in good order with {size:,}. Take out what was"
-                    f" added: truncate --size={size} {place}"
+                    f" collecting ended in good order with {size:,}. Cut off the added"
+                    f" bytes: truncate --size={size} {place}"
                 )
             self._open_file(name)
             if found > size:

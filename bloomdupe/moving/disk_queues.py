@@ -94,8 +94,8 @@ def items_of(place: Path) -> Iterator[bytes | None]:
 def _unclosed(place: Path, what: str) -> StoreError:
     return StoreError(
         f"{place}: {what}: Scrapy has not closed this queue, so requests of the job are"
-        " missing, and it cannot be taken over whole. Scrapy itself would go on with"
-        " what is there"
+        " missing, and it cannot be imported whole. Scrapy itself would go on with"
+        " the rest"
     )
 
 
@@ -117,7 +117,9 @@ def _ends(place: Path) -> array[int]:
             ends.append(at)
             at -= size
         if at != _SIZE.size or len(ends) != count:
-            raise _unclosed(place, f"it says {count:,} items, and holds others")
+            raise _unclosed(
+                place, f"it does not hold the {count:,} items of its header"
+            )
     return ends
 
 
@@ -179,7 +181,10 @@ def _fifo(place: Path) -> Iterator[bytes | None]:
                 if item is None:
                     file.seek(size, os.SEEK_CUR)
                 if file.tell() > whole or not left or (item and len(item) < size):
-                    raise _unclosed(place, f"{chunk.name} holds others than it says")
+                    raise _unclosed(
+                        place,
+                        f"{chunk.name} has a wrong number of items",
+                    )
                 yield item
                 left -= 1
         number, start = number + 1, 0

@@ -9,7 +9,7 @@ first  ``bloomdupe``: 1, the format; ``id``; ``store``: the header of the store 
        ``requests``: the number of pending requests
 then   each failed request, in the order of the store: ``failure``, its digest in
        hexadecimal, and the fields of a ``Failure``
-then   each pending request, in the format of :mod:`bloomdupe.jobs.written`
+then   each pending request, in the format of :mod:`bloomdupe.jobs.request_line`
 then   ``filter``: the record ``filter`` of the store
 then   each record of the databases ``pages``, ``journal`` and ``exact``: ``record``,
        the database's name; ``key`` in hexadecimal; ``value``, compressed by zlib, in
@@ -50,7 +50,7 @@ from bloomdupe.crawl.requests.summary import elements_of, summary_of
 from bloomdupe.errors import StoreMismatchError, UnserializableError
 from bloomdupe.frontier.payload import long_url, url_of
 from bloomdupe.frontier.waiting import waiting_in
-from bloomdupe.jobs.written import Defaults, read_request
+from bloomdupe.jobs.request_line import Defaults, read_request
 from bloomdupe.store.format import DIGEST_BYTES
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.requests.layout import PICKLE
-from bloomdupe.errors import IncompatibleFilterError, StoreError
+from bloomdupe.errors import StoreError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.layer import LayerState
 from bloomdupe.foreign import inflated, json_of
 from bloomdupe.jobs.lines import read_lines
-from bloomdupe.jobs.written import UNTRUSTED, Defaults, read_request
+from bloomdupe.jobs.request_line import UNTRUSTED, Defaults, read_request
 from bloomdupe.moving.export import check_format, failure_of
 from bloomdupe.moving.imports import begun_elsewhere
 from bloomdupe.store import files
@@ -25,14 +25,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bloomdupe.crawl.leases.failure import Failure
-    from bloomdupe.filter.parameters import Parameters
     from bloomdupe.jobs.lines import Line, Lines, Problems
-    from bloomdupe.jobs.on_disk import StoppedJob
     from bloomdupe.jobs.receiver import Imported, Receiver
-    from bloomdupe.jobs.written import Wanted
+    from bloomdupe.jobs.request_line import Wanted
     from bloomdupe.store.batch import Batch
 
-__all__ = ["ExportSource", "check_marks"]
+__all__ = ["ExportSource"]
 
 BATCH_RECORDS = 2_000
 """Records that one transaction holds."""
@@ -47,6 +45,8 @@ class ExportSource:
 
     ``head`` is its first line. Without ``marks`` only its requests are imported.
     """
+
+    is_job = True
 
     def __init__(
         self, head: str, file: Lines, read: Callable[[int], None], *, marks: bool
@@ -147,15 +147,15 @@ class ExportSource:
             "records": count,
         }:
             raise StoreError(
-                "the export is not whole: it has other numbers of lines than its last"
-                " one says"
+                "the export is not whole: its numbers of lines differ from the counts"
+                " in its last line"
             )
 
     def _object(self) -> dict[str, Any]:
         if self._next is None:
             raise StoreError(
-                "the export is cut off: its last line is missing. What was taken in so"
-                " far stays; import a whole one, and it goes on"
+                "the export is cut off: its last line is missing. Requests added so far"
+                " stay; import a whole export, and it goes on"
             )
         try:
             found = json_of(self._next.text)
@@ -227,15 +227,3 @@ def _records(found: list[tuple[bytes, bytes, bytes]]) -> Part:
             batch.put_again(database, key, value)
 
     return Part(write=write)
-
-
-def check_marks(job: StoppedJob, parameters: Parameters) -> None:
-    """Refuse marks of a filter with other parameters, or another key."""
-    if job.seen.parameters != parameters:
-        raise IncompatibleFilterError(
-            f"what {job.store.path} has seen cannot be joined with what this has seen:"
-            " the filters were made with other parameters, or another secret key, as"
-            " every new one is. Import into a JOBDIR in which no job is yet; or"
-            " --without-marks takes over the requests that wait alone, and then pages"
-            " that are done there may be fetched again"
-        )

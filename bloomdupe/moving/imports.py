@@ -8,16 +8,16 @@ its position, and nothing is imported twice. No crawl of the job begins before t
 import is complete.
 
 The import counts places in the source, whether their requests can be read or not. The
-place of an unreadable request is owed: another import of the same source that can read
+place of an unreadable request is kept: another import of the same source that can read
 the request, for example with ``--trust-pickles``, adds it. The note is a JSON object:
 
 ``source``  a text that identifies the source
-``taken``   number of places that were passed, owed places included
+``taken``   number of places that were passed, unread places included
 ``base``    added to the ages of the source's requests
 ``done``    whether the import is complete
 ``marked``  whether the marks of the source, and so of its requests, are imported
-``owed``    number of owed places
-``places``  the owed places (:class:`~bloomdupe.moving.owed.Owed`)
+``owed``    number of unread places
+``places``  the unread places (:class:`~bloomdupe.moving.unread_places.UnreadPlaces`)
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.progress.rounds import IMPORT
 from bloomdupe.jobs.receiver import Imported
-from bloomdupe.moving.owed import Owed
+from bloomdupe.moving.unread_places import UnreadPlaces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bloomdupe.jobs.lines import Problems
     from bloomdupe.jobs.receiver import Receiver, Source
-    from bloomdupe.jobs.written import Wanted
+    from bloomdupe.jobs.request_line import Wanted
 
 __all__ = ["begun_elsewhere", "import_into"]
 
@@ -68,24 +68,24 @@ def import_into(job: Receiver, source: Source) -> Imported:
 def _take_requests(
     job: Receiver, source: Source, note: dict[str, Any], imported: Imported
 ) -> None:
-    owed = Owed(note.get("places", ""))
+    unread = UnreadPlaces(note.get("places", ""))
     found = source.requests(job, imported.problems)
     for place, one in enumerate(_by_place(found, imported.problems)):
-        was_owed = place in owed
-        if place < note["taken"] and not was_owed:
+        was_unread = place in unread
+        if place < note["taken"] and not was_unread:
             imported.before += one is not None
             continue
         if one is None:
-            owed.add(place)
+            unread.add(place)
         else:
-            owed.discard(place)
-            in_any_case = was_owed and bool(note.get("marked"))
+            unread.discard(place)
+            in_any_case = was_unread and bool(note.get("marked"))
             _take(job, one, place, imported, in_any_case=in_any_case)
         note["taken"] = max(note["taken"], place + 1)
         if job.due:
-            note.update(owed=len(owed), places=owed.text)
+            note.update(owed=len(unread), places=unread.text)
             job.commit()
-    note.update(owed=len(owed), places=owed.text)
+    note.update(owed=len(unread), places=unread.text)
 
 
 def _by_place(

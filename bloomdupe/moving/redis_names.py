@@ -137,9 +137,9 @@ def loader_of(project: Project, *, trust_pickles: bool) -> Callable[[bytes], Any
         return _PLAIN[name]
     if not trust_pickles:
         raise SettingError(
-            f"SCHEDULER_SERIALIZER = {name!r}: nobody here knows whether reading what"
-            " it has written can run code, and whoever may write to that Redis can"
-            " write anything. If that is nobody but you, --trust-pickles reads with it"
+            f"SCHEDULER_SERIALIZER = {name!r}: it is not known whether reading its data"
+            " can run code, and every user of that Redis can write any data. If only"
+            " you can write to it, --trust-pickles reads the data"
         )
     try:
         loads: Callable[[bytes], Any] = import_module(name).loads

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.jobs.lines import Problems
     from bloomdupe.jobs.receiver import Imported, Receiver
-    from bloomdupe.jobs.written import Wanted
-    from bloomdupe.moving.scrapy_redis import RedisJob
+    from bloomdupe.jobs.request_line import Wanted
+    from bloomdupe.moving.scrapy_redis_job import RedisJob
 
 __all__ = ["RedisSource"]
 
@@ -25,6 +25,7 @@ class RedisSource:
     """
 
     header = None
+    is_job = True
 
     def __init__(
         self,
@@ -64,13 +65,13 @@ class RedisSource:
         crawl = self._crawl
         if crawl.queue.is_there or crawl.seen.is_there:
             yield (
-                "What workers of scrapy-redis had under way when they stopped is in no"
-                " key. If they were stopped in good order (Ctrl-C once), that is"
-                " nothing; what a killed one had in hand is lost"
+                "Requests that workers of scrapy-redis had in progress when they"
+                " stopped are in no key. After a stop in good order (Ctrl-C once) there"
+                " are none; the requests of a killed worker are lost"
             )
         if crawl.strange:
             yield (
-                f"{crawl.strange:,} of the first requests that wait are not in"
+                f"{crawl.strange:,} of the first pending requests are not in"
                 f" {crawl.seen.name!r}, as all should be. Perhaps part of it was"
                 " deleted, or its fingerprints are not always those of"
                 f" {job.project.fingerprinter}; pages that are done may be fetched"

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request
 
 from bloomdupe.crawl.requests.loaded import loaded_class
-from bloomdupe.jobs.written import wanted
+from bloomdupe.jobs.request_line import wanted
 
 if TYPE_CHECKING:
-    from bloomdupe.jobs.written import Wanted
+    from bloomdupe.jobs.request_line import Wanted
 
 __all__ = ["from_dict"]
 

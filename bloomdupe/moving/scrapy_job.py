@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bloomdupe.jobs.lines import Problems
-    from bloomdupe.jobs.written import Wanted
+    from bloomdupe.jobs.request_line import Wanted
 
 __all__ = ["ScrapyJob"]
 

@@ -12,7 +12,7 @@ from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.frontier.waiting import count_waiting, waiting
 from bloomdupe.jobs.lines import read_lines
-from bloomdupe.jobs.written import Defaults, Wanted, read_all
+from bloomdupe.jobs.request_line import Defaults, Wanted, read_all
 from bloomdupe.moving.imports import begun_elsewhere
 from bloomdupe.store import files
 
@@ -34,6 +34,7 @@ class LinesSource:
     """
 
     header = None
+    is_job = False
 
     def __init__(
         self, file: Lines, named: BinaryIO, read: Callable[[int], None]
@@ -72,6 +73,7 @@ class ScrapySource:
     """
 
     header = None
+    is_job = True
 
     def __init__(
         self,
@@ -111,6 +113,8 @@ class ScrapySource:
 
 class StoreSource:
     """A store of another job that does not run. Close it."""
+
+    is_job = True
 
     def __init__(
         self,

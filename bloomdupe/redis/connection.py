@@ -162,7 +162,7 @@ class Connection:
             )
         if text.startswith("GONE"):  # our scripts say so
             return StoreError(
-                f"{shown} is gone. Somebody has deleted it, or Redis was started"
+                f"{shown} is gone. It was deleted, or Redis was started"
                 " without its data; restore them"
             )
         if "WRONGTYPE" in text:
@@ -182,8 +182,8 @@ class Connection:
     def _wrong_type(self) -> StoreError:
         """Return our error for a key that holds a value of another type."""
         return StoreError(
-            f"{self.address.shown}: a key holds something of another type than before;"
-            " somebody else changes it"
+            f"{self.address.shown}: a key holds a value of another type than before;"
+            " another program changes it"
         )
 
     def _access(self, error: Exception) -> StoreAccessError:

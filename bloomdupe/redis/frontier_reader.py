@@ -100,7 +100,7 @@ class FrontierReader:
         header = header_in(fields, server.address)
         if b"whole" not in fields:
             raise StoreError(
-                f"{self.shown} is just being made, or whoever began to make it was"
+                f"{self.shown} is just being made, or the worker that began it was"
                 " killed: start a worker, and look again"
             )
         self.parameters = Parameters.from_header(header, self.shown)
@@ -143,7 +143,7 @@ class FrontierReader:
         if not fields:
             raise StoreError(
                 f"{self.shown}: there is no crawl of this name. If there was one,"
-                " somebody has deleted it, or Redis was started without its data"
+                " it was deleted, or Redis was started without its data"
             )
         if b"format" in fields and b"frontier" not in fields:
             raise StoreMismatchError(

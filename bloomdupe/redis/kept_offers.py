@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from bloomdupe.redis.partition import Lease, Offer
+    from bloomdupe.redis.partition import Offer, RedisLease
 
 __all__ = ["KEPT_SECONDS", "KeptOffers"]
 
@@ -47,7 +47,7 @@ class KeptOffers:
         while self._of_none and self._of_none[0][0] < now - KEPT_SECONDS:
             self._of_none.popleft()
 
-    def settled(self, lease: Lease) -> None:
+    def settled(self, lease: RedisLease) -> None:
         """Forget the offers of a settled request."""
         self._of.pop(lease.token, None)
 

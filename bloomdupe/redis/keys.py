@@ -104,8 +104,8 @@ class Keys(Connection):
         """Return the error for a key that changes while it is read."""
         return StoreError(
             f"{self.address.shown}: the key {key.name!r} has changed meanwhile, so"
-            " somebody still works with it. Stop all that do, and import it into a"
-            " JOBDIR in which no job is yet"
+            " a program still uses it. Stop all such programs, and import it into a"
+            " JOBDIR without a job"
         )
 
     def _ask(self, *command: str | int) -> Any:  # noqa: ANN401 - each has its own

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 __all__ = [
     "NO_ENTRY",
     "Counts",
-    "Done",
-    "Entry",
-    "Lease",
-    "Left",
-    "Mark",
+    "LeftRequest",
     "Offer",
-    "Output",
+    "OutputEntry",
+    "OutputLine",
     "Partition",
     "Pending",
+    "RedisLease",
+    "SeenMark",
+    "Settled",
 ]
 
 MAX_SLOT_BYTES = 1_000
@@ -54,8 +54,8 @@ class Offer(NamedTuple):
     priority: int = 0
     """Within a slot, the request with the highest priority has its turn first."""
     start: bool = False
-    """Whether it has its turn after others of the same priority."""
-    of: Lease | None = None
+    """Whether it has its turn after other requests of the same priority."""
+    of: RedisLease | None = None
     """The request in progress on this worker that has yielded it."""
     known_as: bytes | None = None
     """The fingerprint under which it may have been seen before an import. None: no
@@ -63,7 +63,7 @@ class Offer(NamedTuple):
     """
 
 
-class Lease(NamedTuple):
+class RedisLease(NamedTuple):
     """A request that was handed out."""
 
     partition: int
@@ -86,17 +86,17 @@ class Lease(NamedTuple):
         return Offer(self.slot, b"", self.payload, self.priority, start)
 
 
-class Mark(NamedTuple):
+class SeenMark(NamedTuple):
     """A request that counts as seen, though it was never offered."""
 
     slot: str
     fingerprint: bytes
 
 
-class Done(NamedTuple):
+class Settled(NamedTuple):
     """A request that is done."""
 
-    lease: Lease
+    lease: RedisLease
     lines: Sequence[bytes] = ()
     """Its lines of output."""
     instead: Offer | None = None
@@ -104,19 +104,19 @@ class Done(NamedTuple):
     :meth:`SharedFrontier.may_stand_in
     <bloomdupe.redis.shared_frontier.SharedFrontier.may_stand_in>`.
     """
-    marks: Sequence[Mark] = ()
+    marks: Sequence[SeenMark] = ()
     """Requests that were done as a part of it, without being offered."""
-    relies: Sequence[Lease] = ()
+    relies: Sequence[RedisLease] = ()
     """Requests of this worker that have yielded the same request: see
     :meth:`SharedFrontier.settle
     <bloomdupe.redis.shared_frontier.SharedFrontier.settle>`.
     """
 
 
-class Left(NamedTuple):
+class LeftRequest(NamedTuple):
     """A request that this worker will not settle."""
 
-    lease: Lease
+    lease: RedisLease
     payload: bytes
     """The new payload."""
     lines: Sequence[bytes] = ()
@@ -125,7 +125,7 @@ class Left(NamedTuple):
     """The reason why it cannot be restored, or nothing; kept until it is settled."""
 
 
-class Output(NamedTuple):
+class OutputLine(NamedTuple):
     """A line of output of a request that is done."""
 
     partition: int
@@ -135,7 +135,7 @@ class Output(NamedTuple):
     line: bytes
 
 
-class Entry(NamedTuple):
+class OutputEntry(NamedTuple):
     """The lines of output that were stored in one step and belong together."""
 
     number: bytes
@@ -150,7 +150,7 @@ class Pending(NamedTuple):
     slot: str
     priority: int
     start: bool
-    """Whether it has its turn after others of the same priority."""
+    """Whether it has its turn after other requests of the same priority."""
     newest_first: bool
     """Whether the newest request of the same priority has its turn first."""
     payload: bytes
@@ -221,7 +221,7 @@ class Partition:
         """Time at which the previous owner ended, in seconds of ``monotonic()``."""
         self._step = 0
         self._unanswered: _Step | None = None
-        self._handed_out: list[Lease] = []
+        self._handed_out: list[RedisLease] = []
         self._again: set[str] = set()
 
     def offer(self, offers: Sequence[Offer]) -> list[bool]:
@@ -288,7 +288,7 @@ class Partition:
         """Let a slot have its next turn."""
         self._again.add(slot)
 
-    def lease(self, count: int, of_each: int) -> list[Lease]:
+    def lease(self, count: int, of_each: int) -> list[RedisLease]:
         """Hand out up to ``count`` requests, ``of_each`` of a slot.
 
         A slot with further pending requests is then left out until :meth:`ask_again`.
@@ -303,7 +303,7 @@ class Partition:
         del self._handed_out[:count]
         return leases
 
-    def settle(self, done: Sequence[Done]) -> bool:
+    def settle(self, done: Sequence[Settled]) -> bool:
         """Settle requests, and store the lines of output of each.
 
         Requests that this worker has settled before are left out. Returns False, and
@@ -320,7 +320,7 @@ class Partition:
             self._do(_Step("settle", arguments, settles=numbers))
         return bool(self.fence)
 
-    def leave(self, left: Sequence[Left]) -> None:
+    def leave(self, left: Sequence[LeftRequest]) -> None:
         """Leave requests that this worker will not settle.
 
         They are pending again when the partition is given back or taken by another
@@ -362,7 +362,7 @@ class Partition:
             self.under_way.add(number)
             priority = -int(float(score))
             lease = (self.number, self.fence, number, slot.decode(), priority, payload)
-            self._handed_out.append(Lease(*lease))
+            self._handed_out.append(RedisLease(*lease))
         self.under_way.difference_update(step.settles)
         self._again.difference_update(step.again)
 
@@ -395,16 +395,16 @@ class Partition:
             yield from found
             first += READ_AT_ONCE
 
-    def outputs(self) -> Iterator[Output]:
+    def outputs(self) -> Iterator[OutputLine]:
         """Yield the lines of output of all requests that are done, oldest first."""
         after = NO_ENTRY
         while entries := self.entries(after, ENTRIES_AT_ONCE):
             for number, worker, lines in entries:
                 for line in lines:
-                    yield Output(self.number, number, worker, line)
+                    yield OutputLine(self.number, number, worker, line)
             after = entries[-1].number
 
-    def entries(self, after: bytes, count: int) -> list[Entry]:
+    def entries(self, after: bytes, count: int) -> list[OutputEntry]:
         """Return the first ``count`` entries of the output after the entry ``after``.
 
         Raises :class:`StoreError` if some of these entries were deleted, or if Redis
@@ -430,13 +430,13 @@ class Partition:
             )
         return [self._entry(number, fields) for number, fields in found]
 
-    def _entry(self, number: bytes, fields: list[bytes]) -> Entry:
+    def _entry(self, number: bytes, fields: list[bytes]) -> OutputEntry:
         if fields[0] != b"worker":
             raise StoreDamagedError(
                 f"{self.server.address.shown}: entry {number.decode()} of the output"
-                " is not as a worker writes it; somebody else writes to this key"
+                " is not as a worker writes it; another program writes to this key"
             )
-        return Entry(number, fields[1].decode(errors="replace"), fields[3::2])
+        return OutputEntry(number, fields[1].decode(errors="replace"), fields[3::2])
 
     def forgotten(self) -> bytes:
         """Return the entry before which all were deleted, or ``NO_ENTRY``."""

@@ -272,7 +272,7 @@ class RedisFilter(BloomFilter):
         fields = server.fields()
         if not fields:
             raise StoreError(
-                f"{server.address.shown}: the filter is gone. Somebody has deleted it,"
+                f"{server.address.shown}: the filter is gone. It was deleted,"
                 " or Redis was started without its data; restore them, or open the"
                 " filter anew to begin an empty one"
             )
@@ -327,7 +327,7 @@ class RedisFilter(BloomFilter):
         algebra.check_compatible(self.parameters, other.parameters)
         layers = other.named_layers
         if any(name is not None for name, _, _ in layers):
-            self._refuse("|= with a filter that has taken others over")
+            self._refuse("|= with a filter that holds imported layers")
         self.unite(
             (number, layer, keys) for number, (_, layer, keys) in enumerate(layers)
         )
@@ -346,9 +346,9 @@ class RedisFilter(BloomFilter):
                 self._add_layer(layer.geometry)
             if self._record.layers[number] != layer.geometry:
                 raise IncompatibleFilterError(
-                    f"{server.address.shown}: layer {number} is one for"
-                    f" {self._record.layers[number].capacity:,} keys, and what is to be"
-                    f" added is one for {layer.geometry.capacity:,}"
+                    f"{server.address.shown}: layer {number} is for"
+                    f" {self._record.layers[number].capacity:,} keys, and the layer to"
+                    f" add is for {layer.geometry.capacity:,}"
                 )
             before = self._record.keys[number]
             pages: list[int | bytes] = []

@@ -25,11 +25,11 @@ from bloomdupe.redis.frontier_header import (
     mark_of,
     part_of,
 )
-from bloomdupe.redis.imports import Imports
 from bloomdupe.redis.kept_offers import KeptOffers
-from bloomdupe.redis.partition import Done, Mark, Offer, Partition
+from bloomdupe.redis.partition import Offer, Partition, SeenMark, Settled
 from bloomdupe.redis.redis_filter import RedisFilter
 from bloomdupe.redis.server import Server
+from bloomdupe.redis.shared_import import Imports
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
     from bloomdupe.redis.partition import (
         Counts,
-        Entry,
-        Lease,
-        Left,
-        Output,
+        LeftRequest,
+        OutputEntry,
+        OutputLine,
         Pending,
+        RedisLease,
     )
 
 __all__ = ["SharedFrontier"]
@@ -99,7 +99,7 @@ class SharedFrontier:
         self._owned: dict[int, Partition] = {}
         # Given back as soon as this worker works on none of their requests.
         self._leaving: set[int] = set()
-        self._handed_out: list[Lease] = []
+        self._handed_out: list[RedisLease] = []
         # Offers that are repeated after an interruption, and the number of the
         # interruptions after which they were repeated.
         self._kept = KeptOffers()
@@ -225,7 +225,7 @@ class SharedFrontier:
 
     # Partitions
 
-    def _partition_of(self, offer: Offer | Mark) -> int:
+    def _partition_of(self, offer: Offer | SeenMark) -> int:
         # Never change this: seen requests would be looked up in the wrong place.
         by = offer.slot.encode() if self._by_slot else offer.fingerprint
         return mmh3_32_uintdigest(by) % self._size
@@ -328,7 +328,7 @@ class SharedFrontier:
         self._owned[number].not_begun.update(lease.number for lease in here)
         self._handed_out = kept
 
-    def not_begun(self, leases: Iterable[Lease]) -> None:
+    def not_begun(self, leases: Iterable[RedisLease]) -> None:
         """Declare that this worker will not begin these requests in progress.
 
         They are pending again when their partition is given back, so only requests of
@@ -402,7 +402,7 @@ class SharedFrontier:
         for server in nodes.values():
             server.replicate(self._replicas)
 
-    def knows(self, marks: Sequence[Mark]) -> list[bool]:
+    def knows(self, marks: Sequence[SeenMark]) -> list[bool]:
         """Say of each request whether it counts as seen."""
         self._make_up()
         known = self.imports.knows([mark.fingerprint for mark in marks])
@@ -413,20 +413,20 @@ class SharedFrontier:
                 known[index] |= answer
         return known
 
-    def mark_seen(self, marks: Sequence[Mark]) -> None:
+    def mark_seen(self, marks: Sequence[SeenMark]) -> None:
         """Mark requests as seen without adding them to the pending requests."""
         self._make_up()
         for number, indices in self._by_partition(marks).items():
             keys = [marks[i].fingerprint for i in indices]
             self._partition(number).seen.update(keys)
 
-    def _by_partition(self, marks: Sequence[Mark]) -> dict[int, list[int]]:
+    def _by_partition(self, marks: Sequence[SeenMark]) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {}
         for index, mark in enumerate(marks):
             found.setdefault(self._partition_of(mark), []).append(index)
         return found
 
-    def lease(self, count: int, of_each: int = 16) -> list[Lease]:
+    def lease(self, count: int, of_each: int = 16) -> list[RedisLease]:
         """Hand out up to ``count`` requests, each to be settled.
 
         The slots have their turns. Of a slot, up to ``of_each`` are handed out at once;
@@ -446,7 +446,7 @@ class SharedFrontier:
         self._handed_out = leases[count:]
         return leases[:count]
 
-    def holds(self, lease: Lease) -> bool:
+    def holds(self, lease: RedisLease) -> bool:
         """Whether this worker may still settle a request, as far as it knows.
 
         Another thread may call this method, like :meth:`last_owner_until`.
@@ -454,7 +454,7 @@ class SharedFrontier:
         partition = self._owned.get(lease.partition)
         return partition is not None and partition.fence == lease.fence
 
-    def last_owner_until(self, lease: Lease) -> float | None:
+    def last_owner_until(self, lease: RedisLease) -> float | None:
         """Return the time until which the slot may have had another owner.
 
         In seconds of ``time.monotonic()``. None if the slot had no other owner, or if
@@ -475,7 +475,7 @@ class SharedFrontier:
         for partition in asked:
             partition.ask_again(slot)
 
-    def may_stand_in(self, offer: Offer, lease: Lease) -> bool:
+    def may_stand_in(self, offer: Offer, lease: RedisLease) -> bool:
         """Whether a new request may take the place of a request that is done.
 
         Then one step settles the old request and makes the new request pending, so that
@@ -485,8 +485,8 @@ class SharedFrontier:
         return not self._by_slot or self._partition_of(offer) == lease.partition
 
     def settle(
-        self, done: Iterable[tuple[Lease, Sequence[bytes]] | Done]
-    ) -> list[Lease]:
+        self, done: Iterable[tuple[RedisLease, Sequence[bytes]] | Settled]
+    ) -> list[RedisLease]:
         """Settle requests, with the lines of output of each.
 
         Returns the refused requests, because their partitions have another owner by
@@ -498,17 +498,17 @@ class SharedFrontier:
         too.
         """
         self._make_up()
-        all_done = [one if isinstance(one, Done) else Done(*one) for one in done]
+        all_done = [one if isinstance(one, Settled) else Settled(*one) for one in done]
         again = self._unreliable(all_done)
         refused = set(again)
         # A request that was settled before an answer was lost is not marked: Redis may
         # have lost the settlement since, and then it is done again.
         sure = {one.lease.token for one in all_done if self._works_on(one.lease)}
-        by_owner: dict[tuple[int, str], list[Done]] = {}
+        by_owner: dict[tuple[int, str], list[Settled]] = {}
         for one in all_done:
             owner = one.lease.partition, one.lease.fence
             waits = one.lease.token in again
-            step = Done(one.lease, instead=one.lease.again) if waits else one
+            step = Settled(one.lease, instead=one.lease.again) if waits else one
             by_owner.setdefault(owner, []).append(step)
         for (number, fence), some in by_owner.items():
             partition = self._owned.get(number)
@@ -526,12 +526,12 @@ class SharedFrontier:
             self._kept.settled(one.lease)
         return [one.lease for one in all_done if one.lease.token in refused]
 
-    def _works_on(self, lease: Lease) -> bool:
+    def _works_on(self, lease: RedisLease) -> bool:
         return self.holds(lease) and lease.number in (
             self._owned[lease.partition].under_way
         )
 
-    def _unreliable(self, done: list[Done]) -> set[tuple[int, str, bytes]]:
+    def _unreliable(self, done: list[Settled]) -> set[tuple[int, str, bytes]]:
         """Return the requests that rely on a request that this worker has lost.
 
         Redis is asked *before* anything is settled. So the child of both requests is
@@ -542,13 +542,13 @@ class SharedFrontier:
         self._renew(sorted(relied & self._owned.keys()))
         return {one.lease.token for one in done if not all(map(self.holds, one.relies))}
 
-    def leave(self, left: Iterable[Left]) -> None:
+    def leave(self, left: Iterable[LeftRequest]) -> None:
         """Leave requests unsettled; they become pending again when this worker ends.
 
         A request that another worker has by now is left out.
         """
         self._make_up()
-        by_partition: dict[int, list[Left]] = {}
+        by_partition: dict[int, list[LeftRequest]] = {}
         for one in left:
             if self.holds(one.lease):
                 by_partition.setdefault(one.lease.partition, []).append(one)
@@ -649,7 +649,7 @@ class SharedFrontier:
 
     # Its output
 
-    def outputs(self) -> Iterator[Output]:
+    def outputs(self) -> Iterator[OutputLine]:
         """Yield the lines of output of all requests that are done."""
         for number in range(self._size):
             yield from self._partition(number).outputs()
@@ -659,7 +659,7 @@ class SharedFrontier:
         """Number of partitions, which are numbered from 0."""
         return self._size
 
-    def entries(self, partition: int, after: bytes, count: int) -> list[Entry]:
+    def entries(self, partition: int, after: bytes, count: int) -> list[OutputEntry]:
         """Return the first entries of a partition's output after the entry ``after``.
 
         ``NO_ENTRY`` precedes all entries. An entry holds the lines of one step.
@@ -686,7 +686,7 @@ class SharedFrontier:
         shown, fields = self.shown, self._server.fields()
         if b"header" not in fields:
             raise StoreError(
-                f"{shown} is gone. Somebody has deleted it, or Redis was started"
+                f"{shown} is gone. It was deleted, or Redis was started"
                 " without its data; restore them"
             )
         if mark_of(json.loads(fields[b"header"])) != self.mark:

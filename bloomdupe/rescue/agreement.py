@@ -27,7 +27,7 @@ __all__ = ["disagreements"]
 def disagreements(store: Path) -> list[str]:
     """Say where the records of filter and frontier contradict the store.
 
-    The sums and the ledger prove that each record is as it was written. This proves
+    The sums and the counts prove that each record is as it was written. This proves
     that the records fit together. The store must be sound otherwise. Takes about a
     second per million requests.
     """
@@ -66,7 +66,7 @@ def disagreements(store: Path) -> list[str]:
         if said != counts[name.encode()]
     ]
     problems += [
-        f"the {name} records are others than those that were counted"
+        f"the {name} records differ from the records that were counted"
         for name, said in (
             ("pages", sum(layer.stored_sum for layer in layers)),
             ("queue", frontier["digest"]),

@@ -66,14 +66,14 @@ CONSEQUENCES = {
         " never fetched (start anew to be sure of every page), or they come again"
     ),
     "later": (
-        "these requests, which waited for a point in time, are gone, and the pages that"
-        " were to come again do not; or they come once more"
+        "these requests, which were scheduled for later, are gone, and pages that were"
+        " to come again do not; or they come once more"
     ),
     "page_counts": "the pages of these slots are counted from 0 again",
     "delays": "AutoThrottle finds the delays of these slots anew",
     "cookies": "the crawl may not be logged in any more",
     "history": "the report on the crawl has gaps",
-    "failures": "these requests have failed, and nobody can take them up again",
+    "failures": "these requests have failed, and `requeue --failed` cannot retry them",
 }
 """The effect of lost records, by database."""
 
@@ -349,7 +349,7 @@ def _account(
     closed: int,
     repaired: Repaired,
 ) -> None:
-    """Report the saved records, compared with the counts in the old ledger.
+    """Report the saved records, compared with the counts in the old store.
 
     ``transaction`` is the last transaction of the old store, and ``closed`` the
     transaction that closed it.
@@ -357,12 +357,14 @@ def _account(
     saved = {name.decode(): total for name, total in store.totals.items()}
     repaired.saved = {name: records for name, (records, _) in saved.items()}
     if ledger is None:
-        repaired.lost.append("the ledger: nobody knows how much is missing")
+        repaired.lost.append(
+            "the counts of records, so the number of lost records is unknown"
+        )
         return
     if ledger["transaction"] != transaction or transaction < closed:
         repaired.lost.append(
-            "the last checkpoints: what was done since is done again, and what was"
-            " found since is found again"
+            "the last checkpoints: pages that were done since are fetched again, and"
+            " their links are found again"
         )
     for name, consequence in CONSEQUENCES.items():
         expected = ledger["totals"].get(name, [0, 0])

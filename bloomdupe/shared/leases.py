@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bloomdupe.redis.partition import Done, Left, Mark
+from bloomdupe.redis.partition import LeftRequest, SeenMark, Settled
 from bloomdupe.shared.names import Family, again_with
 
 if TYPE_CHECKING:
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.frontier.slot_queue import Entry
-    from bloomdupe.redis.partition import Lease, Offer
+    from bloomdupe.redis.partition import Offer, RedisLease
 
-__all__ = ["SharedLease", "SharedLeases", "Waiting"]
+__all__ = ["LocalRequest", "SharedLease", "SharedLeases"]
 
 
-class Waiting:
-    """A request that waits on this worker: handed out by Redis, or not storable there.
+class LocalRequest:
+    """A request of this worker: handed out by Redis, or not storable there.
 
     A request that cannot be stored lives in the memory of the worker that has found it.
     It counts as a part of the request that has yielded it, its ``root``, which is not
@@ -33,7 +33,7 @@ class Waiting:
         self,
         name: bytes,
         request: Request,
-        lease: Lease | None,
+        lease: RedisLease | None,
         root: SharedLease | None = None,
         key: bytes | None = None,
         put_out: frozenset[bytes] = frozenset(),
@@ -52,23 +52,35 @@ class SharedLease:
     """One request handed to the engine: a :class:`bloomdupe.inside_scrapy.Work`."""
 
     __slots__ = (
-        "_leases", "_line_names", "_put_out", "broken", "carries", "children",
-        "entry", "instead", "left", "lines", "open_parts", "relies", "request",
-        "root", "waiting",
+        "_leases",
+        "_line_names",
+        "_put_out",
+        "broken",
+        "carries",
+        "children",
+        "entry",
+        "instead",
+        "left",
+        "lines",
+        "local",
+        "open_parts",
+        "relies",
+        "request",
+        "root",
     )  # fmt: skip
 
     def __init__(
-        self, leases: SharedLeases, request: Request, entry: Entry, waiting: Waiting
+        self, leases: SharedLeases, request: Request, entry: Entry, local: LocalRequest
     ) -> None:
         self._leases = leases
         self.request = request
         self.entry = entry
-        self.waiting = waiting
-        self.root: SharedLease = waiting.root or self
-        self.children = Family(waiting.name)
-        self.carries: dict[bytes, Mark] = {}
+        self.local = local
+        self.root: SharedLease = local.root or self
+        self.children = Family(local.name)
+        self.carries: dict[bytes, SeenMark] = {}
         """Of the root: its parts that have a fingerprint."""
-        self.relies: dict[tuple[int, str, bytes], Lease] = {}
+        self.relies: dict[tuple[int, str, bytes], RedisLease] = {}
         """Of the root: pages that carry the same links."""
         self.open_parts = 1
         """Of the root: number of its open parts, itself included."""
@@ -80,24 +92,24 @@ class SharedLease:
         """Of the root: whether it or a part of it cannot be settled any more."""
         self.left = False
         """Of the root: whether it was given up, and items that come now are late."""
-        self._put_out = set(waiting.put_out)
+        self._put_out = set(local.put_out)
         self._line_names: Family | None = None
 
-    def done(self, lease: Lease) -> Done:
+    def done(self, lease: RedisLease) -> Settled:
         """Return the settlement of the root."""
         lines = self._new(self.lines) if self._put_out else self.lines
         marks, relies = list(self.carries.values()), list(self.relies.values())
-        return Done(lease, lines, self.instead, marks, relies)
+        return Settled(lease, lines, self.instead, marks, relies)
 
-    def leave(self, lease: Lease, lines: list[bytes]) -> Left:
+    def leave(self, lease: RedisLease, lines: list[bytes]) -> LeftRequest:
         """Return the root as left, with the lines of output that count all the same."""
         self.left = True
         new = self._new(lines)
-        return Left(lease, again_with(lease.payload, self._put_out), new)
+        return LeftRequest(lease, again_with(lease.payload, self._put_out), new)
 
     def _new(self, lines: list[bytes]) -> list[bytes]:
         """Return only the lines that are new, and remember their names."""
-        names = self._line_names = self._line_names or Family(self.waiting.name)
+        names = self._line_names = self._line_names or Family(self.local.name)
         new = {names.name_of(line): line for line in lines}
         new = {name: line for name, line in new.items() if name not in self._put_out}
         self._put_out.update(new)
@@ -163,9 +175,9 @@ class SharedLeases:
         """Return the lease of a request; None if it is not the scheduler's."""
         return self._leases.get(id(request))
 
-    def add(self, request: Request, entry: Entry, waiting: Waiting) -> None:
+    def add(self, request: Request, entry: Entry, local: LocalRequest) -> None:
         """Add a request that the engine gets now; it must be a new object."""
-        self._leases[id(request)] = SharedLease(self, request, entry, waiting)
+        self._leases[id(request)] = SharedLease(self, request, entry, local)
 
     def release(self, lease: SharedLease) -> None:
         """Say that a request does not keep its slot busy any more."""

@@ -32,12 +32,12 @@ from bloomdupe.inside_scrapy.processing import Processing, current_work
 from bloomdupe.inside_scrapy.timer import Timer
 from bloomdupe.links.link_filter import Drop, attach_link_filter
 from bloomdupe.printable import logger_of, printable
-from bloomdupe.redis.partition import Left, Mark, Offer
+from bloomdupe.redis.partition import LeftRequest, Offer, SeenMark
 from bloomdupe.redis.shared_frontier import SharedFrontier
 from bloomdupe.shared.cookies import SharedCookies
 from bloomdupe.shared.feeds import SharedFeeds
 from bloomdupe.shared.joining import by_settings, check_settings
-from bloomdupe.shared.leases import SharedLease, SharedLeases, Waiting
+from bloomdupe.shared.leases import LocalRequest, SharedLease, SharedLeases
 from bloomdupe.shared.names import (
     ITEM,
     REQUEST,
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from bloomdupe.frontier.slot_queue import Entry
-    from bloomdupe.redis.partition import Lease
+    from bloomdupe.redis.partition import RedisLease
 
 __all__ = ["SharedScheduler"]
 
@@ -69,7 +69,7 @@ logger = logger_of(__name__)
 SHORTEST_ALARM, LONGEST_ALARM = 0.001, 60.0
 """Seconds."""
 AT_HAND = 4
-"""Requests that wait on a worker, for each request that it may work on at once."""
+"""Requests on a worker, for each request that it may have in progress at once."""
 HUNGRY = 64
 """Further requests to fetch, when none of those at hand may go yet."""
 MOST_AT_HAND = 10_000
@@ -274,7 +274,7 @@ class SharedScheduler(BaseScheduler):
         )
 
     def __len__(self) -> int:
-        """Count the requests that wait on this worker."""
+        """Count the requests on this worker that are not in progress yet."""
         return 0 if self._worker is None else self._at_hand.pending
 
     def enqueue_request(self, request: Request) -> bool:
@@ -287,7 +287,7 @@ class SharedScheduler(BaseScheduler):
         if not ASKING.isdisjoint(request.meta):
             self._stopping.fail(
                 SettingError(
-                    f"{request} asks for a point in time, or to come again: that does"
+                    f"{request} is scheduled for later, or comes again: that does"
                     " not work with BLOOMDUPE_REDIS_URL yet"
                 )
             )
@@ -324,7 +324,7 @@ class SharedScheduler(BaseScheduler):
             payload_of(REQUEST, name, body),
             request.priority,
             self._starts_apart and bool(request.meta.get("is_start_request")),
-            None if parent is None else parent.root.waiting.lease,
+            None if parent is None else parent.root.local.lease,
             key if filtered or start else None,
         )
         if parent is not None and self._stands_in(request, offer, parent):
@@ -369,7 +369,7 @@ class SharedScheduler(BaseScheduler):
         if parent is None:  # of a timer, or spider_idle: each is new
             return name_of(b"nobody", os.urandom(16))
         if self._processing.answering is not None:
-            return name_of(b"answer", parent.waiting.name, identity)
+            return name_of(b"answer", parent.local.name, identity)
         return parent.children.name_of(identity)
 
     def _is_carried(self, key: bytes, parent: SharedLease | None) -> bool:
@@ -383,9 +383,9 @@ class SharedScheduler(BaseScheduler):
             return False
         carrier = self._carriers[key]
         root = None if parent is None else parent.root
-        if carrier is root or root is None or root.waiting.lease is None:
+        if carrier is root or root is None or root.local.lease is None:
             return True  # the same page, or it is never done again
-        lease = None if carrier is None else carrier.waiting.lease
+        lease = None if carrier is None else carrier.local.lease
         if key in root.carries:
             return True
         if lease is None or not self._frontier.holds(lease):
@@ -416,16 +416,16 @@ class SharedScheduler(BaseScheduler):
         if parent is not None:
             root = parent.root
             root.open_parts += 1
-        waiting = Waiting(name, request, None, root, key)
+        local = LocalRequest(name, request, None, root, key)
         if key is None:
-            self._push(waiting)
+            self._push(local)
             return
-        mark = Mark(self._engine.slot_of(request), key)
+        mark = SeenMark(self._engine.slot_of(request), key)
         if root is not None:
             root.carries[key] = mark
         self._carriers[key] = root
         self._asked += 1
-        self._opened.ask(mark, waiting)
+        self._opened.ask(mark, local)
 
     def _let_go(self, key: bytes, root: SharedLease | None) -> None:
         """Forget that a page carries a request."""
@@ -437,21 +437,21 @@ class SharedScheduler(BaseScheduler):
         for key in root.carries:
             self._let_go(key, root)
 
-    def _push(self, waiting: Waiting) -> None:
-        request = waiting.request
+    def _push(self, local: LocalRequest) -> None:
+        request = local.request
         slot = self._engine.slot_of(request)
         self._at_hand.push(
             slot,
             request.priority,
             b"",
             start=self._starts_apart and bool(request.meta.get("is_start_request")),
-            attachment=waiting,
+            attachment=local,
         )
-        if waiting.lease is not None:
-            self._keep_delay(slot, waiting.lease)
+        if local.lease is not None:
+            self._keep_delay(slot, local.lease)
         self._wake()
 
-    def _keep_delay(self, slot: str, lease: Lease) -> None:
+    def _keep_delay(self, slot: str, lease: RedisLease) -> None:
         """Let the delay of a slot pass after the last request of its last owner."""
         last = self._frontier.last_owner_until(lease)
         if last is not None:
@@ -486,11 +486,11 @@ class SharedScheduler(BaseScheduler):
 
     def _taken(self, entry: Entry, worker: Worker) -> Request | None:
         """Return the request of an entry; None if this worker must not work on it."""
-        waiting: Any = entry.attachment
-        request: Request = waiting.request
-        if waiting.lease is not None:
-            self._count_taken(waiting.lease.slot, worker)
-            if not self._frontier.holds(waiting.lease):
+        local: Any = entry.attachment
+        request: Request = local.request
+        if local.lease is not None:
+            self._count_taken(local.lease.slot, worker)
+            if not self._frontier.holds(local.lease):
                 # The lease has run out, and another worker has it.
                 self._at_hand.settle(entry)
                 self._stats.inc_value("bloomdupe/leases_lost")
@@ -498,7 +498,7 @@ class SharedScheduler(BaseScheduler):
             self._stats.inc_value("scheduler/dequeued/redis")
         if request in self._leases:
             request = request.copy()
-        self._leases.add(request, entry, waiting)
+        self._leases.add(request, entry, local)
         return request
 
     def _count_taken(self, slot: str, worker: Worker) -> None:
@@ -515,11 +515,11 @@ class SharedScheduler(BaseScheduler):
         if self._stopping.failure is not None:
             # This very page may have caused the failure.
             self._give_up(lease)
-        elif lease.waiting.lease is not None:
+        elif lease.local.lease is not None:
             self._keep_cookies(self._opened)
             if lease.carries:
-                self._settling[lease.waiting.lease.token] = lease
-            self._opened.settle(lease.done(lease.waiting.lease))
+                self._settling[lease.local.lease.token] = lease
+            self._opened.settle(lease.done(lease.local.lease))
         else:
             self._settle_in_memory(lease)
 
@@ -527,11 +527,11 @@ class SharedScheduler(BaseScheduler):
         """Put out the items of a request that no page of Redis has yielded."""
         if lease.lines:
             self._offer_lines(os.urandom(16), lease.lines)
-        waiting = lease.waiting
-        if waiting.key is not None:
-            slot = self._engine.slot_of(waiting.request)
-            lease.carries[waiting.key] = Mark(slot, waiting.key)
-            self._let_go(waiting.key, None)
+        local = lease.local
+        if local.key is not None:
+            slot = self._engine.slot_of(local.request)
+            lease.carries[local.key] = SeenMark(slot, local.key)
+            self._let_go(local.key, None)
         self._opened.mark(lease.carries.values())
         self._mark(lease)
 
@@ -546,12 +546,12 @@ class SharedScheduler(BaseScheduler):
         self._give_back(lease)
         if self._worker is None:
             return
-        if lease.waiting.lease is None:
+        if lease.local.lease is None:
             if lease.lines:
                 self._offer_lines(os.urandom(16), lease.lines)
             return
         self._stats.inc_value("bloomdupe/unfinished")
-        self._worker.leave(lease.leave(lease.waiting.lease, lease.lines))
+        self._worker.leave(lease.leave(lease.local.lease, lease.lines))
 
     def _put(self, response: Any, lines: list[bytes]) -> None:  # noqa: ANN401
         """Store the lines of an item, with the request that they belong to."""
@@ -568,8 +568,8 @@ class SharedScheduler(BaseScheduler):
 
     def _put_late(self, root: SharedLease, lines: list[bytes]) -> None:
         """Store the lines of an item that comes after its page was left."""
-        if lines and self._worker is not None and root.waiting.lease is not None:
-            self._worker.leave(root.leave(root.waiting.lease, lines))
+        if lines and self._worker is not None and root.local.lease is not None:
+            self._worker.leave(root.leave(root.local.lease, lines))
 
     def _offer_lines(self, number: bytes, lines: list[bytes]) -> None:
         """Offer lines that belong to no request: once for each number."""
@@ -590,9 +590,9 @@ class SharedScheduler(BaseScheduler):
         key, _ = self.df.key_of(request)
         return Drop.ALL if self._seen.contains(key) else Drop.NO
 
-    # Reports of the thread (see bloomdupe.shared.worker.Crawl)
+    # Reports of the thread (see bloomdupe.shared.worker.WorkerReports)
 
-    def handed_out(self, leases: Sequence[Lease]) -> None:
+    def handed_out(self, leases: Sequence[RedisLease]) -> None:
         """Take requests to work on."""
         if self._worker is None:
             return
@@ -604,10 +604,12 @@ class SharedScheduler(BaseScheduler):
                 self._set_aside(lease, url_of(message.body), error)
                 continue
             self._from_redis[lease.slot] += 1
-            waiting = Waiting(message.name, request, lease, put_out=message.put_out)
-            self._push(waiting)
+            local = LocalRequest(message.name, request, lease, put_out=message.put_out)
+            self._push(local)
 
-    def _set_aside(self, lease: Lease, url: str, error: UnserializableError) -> None:
+    def _set_aside(
+        self, lease: RedisLease, url: str, error: UnserializableError
+    ) -> None:
         """Leave a request that cannot be restored, as after a callback was renamed."""
         logger.error(
             "A request cannot be restored and stays in Redis: %(request)s - reason:"
@@ -617,7 +619,7 @@ class SharedScheduler(BaseScheduler):
         )
         self._stats.inc_value("bloomdupe/unrestorable")
         reason = printable(f"{url}: {error}")
-        self._opened.leave(Left(lease, lease.payload, reason=reason))
+        self._opened.leave(LeftRequest(lease, lease.payload, reason=reason))
         self._opened.ask_again(lease.slot)
         self._wake()  # for more requests are wanted now
 
@@ -632,8 +634,8 @@ class SharedScheduler(BaseScheduler):
             return
 
         def is_theirs(entry: Entry) -> bool:
-            waiting: Any = entry.attachment
-            return waiting.lease is not None and waiting.lease.partition in partitions
+            local: Any = entry.attachment
+            return local.lease is not None and local.lease.partition in partitions
 
         entries: list[Any] = self._at_hand.withdraw(is_theirs)
         leases = [entry.attachment.lease for entry in entries]
@@ -645,21 +647,21 @@ class SharedScheduler(BaseScheduler):
         if self._worker is not None:
             self._stats.inc_value("dupefilter/filtered", count)
 
-    def answered(self, answers: Sequence[tuple[Waiting, bool]]) -> None:
+    def answered(self, answers: Sequence[tuple[LocalRequest, bool]]) -> None:
         """Begin with requests that cannot be stored, unless they were done before."""
         if self._worker is None:
             return
-        for waiting, known in answers:
+        for local, known in answers:
             self._asked -= 1
             if known:
-                self._drop(waiting)
+                self._drop(local)
             else:
-                self._push(waiting)
+                self._push(local)
         self._wake()
 
-    def _drop(self, waiting: Waiting) -> None:
+    def _drop(self, local: LocalRequest) -> None:
         """Drop a request that cannot be stored, because it was done before."""
-        root, key = waiting.root, waiting.key
+        root, key = local.root, local.key
         assert key is not None  # noqa: S101 - Redis was asked about it
         self._stats.inc_value("dupefilter/filtered")
         self._seen.add(key)
@@ -668,7 +670,7 @@ class SharedScheduler(BaseScheduler):
             del root.carries[key]
             self._leases.end_part(root)
 
-    def accepted(self, leases: Sequence[Lease], sure: bool) -> None:
+    def accepted(self, leases: Sequence[RedisLease], sure: bool) -> None:
         """Treat requests that these pages have carried as duplicates, if ``sure``.
 
         Redis may have lost the settlement otherwise, and then other pages may do them.
@@ -678,7 +680,7 @@ class SharedScheduler(BaseScheduler):
             for lease in leases:
                 end(self._settling.pop(lease.token))
 
-    def refused(self, leases: Sequence[Lease]) -> None:
+    def refused(self, leases: Sequence[RedisLease]) -> None:
         """Count and log pages that were settled too late, and are done again."""
         for lease in leases:
             if root := self._settling.pop(lease.token, None):

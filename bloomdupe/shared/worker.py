@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from bloomdupe.errors import StoreAccessError, StoreFullError, StoreUnreachableError
 from bloomdupe.printable import logger_of
-from bloomdupe.redis.partition import Done
+from bloomdupe.redis.partition import Settled
 from bloomdupe.shared.heartbeat import Heartbeat
 from bloomdupe.shared.names import ITEM, message_of, taken_apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from bloomdupe.redis.partition import Lease, Left, Mark, Offer
+    from bloomdupe.redis.partition import LeftRequest, Offer, RedisLease, SeenMark
     from bloomdupe.redis.shared_frontier import SharedFrontier
-    from bloomdupe.shared.leases import Waiting
+    from bloomdupe.shared.leases import LocalRequest
 
     Result = TypeVar("Result")
 
-__all__ = ["Crawl", "Worker"]
+__all__ = ["Worker", "WorkerReports"]
 
 logger = logger_of(__name__)
 
@@ -37,10 +37,10 @@ TROUBLE = (StoreUnreachableError, StoreFullError, StoreAccessError)
 """Errors from which a server recovers: the crawl waits for it."""
 
 
-class Crawl(Protocol):
+class WorkerReports(Protocol):
     """Receives the reports of a worker, always on the thread of the reactor."""
 
-    def handed_out(self, leases: Sequence[Lease]) -> None:
+    def handed_out(self, leases: Sequence[RedisLease]) -> None:
         """Take requests to work on."""
 
     def known(self, count: int) -> None:
@@ -49,16 +49,16 @@ class Crawl(Protocol):
     def cookies(self, news: Sequence[bytes]) -> None:
         """Apply the cookies that other workers have changed."""
 
-    def answered(self, answers: Sequence[tuple[Waiting, bool]]) -> None:
+    def answered(self, answers: Sequence[tuple[LocalRequest, bool]]) -> None:
         """Begin requests, or drop them if they count as seen."""
 
-    def accepted(self, leases: Sequence[Lease], sure: bool) -> None:
+    def accepted(self, leases: Sequence[RedisLease], sure: bool) -> None:
         """Treat the marked requests of these pages as duplicates from now on."""
 
     def give_back(self, partitions: frozenset[int]) -> None:
         """Begin no more requests of partitions that other workers will get."""
 
-    def refused(self, leases: Sequence[Lease]) -> None:
+    def refused(self, leases: Sequence[RedisLease]) -> None:
         """Give these pages up: other workers do them, and their output is refused."""
 
     def finished(self, offered: int, left: int, aside: int) -> None:
@@ -83,7 +83,7 @@ class Worker(Thread):
         self,
         frontier: SharedFrontier,
         lease_seconds: float,
-        crawl: Crawl,
+        crawl: WorkerReports,
         *,
         cookies: bool,
     ) -> None:
@@ -99,11 +99,11 @@ class Worker(Thread):
         # Calls of the reactor that this thread has not carried out yet:
         self._cookies: list[tuple[bytes, bytes]] = []
         self._offers: list[Offer] = []
-        self._done: list[Done] = []
-        self._left: list[Left] = []
-        self._marks: list[Mark] = []
-        self._asked: list[tuple[Mark, Waiting]] = []
-        self._not_begun: list[Lease] = []
+        self._done: list[Settled] = []
+        self._left: list[LeftRequest] = []
+        self._marks: list[SeenMark] = []
+        self._asked: list[tuple[SeenMark, LocalRequest]] = []
+        self._not_begun: list[RedisLease] = []
         self._again: set[str] = set()
         self._wanted = 0
         self._closing: float | None = None
@@ -125,27 +125,27 @@ class Worker(Thread):
             self.offered += 1
             self._changed.notify()
 
-    def settle(self, done: Done) -> None:
+    def settle(self, done: Settled) -> None:
         """Settle a request, after all its children were offered."""
         with self._changed:
             self._done.append(done)
             self._changed.notify()
 
-    def leave(self, left: Left) -> None:
+    def leave(self, left: LeftRequest) -> None:
         """Leave a request unsettled."""
         with self._changed:
             self._left.append(left)
             self._changed.notify()
 
-    def mark(self, marks: Iterable[Mark]) -> None:
+    def mark(self, marks: Iterable[SeenMark]) -> None:
         """Mark requests as seen, after all earlier calls are carried out."""
         with self._changed:
             self._marks += marks
 
-    def ask(self, mark: Mark, waiting: Waiting) -> None:
+    def ask(self, mark: SeenMark, local: LocalRequest) -> None:
         """Ask whether a request counts as seen."""
         with self._changed:
-            self._asked.append((mark, waiting))
+            self._asked.append((mark, local))
             self._changed.notify()
 
     def ask_again(self, slot: str) -> None:
@@ -153,7 +153,7 @@ class Worker(Thread):
         with self._changed:
             self._again.add(slot)
 
-    def not_begin(self, leases: Sequence[Lease]) -> None:
+    def not_begin(self, leases: Sequence[RedisLease]) -> None:
         """Leave requests that are not begun to other workers."""
         with self._changed:
             self._not_begun += leases
@@ -234,7 +234,7 @@ class Worker(Thread):
                 self._tell(self._crawl.give_back, self._frontier.leaving)
         self._tend_at = begun + self._tend_every
 
-    def _say(self, offers: list[Offer], done: list[Done]) -> None:
+    def _say(self, offers: list[Offer], done: list[Settled]) -> None:
         """Offer, and then settle, because all children must be offered before."""
         if offers:
             new = self._patiently(self._frontier.offer, offers)
@@ -253,9 +253,9 @@ class Worker(Thread):
 
     def _say_besides(
         self,
-        left: list[Left],
-        marks: list[Mark],
-        asked: list[tuple[Mark, Waiting]],
+        left: list[LeftRequest],
+        marks: list[SeenMark],
+        asked: list[tuple[SeenMark, LocalRequest]],
     ) -> None:
         """Leave requests, mark requests, and look up which requests count as seen."""
         if left:
@@ -264,7 +264,7 @@ class Worker(Thread):
             self._patiently(self._frontier.mark_seen, marks)
         if asked:
             known = self._patiently(self._frontier.knows, [mark for mark, _ in asked])
-            who = (waiting for _, waiting in asked)
+            who = (local for _, local in asked)
             self._tell(self._crawl.answered, list(zip(who, known, strict=True)))
 
     def _look_for_end(self, offered: int) -> None:
@@ -281,7 +281,7 @@ class Worker(Thread):
         for lease in leases:
             message = message_of(lease.payload)
             if message.kind == ITEM:
-                self._say([], [Done(lease, taken_apart(message.body))])
+                self._say([], [Settled(lease, taken_apart(message.body))])
                 self._frontier.ask_again(lease.slot)
             else:
                 requests.append(lease)

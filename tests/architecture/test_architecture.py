@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import rules
+from support.shared_data import needs_package
 
 import bloomdupe
 from bloomdupe.filter import hashing, sizing
@@ -337,5 +338,9 @@ def test_public_names_are_these(module: str) -> None:
 
 @pytest.mark.parametrize("name", OFFER)
 def test_every_module_says_what_it_offers(name: str) -> None:
-    module = importlib.import_module(name)
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        needs_package(str(error.name))
+        raise
     assert set(module.__all__) <= vars(module).keys()

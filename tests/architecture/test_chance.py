@@ -31,7 +31,6 @@ JUSTIFIED = {
     f"{SLEEP} in crash/redis_places.py:part": STRIKES,
     f"{SLEEP} in crash/shared_kills.py:_crawl": STRIKES,
     f"{SLEEP} in crash/shared_kills.py:_disturb": STRIKES,
-    f"{SLEEP} in crash/shared_kills.py:promote": STRIKES,
     f"{SLEEP} in support/redis_server.py:go_back": STRIKES,
     f"{SLEEP} in support/redis_server.py:stall": STRIKES,
     f"{SLEEP} in shared/test_workers.py:test_whatever_happens_every_item_stands_once": (
@@ -44,16 +43,13 @@ JUSTIFIED = {
         "A lease runs out by the clock of a Redis that is away, so nothing shows it."
     ),
     f"{SLEEP} in spiders/workers.py:parse": "It is the fault: it never ends.",
-    f"{SLEEP} in crash/everyday_spider.py:process_item": SLOW,
-    f"{SLEEP} in crash/gated_site.py:respond": SLOW,
-    f"{SLEEP} in crash/taken_out.py:settle_first": SLOW,
-    f"{SLEEP} in crash/taken_out.py:slowly": SLOW,
+    f"{SLEEP} in spiders/everyday.py:process_item": SLOW,
+    f"{SLEEP} in spiders/taken_out.py:settle_first": SLOW,
+    f"{SLEEP} in spiders/taken_out.py:slowly": SLOW,
     f"{SLEEP} in support/delays.py:dawdle": SLOW,
     f"{SLEEP} in support/site.py:enter": SLOW,
     f"{SLEEP} in idioms/everyday/others.py:meddle": SLOW,
-    f"{SLEEP} in idioms/known_site.py:respond": SLOW,
     f"{SLEEP} in support/stops.py:pause": "It is what the loops of the stops call.",
-    f"{KILL} in idioms/crawls.py:run_program": HANGS,
 }
 """What may stay, and why."""
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.shared_data import needs_package
+from support.shared_data import how_to_run, needs_package
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -36,9 +36,25 @@ def test_the_last_lines_say_how_to_run_those_that_need_redis(processes: str) -> 
     *_, said, summary = done.stdout.splitlines()
     count = summary.partition(" skipped")[0].rpartition(" ")[2]
     assert said == (
-        f"{count} tests were skipped because redis-server is not installed;"
+        f"{count} tests were skipped because they need redis-server:"
         " `apt install redis-server` runs them"
     )
+
+
+def test_every_command_that_runs_skipped_tests_is_named_once() -> None:
+    assert how_to_run(
+        [
+            "Skipped: needs moto: `pip install '.[test-all]'`",
+            "Skipped: needs nginx: `apt install nginx-light`",
+            "Skipped: needs PIL: `pip install '.[test-all]'`",
+            "Skipped: needs the shared web sites: /nowhere is missing",
+        ]
+    ) == [
+        "1 tests were skipped because they need nginx:"
+        " `apt install nginx-light` runs them",
+        "2 tests were skipped because they need PIL, moto:"
+        " `pip install '.[test-all]'` runs them",
+    ]
 
 
 def test_a_package_that_is_missing_is_named_with_its_extra(

@@ -8,47 +8,43 @@ one that was left alone in the same round.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import pty
-import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from machine import describe
-from report import Report
+from runner import ADDON, Report, child, in_turn, options
+from support.waiting import until
 
-HERE = Path(__file__).parent
 PAGES, LINKS, HOSTS = 20_000, 20, 1_000
 ALONE = "left alone"
-SETTINGS: dict[str, Any] = {"ADDONS": {"bloomdupe.Addon": 500}}
 
 
-def crawl(interval: float | None) -> tuple[float, float]:
+def crawl(interval: float | None) -> dict[str, Any]:
     """Return the user CPU of a crawl, and the CPU of ``top`` per second of it."""
     with tempfile.TemporaryDirectory() as job:
-        settings = json.dumps({**SETTINGS, "JOBDIR": job})
-        sizes = map(str, (PAGES, LINKS, HOSTS))
-        command = [sys.executable, str(HERE / "from_memory.py"), *sizes, settings]
+        command = child(
+            "InMemory", {**ADDON, "JOBDIR": job}, pages=PAGES, links=LINKS, hosts=HOSTS
+        )
         begun = time.monotonic()
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             looking = 0.0
             if interval is not None:
-                while not Path(job, "bloomdupe").exists():
-                    assert child.poll() is None
-                    time.sleep(0.01)
-                looking = look(job, interval, child)
-            out, _ = child.communicate()
+                until(Path(job, "bloomdupe").exists)
+                looking = look(job, interval, process)
+            out, _ = process.communicate()
         seconds = time.monotonic() - begun
-    found = json.loads(out)
-    assert found["reason"] == "finished", found
-    return found["user"], looking / seconds
+    found: dict[str, Any] = json.loads(out)
+    assert found["finish_reason"] == "finished", found
+    return {**found, "top": looking / seconds}
 
 
 def look(job: str, interval: float, crawl: subprocess.Popen[str]) -> float:
@@ -86,38 +82,27 @@ def drain(terminal: int) -> None:
 
 def main() -> int:
     """Crawl, and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5, metavar="N")
-    rounds = parser.parse_args().rounds
-    report = Report(describe())
-    variants = {ALONE: None, "every 2 s": 2.0, "every 0.5 s": 0.5}
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in variants}
-    for _ in range(rounds):
-        for name, interval in variants.items():
-            found[name].append(crawl(interval))
-    rows = []
-    for name, results in found.items():
-        ratios = [
-            mine[0] / alone[0]
-            for mine, alone in zip(results, found[ALONE], strict=True)
+    given = options(__doc__, rounds=5)
+    report = Report(describe("Scrapy"))
+    ways = {ALONE: None, "every 2 s": 2.0, "every 0.5 s": 0.5}
+    found = in_turn(given.rounds, {n: partial(crawl, way) for n, way in ways.items()})
+    rows = [
+        [
+            name,
+            f"{own.median('user')} s",
+            own.of(found[ALONE], "user", ".3f"),
+            own.median("top", ".1%"),
         ]
-        rows.append(
-            [
-                name,
-                f"{statistics.median(user for user, _ in results):.2f} s",
-                f"{statistics.median(ratios):.3f}",
-                f"{min(ratios):.3f}-{max(ratios):.3f}",
-                f"{statistics.median(each for _, each in results):.1%}",
-            ]
-        )
+        for name, own in found.items()
+    ]
     report.table(
         "A crawl that is looked at",
         f"{PAGES:,} pages with {LINKS} links on {HOSTS:,} hosts, from memory;"
-        f" {rounds} rounds.",
-        ["looked at", "user CPU", "ratio", "range", "`top` takes of a core"],
+        f" {given.rounds} rounds.",
+        ["looked at", "user CPU", "ratio", "`top` takes of a core"],
         rows,
     )
-    return report.finish(None)
+    return report.finish(given.json)
 
 
 if __name__ == "__main__":

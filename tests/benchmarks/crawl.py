@@ -13,36 +13,32 @@ the same round.
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.error
 import urllib.request
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import scrapy
 from machine import describe
-from report import Report
+from runner import ADDON, Figures, Report, crawl, graph, in_turn, parser_of
 from scrapy import squeues
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-HERE = Path(__file__).parent
 FROM_MEMORY = "from memory"
 PORT = 8765
 
 
 class Variant(NamedTuple):
     name: str
-    spider: str = "follow"
+    spider: str = "Follow"
     settings: Mapping[str, Any] = MappingProxyType({})
     job: bool = False
     goals: Mapping[str, float] = MappingProxyType({})
@@ -51,7 +47,6 @@ class Variant(NamedTuple):
     """Whether real sites, which take long, are crawled like this."""
 
 
-ADDON = {"ADDONS": {"bloomdupe.Addon": 500}}
 SQLITE = {
     "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleLifoSQLiteQueue",
     "SCHEDULER_START_DISK_QUEUE": "scrapy.squeues.PickleFifoSQLiteQueue",
@@ -71,48 +66,24 @@ VARIANTS = [
     ),
     Variant(
         "bloomdupe, JOBDIR, new_links",
-        "helped",
+        "Helped",
         ADDON,
         job=True,
         on_sites=True,
     ),
     Variant("limit: stock, a set in a middleware", settings=SET),
-    Variant("limit: stock, a set in the spider", "set_in_spider"),
+    Variant("limit: stock, a set in the spider", "SetInSpider"),
 ]
 
 
-def crawl(place: str | tuple[int, int], variant: Variant) -> dict[str, Any]:
-    """Crawl once, in a fresh process; return what it says.
-
-    ``place`` is a URL, or numbers of pages and links of a site in memory.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        settings = {**variant.settings, **({"JOBDIR": folder} if variant.job else {})}
-        if isinstance(place, str):
-            command = [str(HERE / "crawl_child.py"), variant.spider, place]
-        else:
-            command = [str(HERE / "from_memory.py"), *map(str, place), "1"]
-        done = subprocess.run(
-            [sys.executable, *command, json.dumps(settings)],
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
+def measure(place: str | tuple[int, int], variant: Variant) -> dict[str, Any]:
+    """Crawl once; ``place`` is a URL, or pages and links of a site in memory."""
+    settings = {**variant.settings, **({"JOBDIR": "job"} if variant.job else {})}
+    if isinstance(place, str):
+        return crawl(
+            variant.spider, settings, start_urls=[place], allowed_domains=["127.0.0.1"]
         )
-    result: dict[str, Any] = json.loads(done.stdout)
-    assert result["reason"] == "finished", result
-    return result
-
-
-@contextmanager
-def graph(pages: int, links: int) -> Iterator[str]:
-    command = [sys.executable, str(HERE / "graph_server.py"), str(pages), str(links)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        try:
-            port = server.stdout.readline().strip()
-            yield f"http://127.0.0.1:{port}/articles/page/0"
-        finally:
-            server.terminate()
+    return crawl("InMemory", settings, pages=place[0], links=place[1])
 
 
 @contextmanager
@@ -135,60 +106,40 @@ def real(tool: Path, name: str, folder: Path) -> Iterator[str]:
             server.terminate()
 
 
-def measure(
-    place: str | tuple[int, int], variants: list[Variant], rounds: int
-) -> dict[str, list[dict[str, Any]]]:
-    results: dict[str, list[dict[str, Any]]] = {v.name: [] for v in variants}
-    for _ in range(rounds):
-        for variant in variants:
-            results[variant.name].append(crawl(place, variant))
-    return results
-
-
 def rows(
-    report: Report,
-    what: str,
-    variants: list[Variant],
-    results: dict[str, list[dict[str, Any]]],
+    report: Report, what: str, variants: list[Variant], found: dict[str, Figures]
 ) -> Iterator[list[str]]:
     for variant in variants:
-        found = results[variant.name]
-        ratios = [
-            mine["user"] / stock["user"]
-            for mine, stock in zip(found, results["stock"], strict=True)
-        ]
-        ratio = statistics.median(ratios)
-        goal = variant.goals.get(what)
-        longest = max(one["longest"] or 0 for one in found)
+        own, stock = found[variant.name], found["stock"]
+        ratios = own.ratios(stock, "user")
+        ratio, goal = statistics.median(ratios), variant.goals.get(what)
+        first = own.rounds[0]
+        longest = max(
+            one.get("bloomdupe/checkpoint_seconds_max", 0) for one in own.rounds
+        )
         yield [
             variant.name,
-            f"{statistics.median(one['user'] for one in found):.2f} s",
-            f"{statistics.median(one['all'] for one in found):.2f} s",
+            f"{own.median('user')} s",
+            f"{own.median('all')} s",
             f"{ratio:.3f}" if goal is None else report.bound(what, ratio, goal, ".3f"),
             f"{min(ratios):.3f}-{max(ratios):.3f}",
-            f"{found[0]['pages']:,}",
-            f"{found[0]['filtered']:,}",
+            f"{first['response_received_count']:,}",
+            f"{first.get('dupefilter/filtered', 0):,}",
             f"{longest * 1e3:.0f} ms" if longest else "-",
         ]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__, rounds=5, from_memory=False)
     parser.add_argument("--links", type=int, metavar="N", help="50, or 20 from memory")
     parser.add_argument("--pages", type=int, metavar="N", help="2,000, or 8,000")
-    parser.add_argument(
-        "--from-memory", action="store_true", help="crawl a site without a network"
-    )
-    parser.add_argument("--rounds", type=int, default=5, metavar="N")
     parser.add_argument("--site", metavar="NAME", help="crawl a real site")
     parser.add_argument("--sites", type=Path, default=Path("sites"), metavar="DIR")
     parser.add_argument(
         "--tool", type=Path, metavar="PATH", help="../shared/sites/site"
     )
     options = parser.parse_args()
-    report = Report({**describe(), "Scrapy": scrapy.__version__})
+    report = Report(describe("Scrapy"))
     variants = [
         variant
         for variant in VARIANTS
@@ -206,9 +157,10 @@ def main() -> int:
         if options.from_memory:
             what, title = FROM_MEMORY, f"{title}, answered from memory"
             site = nullcontext((pages, links))
-            variants = [v for v in variants if v.spider == "follow" and v.on_sites]
+            variants = [v for v in variants if v.spider == "Follow" and v.on_sites]
     with site as place:
-        results = measure(place, variants, options.rounds)
+        ways = {v.name: partial(measure, place, v) for v in variants}
+        found = in_turn(options.rounds, ways)
     report.table(
         title,
         f"User CPU of the process, medians of {options.rounds} rounds in which all take"
@@ -223,9 +175,9 @@ def main() -> int:
             "filtered",
             "longest checkpoint",
         ],
-        list(rows(report, what, variants, results)),
+        list(rows(report, what, variants, found)),
     )
-    return report.finish(None)
+    return report.finish(options.json)
 
 
 if __name__ == "__main__":

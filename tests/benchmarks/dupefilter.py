@@ -9,7 +9,6 @@ URLs and with the exact number.
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import sys
 import tempfile
@@ -17,9 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-import scrapy
 from machine import describe, resident
-from report import Report
+from runner import Report, options
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.utils.misc import build_from_crawler, load_object
@@ -73,12 +71,9 @@ def measure(dupefilter: str, settings: dict[str, Any], urls: int) -> dict[str, f
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--urls", type=int, default=1_000_000, metavar="N")
-    urls = parser.parse_args().urls
-    report = Report({**describe(), "Scrapy": scrapy.__version__})
+    given = options(__doc__, urls=1_000_000)
+    urls = given.urls
+    report = Report(describe("Scrapy"))
     contestants = [
         ("Scrapy's RFPDupeFilter", STOCK, {}),
         ("bloomdupe, sized for 10 M (default)", OURS, {}),
@@ -107,7 +102,7 @@ def main() -> int:
         ["", "memory", "disk", "CPU", "opening, ms"],
         rows,
     )
-    return 0
+    return report.finish(given.json)
 
 
 if __name__ == "__main__":

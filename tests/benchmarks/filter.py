@@ -15,14 +15,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-# An installed bloomdupe comes first; without one, the checkout is measured.
-sys.path.append(str(Path(__file__).resolve().parents[2]))
-
 import machine
 import rates
 import speed
 import stores
-from report import Report
+from runner import Report, parser_of
 
 TABLES = ("accuracy", "growth", "speed", "open", "bytes", "memory")
 
@@ -38,9 +35,7 @@ def chosen(text: str) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument(
         "--quick",
         action="store_true",
@@ -61,13 +56,12 @@ def main() -> int:
         help="where stores are made, on a real disk (default: %(default)s); the full"
         " run needs 8 GB there and as much memory",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write figures")
     arguments = parser.parse_args()
     kind = machine.file_system(arguments.dir)
     if kind in ("tmpfs", "ramfs"):
         parser.error(f"{arguments.dir} is {kind}: name a directory on a disk by --dir")
     quick: bool = arguments.quick
-    report = Report(machine.describe() | {"file system": kind})
+    report = Report(machine.describe(*machine.RIVALS) | {"file system": kind})
     # Tables about full filters need no warning that they are full.
     logging.getLogger("bloomdupe").setLevel(logging.ERROR)
     # As `timeit` does: nobody pays for garbage that another one made.

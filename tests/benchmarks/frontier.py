@@ -8,8 +8,6 @@ CPU time of this process, checkpoints included. ``--huge`` adds 10 million reque
 
 from __future__ import annotations
 
-import argparse
-import platform
 import random
 import resource
 import shutil
@@ -20,8 +18,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import lmdb
-import scrapy
+from machine import describe
+from runner import Report, options
 from scrapy import Request, Spider
 from scrapy.squeues import PickleLifoDiskQueue
 from scrapy.utils.test import get_crawler
@@ -38,6 +36,11 @@ OPERATIONS = 30_000
 BETWEEN_CHECKPOINTS = 1_000
 PAYLOAD = b"x" * 150
 WRITTEN = 200_000
+SIZES = (
+    (10, 1_000), (10, 100_000), (10_000, 100_000), (100_000, 100_000),
+    (10, 1_000_000), (100_000, 1_000_000),
+)  # fmt: skip
+"""Hosts, and pending requests."""
 
 
 def cpu() -> float:
@@ -180,44 +183,30 @@ def resume(pending: int, hosts: int) -> tuple[float, float, float]:
     return seconds, megabytes, size
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--huge", action="store_true", help="also resume with 10 million pending"
-    )
-    huge = parser.parse_args().huge
-    print(
-        f"{platform.machine()}, Python {platform.python_version()}, Scrapy"
-        f" {scrapy.__version__}, py-lmdb {lmdb.__version__}\n"
-    )
-    print("   hosts    pending   push µs    pop µs   longest checkpoint ms")
-    for hosts, pending in (
-        (10, 1_000),
-        (10, 100_000),
-        (10_000, 100_000),
-        (100_000, 100_000),
-        (10, 1_000_000),
-        (100_000, 1_000_000),
-    ):
-        push, pop, longest = measure(hosts, pending)
-        print(f"{hosts:8,} {pending:10,} {push:9.1f} {pop:9.1f} {longest:10.1f}")
+def main() -> int:
+    given = options(__doc__, huge=False)
+    report = Report(describe("Scrapy"))
+    rows = []
+    for hosts, pending in SIZES:
+        figures = (f"{each:.1f}" for each in measure(hosts, pending))
+        rows.append([f"{hosts:,}", f"{pending:,}", *figures])
+    head = ["hosts", "pending", "push µs", "pop µs", "longest checkpoint ms"]
+    report.table("Cost of a request", "CPU time, checkpoints included.", head, rows)
     theirs = disk_of_scrapy()
-    print(f"\nBytes on disk a pending request: {theirs:.0f} in Scrapy's disk queue")
+    rows = [["Scrapy's disk queue", f"{theirs:.0f}", "1.00"]]
     for hosts in (1, 10, 1_000, 100_000):
         ours = disk(hosts)
-        print(f"{hosts:8,} hosts: {ours:.0f}, {ours / theirs:.2f} times that")
-    sizes = [(1_000_000, 100_000)]
-    if huge:
-        sizes.append((10_000_000, 100_000))
-    for pending, hosts in sizes:
-        seconds, megabytes, size = resume(pending, hosts)
-        print(
-            f"Resume with {pending:,} pending on {hosts:,} hosts: first request after"
-            f" {seconds:.2f} s, {megabytes:.0f} MB ({size:.0f} bytes of disk each)"
-        )
+        rows.append([f"{hosts:,} hosts", f"{ours:.0f}", f"{ours / theirs:.2f}"])
+    report.table("Disk", "Bytes a pending request.", ["", "bytes", "ratio"], rows)
+    rows = []
+    for pending in (1_000_000, 10_000_000)[: 1 + given.huge]:
+        seconds, megabytes, size = resume(pending, 100_000)
+        taken = (f"{seconds:.2f} s", f"{megabytes:.0f} MB", f"{size:.0f}")
+        rows.append([f"{pending:,}", *taken])
+    head = ["pending", "first request", "memory", "bytes of disk each"]
+    report.table("Resuming", "Requests on 100,000 hosts.", head, rows)
+    return report.finish(given.json)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

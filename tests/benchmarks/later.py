@@ -11,21 +11,19 @@ times; it says which ones a checkpoint has settled, and the judge is who listens
 
 from __future__ import annotations
 
-import argparse
-import platform
 import random
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import lmdb
 from frontier import PAYLOAD, cpu
-from machine import resident
+from machine import describe, resident
+from runner import Report, in_turn, options
 
 from bloomdupe import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
@@ -60,7 +58,7 @@ def fill(owed: Frontier, waiting: int, begin: float, within: float) -> None:
     owed.checkpoint()
 
 
-def ordinary(owed: Frontier) -> tuple[float, float]:
+def ordinary(owed: Frontier) -> dict[str, float]:
     """Return microseconds of CPU a push and a pop."""
     begun = cpu()
     for number in steps(owed, OPERATIONS):
@@ -72,10 +70,10 @@ def ordinary(owed: Frontier) -> tuple[float, float]:
         assert entry is not None
         owed.settle(entry)
     pop = cpu() - begun
-    return push / OPERATIONS * 1e6, pop / OPERATIONS * 1e6
+    return {"push": push / OPERATIONS * 1e6, "pop": pop / OPERATIONS * 1e6}
 
 
-def postponed(owed: Frontier, wall: list[float]) -> tuple[float, float]:
+def postponed(owed: Frontier, wall: list[float]) -> dict[str, float]:
     """The same for requests that are due in a minute, among the others."""
     begun = cpu()
     for number in steps(owed, OPERATIONS):
@@ -89,12 +87,11 @@ def postponed(owed: Frontier, wall: list[float]) -> tuple[float, float]:
         assert entry is not None
         owed.settle(entry)
     pop = cpu() - begun
-    return push / OPERATIONS * 1e6, pop / OPERATIONS * 1e6
+    return {"push": push / OPERATIONS * 1e6, "pop": pop / OPERATIONS * 1e6}
 
 
-def measure(waiting: int, rounds: int) -> None:
+def measure(report: Report, waiting: int, rounds: int) -> None:
     wall = [1e9]
-    found: dict[str, list[tuple[float, float]]] = {"none": [], "many": [], "later": []}
     with (
         tempfile.TemporaryDirectory(prefix="later-") as folder,
         BloomFilter.open(f"{folder}/none", 1_000_000) as one,
@@ -105,31 +102,34 @@ def measure(waiting: int, rounds: int) -> None:
         before, _ = resident()
         fill(many, waiting, wall[0] + 86_400, 30 * 86_400.0)
         memory = (resident()[0] - before) / 1e6
-        print(f"{waiting:,} wait: {memory:.0f} MB of memory, ", end="")
         assert other._store is not None
-        print(f"{other._store.disk_bytes() / waiting:.0f} bytes of disk each\n")
-        for _ in range(rounds):
-            found["none"].append(ordinary(none))
-            found["many"].append(ordinary(many))
-            found["later"].append(postponed(many, wall))
+        disk = other._store.disk_bytes() / waiting
+        found = in_turn(
+            rounds,
+            {
+                "ordinary, beside none": partial(ordinary, none),
+                "ordinary, beside those": partial(ordinary, many),
+                "for a point in time": partial(postponed, many, wall),
+            },
+        )
         assert many.waiting == waiting
-    print("                               push µs         pop µs   medians and ranges")
-    for name, words in (
-        ("none", "ordinary, beside none"),
-        ("many", "ordinary, beside those"),
-        ("later", "for a point in time"),
-    ):
-        print(f"{words:24}", end="")
-        for values in zip(*found[name], strict=True):
-            low, middle, high = min(values), statistics.median(values), max(values)
-            print(f"{middle:7.1f} ({low:4.1f}-{high:4.1f})", end="")
-        print()
-    ratios = [
-        statistics.median(values[at] for values in found["many"])
-        / statistics.median(values[at] for values in found["none"])
-        for at in (0, 1)
-    ]
-    print(f"beside those over beside none: push {ratios[0]:.2f}, pop {ratios[1]:.2f}")
+    alone = found["ordinary, beside none"]
+    report.table(
+        f"{waiting:,} requests for a point in time",
+        f"They take {memory:.0f} MB of memory, and {disk:.0f} bytes of disk each. CPU"
+        " time of a request in µs, medians and ranges.",
+        ["requests", "push", "range", "beside none", "pop", "range", "beside none"],
+        [
+            [
+                name,
+                *(own.median("push", ".1f"), own.span("push", ".1f")),
+                own.of(alone, "push"),
+                *(own.median("pop", ".1f"), own.span("pop", ".1f")),
+                own.of(alone, "pop"),
+            ]
+            for name, own in found.items()
+        ],
+    )
 
 
 CHILD = """
@@ -206,23 +206,15 @@ def kills(waiting: int, times: int) -> None:
         )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--waiting", type=int, default=1_000_000)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--kills", type=int, default=0)
-    options = parser.parse_args()
-    print(
-        f"{platform.machine()}, Python {platform.python_version()}, py-lmdb"
-        f" {lmdb.__version__}\n"
-    )
-    if options.kills:
-        kills(options.waiting, options.kills)
+def main() -> int:
+    given = options(__doc__, waiting=1_000_000, rounds=5, kills=0)
+    report = Report(describe())
+    if given.kills:
+        kills(given.waiting, given.kills)
     else:
-        measure(options.waiting, options.rounds)
+        measure(report, given.waiting, given.rounds)
+    return report.finish(given.json)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -24,7 +24,7 @@ RIVALS = (
 )
 
 
-def describe() -> dict[str, str]:
+def describe(*packages: str) -> dict[str, str]:
     """Machine, Python and the version of every package that takes part."""
     return {
         "CPU": _field("/proc/cpuinfo", "model name") or platform.machine(),
@@ -32,7 +32,7 @@ def describe() -> dict[str, str]:
         "memory": f"{available_memory() / 2**30:.0f} GiB available",
         "kernel": f"{platform.system()} {platform.release()}",
         "Python": f"{platform.python_implementation()} {platform.python_version()}",
-        **{name: version(name) for name in PACKAGES + RIVALS},
+        **{name: version(name) for name in PACKAGES + packages},
     }
 
 

@@ -13,7 +13,7 @@ from bloomdupe import BloomFilter
 from bloomdupe.filter.sizing import optimal_bits_per_key
 
 if TYPE_CHECKING:
-    from report import Report
+    from runner import Report
 
 MAX_QUESTIONS = 100_000_000
 

@@ -1,9 +1,10 @@
 """The filter on Redis, beside SADD and beside a bitmap written by hand.
 
-``python tests/benchmarks/redis_filter.py [ROUNDS]`` starts a redis-server of its own
-and prints a table: microseconds a key, of the client's user CPU, of the server's CPU,
-and altogether, for batches of 1, 50 and 1,000 keys that are new, and that are seen.
-Then the memory in Redis of a million keys, and what 100,000 new ones add to its log.
+``python tests/benchmarks/redis_filter.py [--rounds N]`` starts a redis-server of its
+own and prints a table: microseconds a key, of the client's user CPU, of the server's
+CPU, and altogether, for batches of 1, 50 and 1,000 keys that are new, and that are
+seen. Then the memory in Redis of a million keys, and the bytes that 100,000 new ones
+add to its log.
 
 Keys are the 40 hex digits of a SHA-1, as Scrapy's fingerprints. The bitmap is what
 people write by hand: GETBIT for each position of each key in one pipeline, then SETBIT
@@ -12,25 +13,25 @@ for those that were new in a second one; it is not atomic.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import os
-import shutil
-import statistics
-import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import machine
-import redis
+from runner import Figures, Report, options
+from support.redis_server import RedisServer
 
 from bloomdupe import BloomFilter
 from bloomdupe.filter import hashing, sizing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    import redis
 
     Add = Callable[[Sequence[bytes]], list[bool]]
 
@@ -39,14 +40,7 @@ FPP = 1e-6
 ROUNDS = 3
 KEYS_FOR_BATCH = {1: 5_000, 50: 20_000, 1_000: 50_000}
 LOGGED = 100_000
-
-
-class Cost(NamedTuple):
-    """Microseconds a key."""
-
-    client: float
-    server: float
-    wall: float
+PARTS = ("client", "server", "wall")
 
 
 def keys(first: int, count: int) -> list[bytes]:
@@ -109,7 +103,10 @@ def server_seconds(client: redis.Redis) -> float:
     return float(facts["used_cpu_user"]) + float(facts["used_cpu_sys"])
 
 
-def cost(add: Add, judge: redis.Redis, all_keys: list[bytes], size: int) -> Cost:
+def cost(
+    add: Add, judge: redis.Redis, all_keys: list[bytes], size: int
+) -> dict[str, float]:
+    """Return microseconds a key."""
     portions = list(batches(all_keys, size))
     server, user = server_seconds(judge), os.times().user
     wall = time.perf_counter()
@@ -117,16 +114,23 @@ def cost(add: Add, judge: redis.Redis, all_keys: list[bytes], size: int) -> Cost
         add(portion)
     wall = time.perf_counter() - wall
     spent = (os.times().user - user, server_seconds(judge) - server, wall)
-    return Cost(*(seconds / len(all_keys) * 1e6 for seconds in spent))
+    each = (seconds / len(all_keys) * 1e6 for seconds in spent)
+    return dict(zip(PARTS, each, strict=True))
+
+
+def fact(client: redis.Redis, section: str, name: str) -> int:
+    facts: dict[str, Any] = client.info(section)
+    return int(facts[name])
 
 
 def memory(client: redis.Redis) -> int:
-    facts: dict[str, Any] = client.info("memory")
-    return int(facts["used_memory"])
+    return fact(client, "memory", "used_memory")
 
 
-def table_of_costs(ways: dict[str, Add], judge: redis.Redis, rounds: int) -> None:
-    found: dict[tuple[str, int, str], list[Cost]] = {}
+def costs(
+    report: Report, ways: dict[str, Add], judge: redis.Redis, rounds: int
+) -> None:
+    found: dict[tuple[int, str, str], Figures] = {}
     first = 0
     for _ in range(rounds):
         for size, count in KEYS_FOR_BATCH.items():
@@ -134,87 +138,65 @@ def table_of_costs(ways: dict[str, Add], judge: redis.Redis, rounds: int) -> Non
             first += count
             for way, add in ways.items():
                 for kind in ("new", "seen"):
-                    spent = cost(add, judge, fresh, size)
-                    found.setdefault((way, size, kind), []).append(spent)
-    print("| batch | | keys | client | server | wall |")
-    print("| --- | --- | --- | --- | --- | --- |")
-    for size in KEYS_FOR_BATCH:
-        for way in ways:
-            for kind in ("new", "seen"):
-                costs = found[way, size, kind]
-                cells = [
-                    f"{statistics.median(part):.1f}"
-                    for part in zip(*costs, strict=True)
-                ]
-                print(f"| {size:,} | {way} | {kind} | {' | '.join(cells)} |")
+                    own = found.setdefault((size, way, kind), Figures())
+                    own.rounds.append(cost(add, judge, fresh, size))
+    rows = [
+        [f"{size:,}", way, kind, *(own.median(part, ".1f") for part in PARTS)]
+        for (size, way, kind), own in found.items()
+    ]
+    head = ["batch", "", "keys", *PARTS]
+    report.table("Microseconds a key", f"Medians of {rounds} rounds.", head, rows)
 
 
-def memory_of_a_million(ways: dict[str, Add], judge: redis.Redis) -> None:
+def memory_of_a_million(
+    report: Report, ways: dict[str, Add], judge: redis.Redis
+) -> None:
     million = keys(0, 1_000_000)
+    rows = []
     for way, add in ways.items():
         before = memory(judge)
         for portion in batches(million, 1_000):
             add(portion)
-        taken = memory(judge) - before
-        print(f"{way}: {taken / len(million):.2f} bytes a key at {len(million):,}")
+        rows.append([way, f"{(memory(judge) - before) / len(million):.2f}"])
+    report.table("Memory in Redis", "Of a million keys.", ["", "bytes a key"], rows)
 
 
-def started(folder: Path, *options: str) -> subprocess.Popen[bytes]:
-    program = shutil.which("redis-server") or "redis-server"
-    socket = folder / "s"
-    process = subprocess.Popen(
-        [program, "--port", "0", "--unixsocket", str(socket), "--save", "", *options],
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
-    )
-    while not socket.exists():
-        time.sleep(0.01)
-    return process
+def facts(*packages: str) -> dict[str, str]:
+    """Describe the machine, the packages and the server."""
+    with tempfile.TemporaryDirectory() as name, RedisServer(Path(name)) as server:
+        info: Any = server.client().info("server")
+    place = f"{info['redis_version']}, on a socket of its own"
+    known = machine.describe("redis", "hiredis", *packages)
+    return {**known, "redis-server": place}
 
 
-def main(rounds: int) -> None:
-    for name, value in machine.describe().items():
-        if name not in machine.RIVALS:
-            print(f"{name}: {value}")
-    for package in ("redis", "hiredis"):
-        print(f"{package}: {machine.version(package)}")
+def main() -> int:
+    given = options(__doc__, rounds=ROUNDS)
+    report = Report(facts())
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        process = started(folder)
-        try:
-            judge = redis.Redis(unix_socket_path=str(folder / "s"))
-            facts: dict[str, Any] = judge.info()
-            print(f"redis-server: {facts['redis_version']}, on a socket\n")
-            url = f"unix://{folder}/s#seen"
-            with BloomFilter.open(url, CAPACITY, FPP) as seen:
-                ways: dict[str, Add] = {
-                    "bloomdupe": seen.add_many,
-                    "SADD": set_of(judge),
-                    "GETBIT, SETBIT": bitmap_of(judge),
-                }
-                table_of_costs(ways, judge, rounds)
-                del ways["GETBIT, SETBIT"]
-                seen.clear()
-                judge.delete("set", "bitmap")
-                memory_of_a_million(ways, judge)
-        finally:
-            process.kill()
-            process.wait()
-        (folder / "s").unlink()
-        process = started(folder, "--appendonly", "yes")
-        try:
-            judge = redis.Redis(unix_socket_path=str(folder / "s"))
-            with BloomFilter.open(url, CAPACITY, FPP) as seen:
+        with (
+            RedisServer(Path(name, "redis")) as server,
+            server.client() as judge,
+            BloomFilter.open(server.url("seen"), CAPACITY, FPP) as seen,
+        ):
+            ways: dict[str, Add] = {
+                "bloomdupe": seen.add_many,
+                "SADD": set_of(judge),
+                "GETBIT, SETBIT": bitmap_of(judge),
+            }
+            costs(report, ways, judge, given.rounds)
+            del ways["GETBIT, SETBIT"]
+            seen.clear()
+            judge.delete("set", "bitmap")
+            memory_of_a_million(report, ways, judge)
+        log = RedisServer(Path(name, "logged"), "--appendonly", "yes")
+        with log, log.client() as judge:
+            with BloomFilter.open(log.url("seen"), CAPACITY, FPP) as seen:
                 seen.update(keys(0, LOGGED))
-            facts = judge.info("persistence")
-            size = int(facts["aof_current_size"])
-            print(f"log of Redis: {size / LOGGED:.0f} bytes a new key")
-        finally:
-            process.kill()
-            process.wait()
+            size = fact(judge, "persistence", "aof_current_size") / LOGGED
+        report.table("Log of Redis", "Of new keys.", ["bytes a key"], [[f"{size:.0f}"]])
+    return report.finish(given.json)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("rounds", nargs="?", type=int, default=ROUNDS)
-    main(parser.parse_args().rounds)
+    sys.exit(main())

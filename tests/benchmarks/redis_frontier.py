@@ -1,13 +1,13 @@
 """The frontier that workers share on Redis, beside what scrapy-redis does.
 
-``python tests/benchmarks/redis_frontier.py [ROUNDS]`` starts a redis-server of its own
-and prints microseconds a request: of the client's user CPU, of the server's CPU, and
-altogether, for links that are new, links that are seen, and requests that are handed
-out and settled with a line each, 500 at a time. Then the server's CPU by how many go
-into one script, and how many a second that makes if it has one core; and what they add
-to Redis' log. Then the memory of what waits, and what is left of a million that were
-done and whose lines were deleted, on 1,000 hosts in 64 partitions, beside scrapy-redis'
-set of their fingerprints.
+``python tests/benchmarks/redis_frontier.py [--rounds N]`` starts a redis-server of its
+own and prints microseconds a request: of the client's user CPU, of the server's CPU,
+and altogether, for links that are new, links that are seen, and requests that are
+handed out and settled with a line each, 500 at a time. Then the server's CPU by how
+many go into one script, and how many a second that makes if it has one core; and what
+they add to Redis' log. Then the memory of a million pending requests, and the memory
+that is left when they are done and their lines deleted, on 1,000 hosts in 64
+partitions, beside scrapy-redis' set of their fingerprints.
 
 Payloads have 200 bytes, fingerprints are 40 hex digits, on 100 hosts in 16 partitions.
 scrapy-redis' part is what its 0.9 sends: SADD for each link and ZADD for a new one, a
@@ -17,21 +17,22 @@ neither leases nor output.
 
 from __future__ import annotations
 
-import argparse
-import statistics
+import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import machine
-import redis
-from redis_filter import Cost, batches, cost, keys, memory, started
+from redis_filter import PARTS, batches, cost, fact, facts, keys, memory
+from runner import Figures, Report, options
+from support.redis_server import RedisServer
 
 from bloomdupe.redis.partition import Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    import redis
 
     Do = Callable[[Sequence[bytes]], object]
 
@@ -80,32 +81,27 @@ def scrapy_redis(client: redis.Redis) -> dict[str, Do]:
     return {"new": offer, "seen": offer, "handed out and settled": work}
 
 
-def main(rounds: int) -> None:
-    for name, value in machine.describe().items():
-        if name not in machine.RIVALS:
-            print(f"{name}: {value}")
-    for package in ("redis", "hiredis"):
-        print(f"{package}: {machine.version(package)}")
+def main() -> int:
+    given = options(__doc__, rounds=ROUNDS)
+    report = Report(facts())
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        process = started(folder)
-        try:
-            judge = redis.Redis(unix_socket_path=str(folder / "s"))
-            url = f"unix://{folder}/s#crawl"
-            with SharedFrontier.open(url, MILLION, partitions=16) as frontier:
+        with RedisServer(Path(name, "redis")) as server, server.client() as judge:
+            with SharedFrontier.open(
+                server.url("crawl"), MILLION, partitions=16
+            ) as frontier:
                 frontier.tend()
                 ways = {
                     "bloomdupe": shared(frontier),
                     "scrapy-redis": scrapy_redis(judge),
                 }
-                table(ways, judge, rounds)
-                memories(ways, judge)
-            table_of_scripts(f"unix://{folder}/s", judge, rounds)
-            memory_of_a_million(f"unix://{folder}/s#million", judge)
-        finally:
-            process.kill()
-            process.wait()
-    table_of_logs()
+                costs(report, ways, judge, given.rounds)
+                waiting(report, ways, judge)
+            scripts(report, server.url("scripts"), judge, given.rounds)
+            memory_of_a_million(report, server.url("million"), judge)
+        log = Path(name, "logged"), "--appendonly", "yes"
+        with RedisServer(*log) as server, server.client() as judge:
+            logs(report, server.url("logged"), judge)
+    return report.finish(given.json)
 
 
 def adding(do: Do) -> Callable[[Sequence[bytes]], list[bool]]:
@@ -118,35 +114,39 @@ def adding(do: Do) -> Callable[[Sequence[bytes]], list[bool]]:
     return add
 
 
-def table(ways: dict[str, dict[str, Do]], judge: redis.Redis, rounds: int) -> None:
-    found: dict[tuple[str, str], list[Cost]] = {}
+def costs(
+    report: Report, ways: dict[str, dict[str, Do]], judge: redis.Redis, rounds: int
+) -> None:
+    found: dict[tuple[str, str], Figures] = {}
     for number in range(rounds):
         links = keys(number * LINKS, LINKS)
         for way, verbs in ways.items():
             for what, do in verbs.items():
-                spent = cost(adding(do), judge, links, BATCH)
-                found.setdefault((what, way), []).append(spent)
-    print("\n| request | | client | server | wall |\n| --- | --- | --- | --- | --- |")
-    for (what, way), costs in sorted(found.items()):
-        cells = [f"{statistics.median(part):.1f}" for part in zip(*costs, strict=True)]
-        print(f"| {what} | {way} | {' | '.join(cells)} |")
+                own = found.setdefault((what, way), Figures())
+                own.rounds.append(cost(adding(do), judge, links, BATCH))
+    rows = [
+        [*names, *(own.median(part, ".1f") for part in PARTS)]
+        for names, own in sorted(found.items())
+    ]
+    head = ["request", "", *PARTS]
+    report.table("Microseconds a request", f"Medians of {rounds} rounds.", head, rows)
 
 
-def memories(ways: dict[str, dict[str, Do]], judge: redis.Redis) -> None:
-    """Print the memory of what waits, and of what is left when all is done."""
+def waiting(report: Report, ways: dict[str, dict[str, Do]], judge: redis.Redis) -> None:
+    """Measure the memory of pending requests."""
     links = keys(10 * MILLION, MILLION // 5)
+    rows = []
     for way, verbs in ways.items():
         before = memory(judge)
-        for begin in range(0, len(links), 1_000):
-            verbs["new"](links[begin : begin + 1_000])
-        waiting = memory(judge) - before
-        print(f"{way}: {waiting / len(links):.0f} bytes a request that waits")
+        for some in batches(links, 1_000):
+            verbs["new"](some)
+        rows.append([way, f"{(memory(judge) - before) / len(links):.0f}"])
+    report.table("Memory", "Of pending requests.", ["", "bytes a request"], rows)
 
 
-def table_of_scripts(server: str, judge: redis.Redis, rounds: int) -> None:
-    found: dict[tuple[str, int], list[float]] = {}
-    names = ("new", "seen", "handed out and settled")
-    with SharedFrontier.open(f"{server}#scripts", MILLION, partitions=1) as frontier:
+def scripts(report: Report, url: str, judge: redis.Redis, rounds: int) -> None:
+    found: dict[int, dict[str, Figures]] = {size: {} for size in SCRIPTS}
+    with SharedFrontier.open(url, MILLION, partitions=1) as frontier:
         frontier.tend()
         verbs = shared(frontier)
         first = 20 * MILLION
@@ -154,48 +154,38 @@ def table_of_scripts(server: str, judge: redis.Redis, rounds: int) -> None:
             for size, count in SCRIPTS.items():
                 links = keys(first, count)
                 first += count
-                for what in names:
-                    spent = cost(adding(verbs[what]), judge, links, size)
-                    found.setdefault((what, size), []).append(spent.server)
-    print("\nMicroseconds of the server a request, and requests a second of its core")
-    print("| in one script | " + " | ".join(names) + " |\n| --- | --- | --- | --- |")
-    for size in SCRIPTS:
-        costs = [statistics.median(found[what, size]) for what in names]
-        cells = [f"{spent:.1f} ({1e6 / spent:,.0f}/s)" for spent in costs]
-        print(f"| {size} | {' | '.join(cells)} |")
+                for what, do in verbs.items():
+                    own = found[size].setdefault(what, Figures())
+                    own.rounds.append(cost(adding(do), judge, links, size))
+    rows = []
+    for size, costs in found.items():
+        spent = [own.value("server") for own in costs.values()]
+        rows.append(
+            [str(size), *(f"{each:.1f} ({1e6 / each:,.0f}/s)" for each in spent)]
+        )
+    note = "Microseconds of the server a request, and requests a second of its core."
+    report.table("By the size of a script", note, ["in one script", *verbs], rows)
 
 
-def table_of_logs() -> None:
-    print("\nBytes of Redis' log a request\n")
-    print("| in one script | | bytes |\n| --- | --- | --- |")
-    with tempfile.TemporaryDirectory() as name:
-        process = started(Path(name), "--appendonly", "yes")
-        try:
-            judge = redis.Redis(unix_socket_path=f"{name}/s")
-            url = f"unix://{name}/s#logged"
-            with SharedFrontier.open(url, MILLION, partitions=1) as frontier:
-                frontier.tend()
-                verbs = shared(frontier)
-                for place, size in enumerate((1, 16)):
-                    links = keys(place * LINKS, LINKS // 4)
-                    for what, do in verbs.items():
-                        before = logged(judge)
-                        for some in batches(links, size):
-                            do(some)
-                        spent = (logged(judge) - before) / len(links)
-                        print(f"| {size} | {what} | {spent:.0f} |")
-        finally:
-            process.kill()
-            process.wait()
+def logs(report: Report, url: str, judge: redis.Redis) -> None:
+    rows = []
+    with SharedFrontier.open(url, MILLION, partitions=1) as frontier:
+        frontier.tend()
+        verbs = shared(frontier)
+        for place, size in enumerate((1, 16)):
+            links = keys(place * LINKS, LINKS // 4)
+            for what, do in verbs.items():
+                before = fact(judge, "persistence", "aof_current_size")
+                for some in batches(links, size):
+                    do(some)
+                spent = fact(judge, "persistence", "aof_current_size") - before
+                rows.append([str(size), what, f"{spent / len(links):.0f}"])
+    head = ["in one script", "", "bytes"]
+    report.table("Log of Redis", "Bytes a request.", head, rows)
 
 
-def logged(judge: redis.Redis) -> int:
-    facts: dict[str, Any] = judge.info("persistence")
-    return int(facts["aof_current_size"])
-
-
-def memory_of_a_million(url: str, judge: redis.Redis) -> None:
-    """Print what is left in Redis when a million requests are done and collected."""
+def memory_of_a_million(report: Report, url: str, judge: redis.Redis) -> None:
+    """Measure what is left in Redis when a million requests are done and collected."""
     before = memory(judge)
     with SharedFrontier.open(url, MILLION) as frontier:
         frontier.tend()
@@ -216,10 +206,15 @@ def memory_of_a_million(url: str, judge: redis.Redis) -> None:
     for some in batches(keys(0, MILLION), 1_000):
         judge.sadd("scrapy:dupefilter", *some)
     set_ = memory(judge) - before
-    print(
-        f"bloomdupe: {taken / done:.2f} bytes a request of {done:,} that are done"
-        f" ({empty / 1e6:.1f} MB when it was made); scrapy-redis' set:"
-        f" {set_ / MILLION:.1f}, {set_ / MILLION / (taken / done):.1f} times as much"
+    ours, theirs = taken / done, set_ / MILLION
+    report.table(
+        f"{done:,} requests that are done",
+        f"Made with {empty / 1e6:.1f} MB.",
+        ["", "bytes a request"],
+        [
+            ["bloomdupe", f"{ours:.2f}"],
+            ["scrapy-redis' set", f"{theirs:.1f} ({theirs / ours:.1f} times as much)"],
+        ],
     )
 
 
@@ -233,6 +228,4 @@ def collect(frontier: SharedFrontier) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("rounds", nargs="?", type=int, default=ROUNDS)
-    main(parser.parse_args().rounds)
+    sys.exit(main())

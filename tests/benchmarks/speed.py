@@ -18,7 +18,7 @@ from bloomdupe.filter.sizing import PAGE_BITS
 if TYPE_CHECKING:
     import random
 
-    from report import Report
+    from runner import Report
 
 FPP = 1e-3
 SET_BYTES = 250

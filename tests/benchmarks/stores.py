@@ -16,7 +16,7 @@ from bloomdupe.filter.sizing import optimal_bits_per_key
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from report import Report
+    from runner import Report
 
 FPP = 1e-6
 OPEN_LIMIT, REPLAY_LIMIT = 50.0, 700.0

@@ -9,7 +9,6 @@ the link filter first, as in a crawl. The generator's ids say which verdicts are
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import time
@@ -17,10 +16,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import scrapy
 from dupefilter import OURS, STOCK, make
 from machine import describe, resident
-from report import Report
+from runner import Report, parser_of
 from scrapy import Request
 
 from bloomdupe.links.known_urls import KnownUrls
@@ -87,14 +85,10 @@ def batches(
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__, urls=1_000_000, noise=0.0)
     parser.add_argument("tool", type=Path, metavar="PATH", help="gen_urls.py")
-    parser.add_argument("--urls", type=int, default=1_000_000, metavar="N")
-    parser.add_argument("--noise", type=float, default=0.0, metavar="P")
     options = parser.parse_args()
-    report = Report({**describe(), "Scrapy": scrapy.__version__})
+    report = Report(describe("Scrapy"))
     known = KnownUrls()
     contestants = {
         "Scrapy's RFPDupeFilter": Contestant(stock()),
@@ -136,7 +130,7 @@ def main() -> int:
     report.bound("stock's speed over ours", link.cpu / base, 1 / GOAL)
     report.bound("seen, taken for new", link.taken_for_new, 0, ".0f")
     print(f"\n{resident()[0] / 1e6:,.0f} MB in all")
-    return report.finish(None)
+    return report.finish(options.json)
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def test_options_may_stand_between_a_store_and_urls() -> None:
 PROGRAM = """
 import tqdm.std
 from bloomdupe.cli.output import say
-from bloomdupe.cli.progress import counted
+from bloomdupe.cli.progress_bar import counted
 
 now = 1_000.0
 tqdm.std.time = lambda: now  # the clock of the bar

@@ -16,6 +16,7 @@ from scrapy import Request
 from support.jobs import IDENTITY, bare_job
 from support.monitored_jobs import NOW, failures_part, point
 from support.report_page import Page
+from support.shared_data import needs_package
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.leases.failure import Failure
@@ -121,6 +122,7 @@ def test_what_is_hostile_is_shown_all_the_same(verb: Verb, job: Path) -> None:
 
 
 def test_a_name_is_neither_a_formula_nor_markup(verb: Verb, job: Path) -> None:
+    needs_package("matplotlib")
     answer = verb("report", job)
     assert (answer.code, answer.err) == (0, "")
     shown = (job.parent / "report.html").read_text("utf-8")
@@ -132,6 +134,7 @@ def test_a_name_is_neither_a_formula_nor_markup(verb: Verb, job: Path) -> None:
 
 
 def test_a_name_that_is_a_colour_stays_a_name(verb: Verb, tmp_path: Path) -> None:
+    needs_package("matplotlib")
     job = bare_job(tmp_path / "job", "#000003", b"\x91\xa1x")
     assert verb("report", job).code == 0
     shown = (tmp_path / "report.html").read_text("utf-8")
@@ -143,6 +146,7 @@ def test_a_name_that_is_a_colour_stays_a_name(verb: Verb, tmp_path: Path) -> Non
 def test_a_name_in_any_script_is_drawn_without_a_word(
     verb: Verb, tmp_path: Path
 ) -> None:
+    needs_package("matplotlib")
     name = "\u4f60\U0001f980\u0e01\u05d0"
     answer = verb("report", bare_job(tmp_path / "job", name, b"\x91\xa1x"))
     assert (answer.code, answer.err) == (0, "")

@@ -6,16 +6,20 @@ import signal
 import time
 from collections import Counter
 from functools import partial
+from random import Random
 from typing import TYPE_CHECKING
+
+from spiders import taken_out
+from spiders.everyday import SETTINGS, Everyday
+from support.site import Answer, links
+from support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
-    from random import Random
 
-    from everyday_crew import EverydayCrew, Hand
-    from gated_site import GatedSite
     from redis_places import Place
+    from support.crawl import Crawl, Process, Run
+    from support.site import Visit
 
 WORKERS = 4
 LEASE = 0.6
@@ -26,37 +30,98 @@ PAUSE = 0.3
 """Seconds, in which a crawl that waits for a lease gets no further."""
 FLUSH = 0.05
 """Seconds between two times Ctrl-C."""
+DEADLINE = 120
+"""Seconds; only what hangs gets there."""
+BADLY = "ValueError: as everyday spiders do"
+"""What the spider itself raises."""
+
+
+class EverydayPages:
+    """The pages: ``/0`` to ``/SIZE - 1`` link to each other, ``/0`` to all of them.
+
+    The others are named by what they do. ``/flaky/N`` fails when it is asked for the
+    first time, ``/broken/N`` always, ``/moved/N`` leads to one of a few others.
+    """
+
+    def __init__(self, seed: int, size: int, far: int) -> None:
+        self._size = size
+        rng = Random(seed)
+        self._far = [[rng.randrange(1, size) for _ in range(far)] for _ in range(size)]
+
+    def __call__(self, visit: Visit) -> Answer:
+        name, _, rest = visit.path[1:].partition("?")[0].partition("/")
+        if name.isdigit():
+            number = int(name)
+            near = {2 * number + 1, 2 * number + 2, *self._far[number]}
+            return Answer(links(*(f"/{n}" for n in sorted(near) if n < self._size)))
+        if name == "moved":
+            return Answer("", 302, {"Location": f"/there/{int(rest) % 5}"})
+        if name == "broken" or (name == "flaky" and visit.number == 1):
+            return Answer("", 503)
+        return Answer("", 404) if name == "missing" else Answer("more")
+
+
+class Worker:
+    """A worker, or the process that collects, and what was done to it."""
+
+    def __init__(self, process: Process, name: str) -> None:
+        self.process = process
+        self.name = name
+        self.stopped_by = ""
+        """What was done to it, if it is not to end by itself."""
+
+    @property
+    def joined(self) -> bool:
+        """Whether it works, or has worked."""
+        return not self.process.alive or "This is worker" in self.process.log
+
+    def kill(self) -> None:
+        self.stopped_by = "kill"
+        self.process.kill()
+
+    def complaint(self) -> str:
+        """Say what is wrong with how it has ended; nothing if nothing is."""
+        run = self.process.wait()
+        if self.stopped_by in {"kill", "interrupt twice"}:
+            return ""
+        reasons = {"finished"} | ({"shutdown", None} if self.stopped_by else set())
+        # Scrapy that is about to begin ends without a word.
+        if run.status or run.finish_reason not in reasons:
+            return f"{self.name} ended with {run.status} ({run.finish_reason})"
+        if run.log.count("Traceback") > run.log.count(BADLY) or "CRITICAL" in run.log:
+            return f"{self.name} has a traceback in its log"
+        return ""
 
 
 class DisturbedCrawl:
     """A crawl of workers that come and go, until all is done.
 
-    ``without`` names what is taken out of them (``taken_out.py``).
+    ``without`` names what is taken out of them (``spiders/taken_out.py``).
     """
 
     def __init__(
-        self,
-        folder: Path,
-        site: GatedSite,
-        place: Place,
-        crew: EverydayCrew,
-        rng: Random,
-        without: str = "",
+        self, crawl: Crawl, place: Place, rng: Random, without: str = ""
     ) -> None:
-        self.site = site
-        self.crew = crew
-        self.url = place.url("crawl")
-        self.collected = folder / "collected"
+        self.crawl = crawl
+        self.site = crawl.site
         self._place = place
         self._rng = rng
-        self._without = without
-        self._allowed = 0
+        self._before = getattr(taken_out, without) if without else None
+        crawl.starts = ("",)
+        crawl.settings |= {
+            **SETTINGS,
+            "BLOOMDUPE_EXPECTED_URLS": 10_000,
+            "BLOOMDUPE_REDIS_LEASE": LEASE,
+            "BLOOMDUPE_REDIS_PARTITIONS": 8,
+        }
+        self.workers: list[Worker] = []
+        """All that there ever were."""
+        self.collectors: list[Worker] = []
         self.deletes = rng.random() < 0.5
         """Whether what was collected is deleted from Redis."""
         self.happened = Counter[str]()
         """Faults that took place."""
-        self._ended: list[tuple[Hand, str]] = []
-        self._faults: dict[str, Callable[[Hand], None]] = {
+        self._faults: dict[str, Callable[[Worker], None]] = {
             "collect": lambda _: self._collect("--follow"),
             "interrupt": partial(self._interrupt, times=1),
             "interrupt twice": partial(self._interrupt, times=2),
@@ -66,132 +131,141 @@ class DisturbedCrawl:
         }
 
     def run(self, faults: int, kinds: tuple[str, ...]) -> None:
-        """Let stock Scrapy do it, and then disturb the crew until all is done."""
-        site, crew, rng = self.site, self.crew, self._rng
-        site.allow()
-        self.stock = crew.stock()
-        self._allowed = site.count
-        site.allow(self._allowed)
+        """Let stock Scrapy do it, and then disturb the workers until all is done."""
+        site, rng = self.site, self._rng
+        self.stock: Run = self.crawl.run(Everyday, ADDONS=None)
+        self._allow(0)
         for _ in range(faults):
             if not self._hire(rng.randint(2, WORKERS)):
                 break
             self._go_on()
             what = rng.choice(kinds)
-            if crew.at_work:
+            if self.at_work:
                 self._disturb(what)
-        site.allow()
+        site.release()
         self._hire(1)
-        crew.wait_until(lambda: not crew.alive, "the workers do not end")
+        until(lambda: not self.alive, DEADLINE)
         self._collect()
-        last = crew.collectors[-1]
-        crew.wait_until(lambda: last.status is not None, "bloomdupe collect")
-        self.asked = site.count
+        self.collectors[-1].process.wait()
+        self.asked = len(site.log)
         self._hire_one()
-        crew.wait_until(lambda: not crew.alive, "a finished crawl does not end")
+        until(lambda: not self.alive, DEADLINE)
         self._count_ends()
+
+    @property
+    def alive(self) -> list[Worker]:
+        """Workers that have not ended, those that are about to included."""
+        return [worker for worker in self.workers if worker.process.alive]
+
+    @property
+    def at_work(self) -> list[Worker]:
+        """Workers to which nothing was done that ends them."""
+        return [worker for worker in self.alive if not worker.stopped_by]
 
     def _hire(self, count: int) -> bool:
         """Have so many workers at least; False if the crawl has ended."""
-        crew = self.crew
-        if any(hand.status == 0 and hand.reason == "finished" for hand in crew.hands):
-            return bool(crew.at_work)
-        for _ in range(count - len(crew.at_work)):
+        ended = (w.process.wait() for w in self.workers if not w.process.alive)
+        if any(run.status == 0 and run.finish_reason == "finished" for run in ended):
+            return bool(self.at_work)
+        for _ in range(count - len(self.at_work)):
             self._hire_one()
         return True
 
     def _hire_one(self) -> None:
         self._place.wait_until_ready()
-        name = f"worker{len(self.crew.hands)}"
-        self.crew.hire(name, self._place.url("crawl", name), LEASE, self._without)
+        name = f"worker{len(self.workers)}"
+        process = self.crawl.start(
+            Everyday,
+            before=self._before,
+            BLOOMDUPE_REDIS_URL=self._place.url("crawl", name),
+            USER_AGENT=name,
+        )
+        self.workers.append(Worker(process, name))
 
     def _go_on(self) -> None:
         """Let the crawl go on for a while."""
-        begun, crew = time.monotonic(), self.crew
+        begun = time.monotonic()
         self._allow(self._rng.randrange(2, 2 * STEP))
 
         def far_enough() -> bool:
-            if not crew.at_work or self.site.count >= self._allowed:
+            if not self.at_work or self.site.shut:
                 return True
             late = time.monotonic() > begun + PAUSE
-            return late and any(hand.joined for hand in crew.at_work)
+            return late and any(worker.joined for worker in self.at_work)
 
-        crew.wait_until(far_enough, "the crawl does not go on")
+        until(far_enough, DEADLINE)
         time.sleep(self._rng.choice([0, 0, 0.02, 0.1]))
 
     def _allow(self, more: int) -> None:
-        self._allowed = max(self._allowed, self.site.count) + more
-        self.site.allow(self._allowed)
+        """Let the site give the answers that wait, and so many more."""
+        self.site.hold_after(self.site.waiting + more)
 
     # Faults
 
     def _disturb(self, what: str) -> None:
-        victim = self._rng.choice(self.crew.at_work)
+        victim = self._rng.choice(self.at_work)
         # In some, the site answers meanwhile; else what is under way stays that.
         self._allow(self._rng.choice([0, STEP, 3 * STEP]))
         if what in self._faults:
             self._faults[what](victim)
             return
-        self._wait_for(self.crew.at_work)
+        self._wait_for(self.at_work)
         self._place.disturb(what, self._rng.uniform(0, 2 * LEASE))
-        self.happened[what] += bool(self.crew.at_work)
+        self.happened[what] += bool(self.at_work)
 
-    def _wait_for(self, hands: list[Hand]) -> None:
+    def _wait_for(self, workers: list[Worker]) -> None:
         """Wait until they have joined: who comes while Redis is away is refused."""
-        self.crew.wait_until(
-            lambda: all(hand.joined for hand in hands), "a worker does not join"
-        )
+        until(lambda: all(worker.joined for worker in workers), DEADLINE)
 
     def _longer(self) -> float:
         """Return some seconds, longer than the lease."""
         return self._rng.uniform(1.1, 2.5) * LEASE
 
-    def _kill(self, victim: Hand) -> None:
-        self.crew.kill(victim)
-        self._ended.append((victim, "kill"))
+    def _kill(self, victim: Worker) -> None:
+        victim.kill()
 
-    def _interrupt(self, victim: Hand, times: int) -> None:
+    def _interrupt(self, victim: Worker, times: int) -> None:
         """Press Ctrl-C, once or twice; it ends while others go on."""
         self._wait_for([victim])
         victim.stopped_by = "interrupt" if times == 1 else "interrupt twice"
-        self._ended.append((victim, victim.stopped_by))
         for _ in range(times):
-            self.crew.send(victim, signal.SIGINT)
+            victim.process.send(signal.SIGINT)
             time.sleep(FLUSH)
 
-    def _part(self, victim: Hand) -> None:
+    def _part(self, victim: Worker) -> None:
         self._wait_for([victim])
-        self._place.part(victim.folder.name, self._longer())
-        self.happened["part"] += victim in self.crew.at_work
+        self._place.part(victim.name, self._longer())
+        self.happened["part"] += victim in self.at_work
 
-    def _stop(self, victim: Hand) -> None:
+    def _stop(self, victim: Worker) -> None:
         """Stop a worker, or two, and let them go on."""
-        crew = self.crew
-        victims = {victim, self._rng.choice(crew.at_work)}
+        victims = {victim, self._rng.choice(self.at_work)}
         for one in victims:
-            crew.send(one, signal.SIGSTOP)
+            one.process.send(signal.SIGSTOP)
         time.sleep(self._longer())
         for one in victims:
-            crew.send(one, signal.SIGCONT)
+            one.process.send(signal.SIGCONT)
         # A process that had ended before cannot be stopped.
-        self.happened["stop"] += any(one in crew.at_work for one in victims)
+        self.happened["stop"] += any(one in self.at_work for one in victims)
 
     def _collect(self, *options: str) -> None:
         """Kill who collects, if anybody does, and let the next one begin."""
-        crew = self.crew
-        self._wait_for(crew.at_work)
-        if crew.collectors:
-            crew.look()
-            crew.kill(crew.collectors[-1])
-            self._ended.append((crew.collectors[-1], "collect"))
+        self._wait_for(self.at_work)
+        if self.collectors:
+            self.collectors[-1].kill()
         if self.deletes:
             options = ("--delete", *options)
         self._place.wait_until_ready()
-        crew.collect(self.url, self.collected, *options)
+        url = self.crawl.engine.job
+        process = self.crawl.start_bloomdupe("collect", url, "collected", *options)
+        self.collectors.append(Worker(process, "collect"))
 
     def _count_ends(self) -> None:
-        for hand, what in self._ended:
-            if what in {"kill", "collect"}:
-                self.happened[what] += hand.status == -signal.SIGKILL
-            else:
-                said = "Received SIGINT" in hand.log and hand.reason != "finished"
+        for worker in (*self.workers, *self.collectors):
+            run, what = worker.process.wait(), worker.stopped_by
+            if what == "kill":
+                name = "collect" if worker in self.collectors else "kill"
+                self.happened[name] += run.status == -signal.SIGKILL
+            elif what:
+                said = "Received SIGINT" in run.log and run.finish_reason != "finished"
                 self.happened[what] += said

@@ -96,7 +96,7 @@ class _Job:
             verdict = Verdict(stopped=[run.stopped] if run.stopped else [])
             verdict.complaints += run_to_end(crawl)
             for later in crawl.runs[run.number + 1 :]:
-                asked = set(crawl.site.visits(later.number))
+                asked = {visit.what for visit in later.visits}
                 if asked := asked - set(self._idiom.start_asks):
                     some = sorted(asked)[:SHOWN]
                     verdict.complaints.append(f"run {later.number} asks for {some}")

@@ -39,7 +39,10 @@ ERRORS = ("ValueError", "EIO", "MemoryError")
 ACTIONS = (*ERRORS, "wait", "change")
 OWN_ERRORS = {"pipeline process_item": "DropItem", "downloader": "IgnoreRequest"}
 """What a part may raise, besides, by Scrapy's documentation."""
-ENDS = ("plugin", "gzip", "table", "storage", "receiver checkpoint")
+ENDS = (
+    *("plugin", "gzip", "storage", "receiver checkpoint"),
+    *("table start_exporting", "table finish_exporting"),
+)
 """Parts of what goes into the output, or belongs to a checkpoint: where one of them
 raises, the crawl must say so and keep what it has. Stock Scrapy logs it and goes on."""
 
@@ -125,7 +128,7 @@ class _Meddled:
             complaints.append("nobody noticed: exit status 0")
         with Crawl(self._idiom, forks(), stock=True) as stock:
             theirs = stock.run(stop)
-            outputs, visits = stock.outputs(), stock.site.visits()
+            outputs, visits = stock.outputs(), stock.visits
         expected = [outputs.jsonl, outputs.csv, visits]
         # It has no such call; or an object is closed once more when it goes, where
         # Python ignores what is raised.
@@ -135,7 +138,7 @@ class _Meddled:
             # There the feeds after it do not get the item, either.
             expected[1] = model.items
         ours = crawl.outputs()
-        found = [ours.jsonl, ours.csv, crawl.site.visits()]
+        found = [ours.jsonl, ours.csv, crawl.visits]
         for place, one, other in zip(PLACES, expected, found, strict=True):
             if words := differences(Counter(one), Counter(other)):
                 complaints.append(f"{place}: {words}")

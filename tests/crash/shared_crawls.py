@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 sys.path.append(str(Path(__file__).parents[1]))  # beside pytest, too
 
-from disturbed_crawl import DisturbedCrawl
-from everyday_crew import EverydayCrew
-from gated_site import GatedSite, Site
-from nursery import Nursery
+from disturbed_crawl import DisturbedCrawl, EverydayPages
 from redis_places import OneCluster, OneRedis
 from shared_judge import judge
+from support.crawl import Crawl
+from support.engines import Redis
+from support.site import Site
 from trial import OK, Fault, Outcome, crashed
 
 if TYPE_CHECKING:
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 SIZE = 180
 """Pages with a number; some lead to others, without one."""
+FAR = 3
+"""Links of a page to others than its two children."""
+DELAY = 0.004
+"""Seconds that an answer takes."""
 ATTEMPTS = 8
 """Of a control."""
 
@@ -83,22 +87,21 @@ class SharedCrawls(Fault):
         without: str = "",
     ) -> list[Outcome]:
         # In a control, one link leads to each page: if it is lost, so is the page.
-        pages = Site(seed, SIZE, far=0) if without else Site(seed, SIZE)
+        pages = EverydayPages(seed, SIZE, far=0 if without else FAR)
         with (
-            GatedSite(pages, folder / "visits") as site,
+            Site(pages, delay=DELAY) as site,
             self.place(folder) as place,
-            Nursery() as nursery,
+            Crawl(folder, site, Redis(place, "crawl")) as crawl,
         ):
-            crew = EverydayCrew(nursery, folder, site.base)
-            crawl = DisturbedCrawl(folder, site, place, crew, Random(seed), without)
+            disturbed = DisturbedCrawl(crawl, place, Random(seed), without)
             try:
-                crawl.run(faults, kinds or self.kinds)
-                outcome = judge(crawl)
-            except TimeoutError as error:
+                disturbed.run(faults, kinds or self.kinds)
+                outcome = judge(disturbed)
+            except AssertionError as error:
                 outcome = crashed(f"hangs: {error}")
-        (folder / "faults").write_text(f"{dict(crawl.happened)}\n")
+        (folder / "faults").write_text(f"{dict(disturbed.happened)}\n")
         # One verdict for all, and all that went before were faults of the same crawl.
-        return [OK] * (crawl.happened.total() - 1) + [outcome]
+        return [OK] * (disturbed.happened.total() - 1) + [outcome]
 
 
 class ReturnedCrawls(SharedCrawls):

@@ -100,7 +100,7 @@ def _crawl(
     items = expected_items(idiom, forks())
     with Crawl(idiom, forks(), stock=True) as stock:
         stock.run()
-        visits = stock.site.visits()
+        visits = stock.visits
     with RedisServer(folder / "redis") as server:
         SharedCrawl.url = server.url("crawl")
         with SharedCrawl(idiom, forks(), place=folder) as crawl:
@@ -123,7 +123,7 @@ def _judged(crawl: SharedCrawl, items: Counter[str], visits: Counter[str]) -> Ou
     found, finished = crawl.lines()
     if not finished:
         return lost(f"{name}: something is owed, though the last run has finished")
-    if gone := visits - crawl.site.visits():
+    if gone := visits - crawl.visits:
         return lost(f"{name}: never asked for: {sorted(gone)[:SHOWN]}")
     if items - found:
         return lost(f"{name}: {differences(items, found)}")

@@ -10,6 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from disturbed_crawl import WORKERS
+from support.judge import compare_visits
 from trial import OK, Outcome, crashed, lost, silently_wrong
 
 from bloomdupe.redis.shared_frontier import SharedFrontier
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from disturbed_crawl import DisturbedCrawl
-    from gated_site import Visit
+    from support.site import Visit
 
 FEEDS = ("items.jsonl", "failed.jsonl")
 COMMON = '"/common/'
@@ -38,31 +39,24 @@ GO_ON = {
 
 def judge(crawl: DisturbedCrawl) -> Outcome:
     """Hold what came of a crawl against what stock Scrapy has done."""
-    stock, visits = _told_apart(crawl.site.visits)
+    log, first = crawl.site.log, len(crawl.stock.requested)
+    stock, visits = Counter(visit.what for visit in log[:first]), log[first:]
     for bad in (_ends(crawl), _asked(crawl, stock, visits), _items(crawl)):
         if bad is not None:
             return bad
     return _done_again(crawl, stock, visits)
 
 
-def _told_apart(visits: list[Visit]) -> tuple[Counter[str], list[Visit]]:
-    """Return what stock Scrapy has asked for, and the requests of the workers."""
-    stock = Counter(visit.what for visit in visits if visit.by == "stock")
-    return stock, [visit for visit in visits if visit.by != "stock"]
-
-
 def _ends(crawl: DisturbedCrawl) -> Outcome | None:
     """Look how the processes have ended."""
-    crew = crawl.crew
-    complaints = [hand.complaint() for hand in crew.hands]
-    last = crew.collectors[-1]
+    complaints = [worker.complaint() for worker in crawl.workers]
+    last = crawl.collectors[-1].process.wait()
     if last.status:
         complaints.append(f"collect ended with {last.status}: {last.log[-200:]}")
     if any(complaints):
         return crashed("; ".join(filter(None, complaints)))
-    with SharedFrontier.open(crawl.url) as frontier:
-        if not frontier.finished:
-            return lost("something waits, though all workers have ended")
+    if not crawl.crawl.engine.finished:
+        return lost("something waits, though all workers have ended")
     return None
 
 
@@ -71,24 +65,24 @@ def _asked(
 ) -> Outcome | None:
     """Look what the site was asked for."""
     asked = Counter(visit.what for visit in visits)
-    if never := set(stock) - set(asked):
-        return lost(f"never asked for: {sorted(never)[:9]}")
-    if strange := set(asked) - set(stock):
-        return silently_wrong(f"asked for: {sorted(strange)[:9]}")
-    if crawl.site.count > crawl.asked:
-        return silently_wrong("a crawl that had finished has asked for something")
     happened = crawl.happened
     again = sum(n * max(1, GO_ON.get(what, WORKERS)) for what, n in happened.items())
-    more = asked - stock
-    if more.total() > again * AT_HAND:
-        return silently_wrong(f"asked for {more.total()} times too often: {more}")
+    verdict = compare_visits(stock, asked, again * AT_HAND)
+    # The site fails once for all: stock Scrapy may have asked for a page more often.
+    if never := set(stock) - set(asked):
+        return lost(f"never asked for: {sorted(never)[:9]}")
+    if verdict.wrong:
+        return silently_wrong("; ".join(verdict.wrong))
+    if len(crawl.site.log) > crawl.asked:
+        return silently_wrong("a crawl that had finished has asked for something")
     return None
 
 
 def _items(crawl: DisturbedCrawl) -> Outcome | None:
     """Look whether each item is there once, for all who may look."""
-    expected = Counter(_lines_of(crawl.stock))
-    found = {"collect": Counter(_lines_of(crawl.collected))}
+    folder = crawl.crawl.folder
+    expected = Counter(_lines_of(folder))
+    found = {"collect": Counter(_lines_of(folder / "collected"))}
     if not crawl.deletes:
         found["Redis"] = Counter(line for line, _ in _outputs(crawl))
     for where, lines in found.items():
@@ -116,7 +110,7 @@ def _lines_of(folder: Path) -> list[str]:
 
 def _outputs(crawl: DisturbedCrawl) -> list[tuple[str, float]]:
     """Return the lines as they lie in Redis, and the Unix times of their settlement."""
-    with SharedFrontier.open(crawl.url) as frontier:
+    with SharedFrontier.open(crawl.crawl.engine.job) as frontier:
         return [
             (output.line.decode(), int(output.number.split(b"-")[0]) / 1000)
             for output in frontier.outputs()

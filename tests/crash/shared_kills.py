@@ -14,21 +14,17 @@ from typing import TYPE_CHECKING
 
 sys.path.append(str(Path(__file__).parents[1]))  # beside pytest, too
 
+from redis_places import OneRedis
 from shared_worker import PARTITIONS, fork_shared_worker
-from support.ports import kept_port
-from support.redis_server import RedisServer
+from spiders import taken_out
 from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
 from world import World
 
 from bloomdupe.redis import server as scripts
-from bloomdupe.redis import shared_frontier
-from bloomdupe.redis.kept_offers import KeptOffers
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from bloomdupe.redis.partition import Offer
+    from collections.abc import Callable
 
 SIZE = 8_000
 WORKERS = 4
@@ -66,7 +62,7 @@ class SharedKills(Fault):
         first = _crawl(
             folder / "first", seed, faults=15, kinds=("kill",), settles_first=True
         )
-        shared_frontier.KeptOffers = Forgetful  # type: ignore[attr-defined]
+        taken_out.offers()
         (folder / "once").mkdir()
         once = _crawl(folder / "once", seed, faults=20, kinds=("back",))
         _take_out_the_fence()
@@ -75,13 +71,6 @@ class SharedKills(Fault):
         if any(set(outcomes) <= {OK} for outcomes in (first, once, late)):
             return [OK]
         return first + once + late
-
-
-class Forgetful(KeptOffers):
-    """Knows nothing of what a Redis that goes back has lost."""
-
-    def keep(self, offers: Iterable[Offer]) -> None:
-        """Forget them."""
 
 
 def _take_out_the_fence() -> None:
@@ -94,49 +83,6 @@ def _take_out_the_fence() -> None:
         return text.replace("return {'strange'}", "")
 
     scripts._source = unfenced
-
-
-class Redis:
-    """A server that keeps a log of all that it has answered, and then its replica."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._count = 0
-        self.socket = folder / "socket"
-        self.server = self._new()
-
-    def _new(self, *options: str) -> RedisServer:
-        self._count += 1
-        folder = self._folder / f"redis{self._count}"
-        log = ("--appendonly", "yes", "--appendfsync", "always")
-        return RedisServer(folder, *log, *options, port=kept_port())
-
-    def __enter__(self) -> Redis:
-        self.server.start()
-        self.socket.symlink_to(self.server.socket)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.server.kill()
-
-    def promote(self, seconds: float) -> None:
-        """Let a replica follow for some time, and take the place of a dead master."""
-        follow = "--replicaof", "127.0.0.1", str(self.server.port)
-        replica = self._new(*follow)
-        replica.start()
-        with replica.client() as client:
-            end = time.monotonic() + DEADLINE
-            while client.info("replication")["master_link_status"] != "up":
-                if time.monotonic() > end:
-                    raise RuntimeError("the replica does not follow")
-                time.sleep(0.01)
-            time.sleep(seconds)
-            self.server.kill()
-            client.replicaof("no", "one")
-        replica.forget(*follow)  # or it would follow the dead one when it is restarted
-        self.server = replica
-        self.socket.unlink()
-        self.socket.symlink_to(replica.socket)
 
 
 class Crew:
@@ -193,8 +139,8 @@ def _crawl(
 ) -> list[Outcome]:
     rng = random.Random(seed)
     world = World(seed, size)
-    with Redis(folder) as redis:
-        url = f"unix://{redis.socket}#crawl"
+    with OneRedis(folder) as redis:
+        url = redis.url("crawl")
         crew = Crew(
             lambda log: fork_shared_worker(
                 url, world, log, LEASE, settles_first=settles_first
@@ -223,7 +169,7 @@ def _crawl(
     return [OK] * (happened - 1) + [outcome]
 
 
-def _disturb(crew: Crew, redis: Redis, rng: random.Random, what: str) -> None:
+def _disturb(crew: Crew, redis: OneRedis, rng: random.Random, what: str) -> None:
     victim = rng.choice(crew.pids)
     if what == "kill":
         crew.kill(victim)
@@ -232,14 +178,8 @@ def _disturb(crew: Crew, redis: Redis, rng: random.Random, what: str) -> None:
         os.kill(victim, signal.SIGSTOP)
         time.sleep(rng.uniform(0, 2 * LEASE))
         os.kill(victim, signal.SIGCONT)
-    elif what == "back":
-        redis.server.go_back(rng.uniform(0, LEASE), rng)
-    elif what == "restart":
-        redis.server.kill()
-        time.sleep(rng.uniform(0, LEASE))
-        redis.server.start()
     else:
-        redis.promote(rng.uniform(0, LEASE))
+        redis.disturb(what, rng.uniform(0, LEASE))
 
 
 def judge(world: World, url: str, crew: Crew) -> Outcome:

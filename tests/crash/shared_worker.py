@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING, TypeVar
 
 from bloomdupe.errors import StoreUnreachableError
-from bloomdupe.redis.partition import Lease, Offer
+from bloomdupe.redis.partition import Offer, RedisLease
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
@@ -93,25 +93,25 @@ class SharedWorker:
             self.frontier.ask_again(lease.slot)
         return bool(leases)
 
-    def offer_links(self, lease: Lease) -> None:
+    def offer_links(self, lease: RedisLease) -> None:
         links = self.world.links(self.number_of(lease))
         offers = [self.offer(link, lease) for link in links]
         self.patiently(lambda: self.frontier.offer(offers))
 
-    def settle(self, leases: list[Lease]) -> None:
+    def settle(self, leases: list[RedisLease]) -> None:
         done = [(lease, self.lines(self.number_of(lease))) for lease in leases]
         refused = self.patiently(lambda: self.frontier.settle(done))
         for lease in leases:
             self.report(f"{'r' if lease in refused else 'd'} {self.number_of(lease)}")
 
-    def number_of(self, lease: Lease) -> int:
+    def number_of(self, lease: RedisLease) -> int:
         number = int(lease.payload.partition(b" ")[0])
         assert lease.payload == self.world.payload(number)
         assert lease.slot == self.world.slot(number)
         assert lease.priority == self.world.priority(number)
         return number
 
-    def offer(self, number: int, of: Lease | None = None) -> Offer:
+    def offer(self, number: int, of: RedisLease | None = None) -> Offer:
         world = self.world
         return Offer(
             world.slot(number),

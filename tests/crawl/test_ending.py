@@ -19,7 +19,7 @@ from spiders.ending import (
 )
 from support.site import PAGES
 
-from bloomdupe.jobs.overview import overview
+from bloomdupe.jobs.on_disk.state_on_disk import overview
 
 if TYPE_CHECKING:
     from support.crawl import Crawl
@@ -73,12 +73,14 @@ def test_a_crawl_with_a_request_left_is_incomplete_until_it_is_done(
         assert delivered(crawl) is None
         job = overview(crawl.store)
         assert job is not None
-        assert job.last_run == "incomplete"
+        assert job.runs is not None
+        assert job.runs.last_run == "incomplete"
     assert crawl.run(mended).stats["finish_reason"] == "finished"
     assert delivered(crawl) == WHOLE
     job = overview(crawl.store)
     assert job is not None
-    assert (job.last_run, job.pending) == ("finished", 0)
+    assert job.runs is not None
+    assert (job.runs.last_run, job.pending) == ("finished", 0)
 
 
 def test_requests_that_cannot_be_restored_leave_a_crawl_incomplete(

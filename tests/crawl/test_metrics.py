@@ -7,7 +7,6 @@ import re
 import socket
 import subprocess
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from urllib.request import Request, urlopen
@@ -18,7 +17,7 @@ from scrapy.settings import Settings
 from spiders.follow import Follow
 from support.monitored_jobs import point
 from support.ports import kept_port
-from support.shared_data import REPOSITORY, needs
+from support.shared_data import REPOSITORY, needs_program
 
 from bloomdupe import settings as module
 from bloomdupe.crawl.progress.metrics import Metrics
@@ -27,11 +26,11 @@ from bloomdupe.settings import JobSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from support.crawl import Crawl
     from support.site import Site
 
-PROMETHEUS = Path("/usr/bin/prometheus")
 BOARD = REPOSITORY / "bloomdupe" / "monitoring" / "grafana.json"
 
 STOOD = point(0, pages=40, items=30, pending=7, statuses=[0, 36, 0, 4, 0], loss=0.5)
@@ -129,14 +128,14 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_real_prometheus_reads_it(metrics: str, tmp_path: Path) -> None:
-    program = needs(PROMETHEUS, "needs Prometheus")
+    program = needs_program("prometheus")
     target = metrics.removeprefix("http://").removesuffix("/metrics")
     (tmp_path / "prometheus.yml").write_text(
         "scrape_configs: [{job_name: crawl, scrape_interval: 1s,"
         f" static_configs: [{{targets: ['{target}']}}]}}]\n"
     )
     port = kept_port()
-    command = [str(program), "--config.file=prometheus.yml", "--storage.tsdb.path=data"]
+    command = [program, "--config.file=prometheus.yml", "--storage.tsdb.path=data"]
     command.append(f"--web.listen-address=127.0.0.1:{port}")
     with (tmp_path / "log").open("w") as log:
         server = subprocess.Popen(command, cwd=tmp_path, stderr=log, stdout=log)

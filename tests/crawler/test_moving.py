@@ -52,7 +52,7 @@ def test_nothing_is_lost_and_every_item_stands_once(
     assert code == 1
     assert "`bloomdupe import job --spider site` takes them over" in log
 
-    assert "requests wait now" in verb(project, "import", "job", "--spider", "site")
+    assert "requests pending now" in verb(project, "import", "job", "--spider", "site")
     code, log = project.crawl(*job, *options)
     assert code == 0, log
     assert "the last run ended: imported" in log

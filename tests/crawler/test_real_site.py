@@ -58,7 +58,7 @@ def test_a_crawl_of_scrapys_moves_over_in_the_middle(
             text=True,
             check=True,
         )
-        assert "requests wait now" in moved.stdout
+        assert "requests pending now" in moved.stdout
         code, output = project.crawl(*job)
         assert code == 0, output
         assert "the last run ended: imported" in output

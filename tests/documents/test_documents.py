@@ -232,6 +232,7 @@ def test_outputs_are_shown_as_they_are(
     assert block == output_of(command)
 
 
+@pytest.mark.slow
 def test_the_crawl_prints_what_is_shown(crawled: tuple[Path, str]) -> None:
     clone, log = crawled
     for line in shown("output: crawl", "text").splitlines():
@@ -279,6 +280,7 @@ TUTORIALS_STEP = re.compile(
 )
 
 
+@pytest.mark.slow
 def test_the_tutorial_can_be_followed(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

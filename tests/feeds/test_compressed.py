@@ -12,7 +12,7 @@ import pytest
 from spiders.feeds import INSTANTS, Many, Shop, die_at_piece, small
 from support.shop import ITEMS, MANY, items_in
 
-from bloomdupe.jobs.overview import overview
+from bloomdupe.jobs.on_disk.state_on_disk import overview
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,7 +135,9 @@ def test_the_store_keeps_what_is_held_for_a_feed_that_a_run_lacks(
     crawl.killed(Shop, stop="here third page")
     job = overview(crawl.store)
     assert job is not None
-    assert [(output.bytes, output.items) for output in job.outputs] == [(0, 6)] * 3
+    assert job.runs is not None
+    held = [(output.bytes, output.items) for output in job.runs.outputs]
+    assert held == [(0, 6)] * 3
     crawl.settings["BLOOMDUPE_FEED_CHANGED"] = "accept"
     crawl.run(Shop, FEEDS=None, CLOSESPIDER_PAGECOUNT=1)
     crawl.run(Shop)

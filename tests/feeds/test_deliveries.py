@@ -15,6 +15,8 @@ from spiders.feeds import (
     Empty,
     Unstorable,
     close_mailbox,
+    fill_the_file,
+    fill_the_memory,
     stop_around_storing,
     stop_while_s3_reads,
 )
@@ -25,10 +27,11 @@ from support.shop import ITEMS, NEW, items_in, items_of, read
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from support.crawl import Crawl
+    from support.crawl import Before, Crawl
 
 pytestmark = pytest.mark.slow
 
+CSV = {"format": "csv"}
 JSON = {"format": "json"}
 SUMS = {"format": "sums"}
 THIRD = "here third page"
@@ -255,6 +258,65 @@ def test_an_exporter_that_cannot_be_interrupted_is_run_at_the_end(
     before = file.stat()
     crawl.run(Articles)
     assert file.stat().st_mtime_ns == before.st_mtime_ns
+
+
+SEMICOLONS = {"FEED_EXPORTERS": {"csv": "spiders.feeds.Semicolons"}}
+
+
+def test_a_subclass_of_scrapys_exporters_is_run_at_the_end(crawl: Crawl) -> None:
+    file = crawl.folder / "items.csv"
+    crawl.settings |= {"FEEDS": {"items.csv": CSV}, **SEMICOLONS}
+    crawl.killed(Articles, stop=THIRD)
+    assert not file.exists()
+    crawl.run(Articles)
+    assert file.read_text().startswith("path;number\n")
+    assert items_in(file.read_bytes().replace(b";", b","), "csv") == ITEMS
+
+
+def test_another_kind_of_exporter_is_refused(crawl: Crawl) -> None:
+    crawl.settings["FEEDS"] = {"items.csv": CSV}
+    file = crawl.folder / "items.csv"
+    other: dict[str, Any] = {"FEED_EXPORTERS": {}}
+    for job, before, now in (("a", other, SEMICOLONS), ("b", SEMICOLONS, other)):
+        crawl.settings["JOBDIR"] = job
+        crawl.killed(Articles, stop=THIRD, **before)
+        content = file.exists() and file.read_bytes()
+        run = crawl.refused(Articles, **now)
+        assert "was begun with another exporter or storage" in run.log
+        assert (file.exists() and file.read_bytes()) == content
+
+
+def test_an_item_for_which_the_exporter_fails_holds_nothing_back(
+    crawl: Crawl, place: Path
+) -> None:
+    crawl.settings |= {
+        "FEED_EXPORTERS": {"sums": "spiders.feeds.Quotients"},
+        "FEEDS": {f"mail://{place}": SUMS},
+    }
+    log = crawl.run(Articles).log
+    exported = [item for item in ITEMS if item[1] != 0]
+    assert mails(place, "sums") == [exported]
+    pages = len(ITEMS) // 3
+    assert log.count("The exporter failed for an item") == pages
+    assert log.count("ZeroDivisionError") == pages
+    assert f"Stored sums feed ({len(exported)} items)" in log
+    crawl.run(Articles)
+    assert len([*place.iterdir()]) == 1
+
+
+@pytest.mark.parametrize(
+    ("part", "fill"), [("file", fill_the_file), ("memory", fill_the_memory)]
+)
+def test_an_error_of_the_file_or_the_memory_is_no_error_of_an_item(
+    crawl: Crawl, place: Path, part: str, fill: Before
+) -> None:
+    crawl.settings["FEEDS"] = {f"mail://{place}": SUMS}
+    run = crawl.run(Articles, before=fill, status=1)
+    assert f"the {part} is full" in run.log
+    assert "Error storing the feed (63 items)" in run.log
+    assert not [*place.iterdir()]
+    crawl.run(Articles)
+    assert mails(place, "sums") == [ITEMS]
 
 
 def test_a_plugin_that_cannot_be_interrupted_is_run_at_the_end(crawl: Crawl) -> None:

@@ -285,7 +285,7 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("machine", [FilterMachine, SharedFilterMachine])
 def test_the_filter_behaves_as_a_set(machine: type[RuleBasedStateMachine]) -> None:
     machine.TestCase.settings = settings(
-        max_examples=60,
+        max_examples=settings().max_examples * 3 // 5,
         stateful_step_count=30,
         deadline=None,
         suppress_health_check=list(HealthCheck),

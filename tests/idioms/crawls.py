@@ -16,8 +16,6 @@ import pickle
 import re
 import shutil
 import sqlite3
-import subprocess
-import sys
 import tempfile
 from collections import Counter
 from contextlib import suppress
@@ -25,24 +23,26 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from known_site import KnownSite
+import known_site
 from recorder import FILE
-from support.forks import DEADLINE
+from support.site import Site
 from support.stops import events
 
 from bloomdupe import BloomFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import TracebackType
 
     from support.forks import Forks
+    from support.site import Visit
     from table import Idiom
     from typing_extensions import Self
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 MEMORY = Path("/dev/shm")  # noqa: S108 - a directory of our own is made in it
+DELAY = 0.004
+"""Seconds that an answer takes."""
 UNDER_WAY = 4
 """Requests that Scrapy has under way at a time."""
 OF_A_RUN = {"owner.lock", "lock.mdb", "clean.json"}
@@ -143,6 +143,8 @@ class Run:
     """Where it was stopped; None if it was not."""
     log: str
     events: list[list[str]]
+    visits: list[Visit]
+    """What it has asked the site for."""
     late: bool = False
 
     @property
@@ -196,47 +198,18 @@ class Outputs:
     pipeline: set[str] = field(default_factory=set)
 
 
-def run_program(task: dict[str, Any], began: Callable[[int], None]) -> tuple[int, bool]:
-    """Do the same with the ``scrapy`` program, from scratch."""
-    path = [
-        str(HERE),
-        str(HERE.parent),
-        *os.environ.get("PYTHONPATH", "").split(os.pathsep),
-    ]
-    command = [sys.executable, *(["-m"] if task["command"][0] == "scrapy" else [])]
-    with Path(task["log"]).open("wb") as log:
-        process = subprocess.Popen(
-            [*command, *task["command"]],
-            cwd=task["folder"],
-            env={
-                **os.environ,
-                **task["environment"],
-                "PYTHONPATH": os.pathsep.join(filter(None, path)),
-            },
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-        )
-        began(process.pid)
-        try:
-            return process.wait(DEADLINE), False
-        except subprocess.TimeoutExpired:
-            process.kill()
-            return process.wait(), True
-
-
 class Crawl:
     """Runs of an idiom's command in a folder of their own, and what came of them.
 
     ``stock`` leaves out bloomdupe and ``JOBDIR``, ``without`` names a protection of it
-    that is taken out (see ``without.py``). ``forks`` is None for real programs. In
-    ``place`` its folder is made, which is there afterwards if ``keep`` says so.
+    that is taken out (see ``without.py``). In ``place`` its folder is made, which is
+    there afterwards if ``keep`` says so.
     """
 
     def __init__(
         self,
         idiom: Idiom,
-        forks: Forks | None,
+        forks: Forks,
         *,
         stock: bool = False,
         without: str | None = None,
@@ -244,8 +217,9 @@ class Crawl:
     ) -> None:
         self.idiom = idiom
         self.runs: list[Run] = []
-        self.site = KnownSite()
-        self._run = run_program if forks is None else forks.run
+        self.site = Site(known_site.pages, delay=DELAY)
+        self.site.__enter__()
+        self._forks = forks
         if place is None and os.access(MEMORY, os.W_OK):
             place = MEMORY
         self.keep = False
@@ -276,7 +250,7 @@ class Crawl:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.site.close()
+        self.site.__exit__()
         if "KEEP_IDIOMS" in os.environ:
             print("kept:", self.folder)
         elif not self.keep:
@@ -299,16 +273,18 @@ class Crawl:
             "environment": environment,
             "log": str(log),
         }
-        self.site.begin_run(number, None if stop is None else stop.request)
-        status, late = self._run(task, self.site.set_victim)
-        self.site.wait_until_quiet()
+        first = len(self.site.log)
+        self.site.kill_at((stop or Stop()).request or 0)
+        status, late = self._forks.run(task, self.site.name_victim)
+        self.site.until_quiet()
         happened = events(told)
         ends = [" ".join(event[2:]) for event in happened if event[0] == "stopped"]
         if not ends and stop is not None and stop.request and status < 0 and not late:
             ends = [str(stop)]
         text = log.read_text("utf-8", errors="replace")
         stopped = ends[0] if ends else None
-        run = Run(number, status, stopped, text, happened, late)
+        visits = self.site.log[first:]
+        run = Run(number, status, stopped, text, happened, visits, late)
         self.runs.append(run)
         return run
 
@@ -323,6 +299,11 @@ class Crawl:
         return bool(stores)
 
     # What came of it
+
+    @property
+    def visits(self) -> Counter[str]:
+        """What the site was asked for, in all runs."""
+        return Counter(visit.what for visit in self.site.log)
 
     def outputs(self) -> Outputs:
         """Read all feeds, wherever they are, and the pipeline's database."""

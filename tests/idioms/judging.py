@@ -66,13 +66,11 @@ def compare_outputs(expected: Counter[str], outputs: Outputs) -> list[str]:
     return [*complaints, f"pipeline: {words}"] if words else complaints
 
 
-def allowed(crawl: Crawl, run: Run) -> int:
+def allowed(run: Run) -> int:
     """How many requests of a run that was stopped may be made again."""
     jobs = run.last_checkpoints
     late = sum(
-        any(job.begun <= visit.time < job.over for job in jobs)
-        for visit in crawl.site.log
-        if visit.run == run.number
+        any(job.begun <= visit.clock < job.over for job in jobs) for visit in run.visits
     )
     return late + sum(job.under_way for job in jobs)
 
@@ -83,12 +81,12 @@ def judge(model: Model, crawl: Crawl) -> list[str]:
     complaints = compare_outputs(model.items, outputs)
     if complaints and outputs.jsonl.total() <= model.items.total() and was_said(crawl):
         complaints.clear()
-    visits = crawl.site.visits()
+    visits = crawl.visits
     repeats = crawl.idiom.repeats
     most = None
     if repeats is not None:
         most = sum(
-            repeats + (0 if run.stopped is None else allowed(crawl, run))
+            repeats + (0 if run.stopped is None else allowed(run))
             for run in crawl.runs[:-1]
         )
     complaints += compare_visits(model.visits, visits, most).complaints
@@ -142,6 +140,16 @@ def expected_items(idiom: Idiom, forks: Forks) -> Counter[str]:
         return crawl.outputs().jsonl
 
 
+def of_scrapy(idiom: Idiom, forks: Forks) -> Model:
+    """Crawl with stock Scrapy; undisturbed instead, where that does not tell all."""
+    if idiom.items is not None or idiom.says is not None:
+        return undisturbed(idiom, forks)
+    with Crawl(idiom, forks, stock=True) as crawl:
+        run = crawl.run()
+        assert run.finished, run.log
+        return Model(crawl.outputs().jsonl, crawl.visits, [])
+
+
 def undisturbed(idiom: Idiom, forks: Forks) -> Model:
     """Crawl in peace, to the very end of the process, and run it again when finished.
 
@@ -154,7 +162,7 @@ def undisturbed(idiom: Idiom, forks: Forks) -> Model:
             if len(crawl.runs) == RUNS:
                 complaints.append(f"not finished after {RUNS} runs")
                 break
-        model = Model(items, crawl.site.visits(), complaints)
+        model = Model(items, crawl.visits, complaints)
         complaints += judge(model, crawl)
         says = idiom.says
         if says is not None and not re.search(says, crawl.runs[0].log):
@@ -174,7 +182,7 @@ def again(crawl: Crawl, *stops: Stop | None) -> list[str]:
         run = crawl.run(stop)
         if run.status and run.stopped is None:
             complaints.append(ended(run))
-        if asked := set(crawl.site.visits(run.number)) - set(crawl.idiom.start_asks):
+        if asked := {visit.what for visit in run.visits} - set(crawl.idiom.start_asks):
             complaints.append(f"run {run.number} asks for {sorted(asked)[:SHOWN]}")
     later = crawl.outputs()
     for place, found in (("JSON lines", later.jsonl), ("CSV", later.csv)):
@@ -188,17 +196,18 @@ def again(crawl: Crawl, *stops: Stop | None) -> list[str]:
 
 def stopped(
     idiom: Idiom,
-    forks: Forks | None,
+    forks: Forks,
     model: Model,
     stops: Sequence[Stop],
     *,
     without: str | None = None,
     place: Path | None = None,
+    rerun: bool = False,
 ) -> Verdict:
     """Crawl, with a stop after the other, then to the end; and judge.
 
     See :class:`crawls.Crawl` for ``without``, and for ``place``, in which the folder is
-    kept if something is wrong.
+    kept if something is wrong. With ``rerun`` the finished job is run again, too.
     """
     verdict = Verdict()
     with Crawl(idiom, forks, without=without, place=place) as crawl:
@@ -216,6 +225,8 @@ def stopped(
         elif RERUN_FINISHED or not crawl.job_finished:
             verdict.complaints += run_to_end(crawl)
         verdict.complaints += judge(model, crawl)
+        if rerun:
+            verdict.complaints += again(crawl, None)
         crawl.keep = place is not None and bool(verdict.complaints)
     return verdict
 

@@ -57,7 +57,7 @@ def page_lost(crawl: Crawl) -> None:
 
 def page_invented(crawl: Crawl) -> None:
     log = crawl.site.log
-    log.append(replace(log[-1], what="/nowhere"))
+    log.append(replace(log[-1], path="/nowhere"))
 
 
 def page_repeated(crawl: Crawl) -> None:

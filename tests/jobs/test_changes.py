@@ -55,8 +55,8 @@ def test_check_tells_new_from_done_from_waiting(verb: Verb, job: Path) -> None:
     answer = verb("check", job, "https://a.example/7#top", DONE[3], "https://c.example")
     assert answer.code == 0
     assert answer.out.splitlines() == [
-        "waits in a.example, priority 0, parse: https://a.example/7#top",
-        f"seen, does not wait: {DONE[3]}",
+        "pending in a.example, priority 0, parse: https://a.example/7#top",
+        f"seen, not pending: {DONE[3]}",
         "new: https://c.example",
     ]
 
@@ -100,7 +100,7 @@ def test_a_waiting_request_is_found_however_its_url_begins(
     job = tmp_path / "job"
     dump = Serializer(SPIDER).dump
     bare_job(job, "slot", *(dump(Request(one)) for one in (url, *others)))
-    assert verb("check", job, url).out == f"waits in slot, priority 0, parse: {url}\n"
+    assert verb("check", job, url).out == f"pending in slot, priority 0, parse: {url}\n"
 
 
 def test_a_form_is_another_request_than_its_page(verb: Verb, tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_form_is_another_request_than_its_page(verb: Verb, tmp_path: Path) -> 
     (tmp_path / "lines").write_text(line)
     answer = verb("check", job, "--from", tmp_path / "lines")
     assert (
-        answer.out == "waits in a.example, priority 0, parse_item: " + form.url + "\n"
+        answer.out == "pending in a.example, priority 0, parse_item: " + form.url + "\n"
     )
 
 
@@ -143,9 +143,9 @@ def test_add_takes_in_what_is_new_in_its_order_behind_the_others(
     before = urls(verb, job)
     new = [f"https://a.example/new/{number}" for number in range(10)]
     answer = verb("add", job, *new, DONE[0], WAIT[0], new[4])
-    assert answer == (0, "10 wait now\n3 were seen before: dropped\n", "")
+    assert answer == (0, "10 pending now\n3 were seen before: skipped\n", "")
     assert urls(verb, job) == before[:100] + new + before[100:]
-    assert verb("check", job, new[0]).out.startswith("waits in a.example")
+    assert verb("check", job, new[0]).out.startswith("pending in a.example")
 
 
 def test_add_says_what_kind_of_request(verb: Verb, job: Path) -> None:
@@ -210,7 +210,7 @@ def test_a_job_is_begun_for_a_spider(verb: Verb, tmp_path: Path) -> None:
     assert "--spider NAME says whose it is to be" in answer.err
     assert not (tmp_path / "job").exists()
     answer = verb("add", tmp_path / "job", "https://a.example/", "--spider", "site")
-    assert answer == (0, "1 wait now\n", "")
+    assert answer == (0, "1 pending now\n", "")
     assert urls(verb, tmp_path / "job") == ["https://a.example/"]
     answer = verb("add", tmp_path / "job", "https://b.example/", "--spider", "other")
     assert answer.code == 2
@@ -241,13 +241,13 @@ def test_requeue_brings_back_what_is_done_and_nothing_else(
     answer = verb("requeue", job, DONE[0], DONE[1], WAIT[0], "https://a.example/never")
     assert answer.code == 1
     assert answer.out.splitlines() == [
-        "2 wait now",
-        "1 waited already: left as they are",
-        "1 were never seen: `bloomdupe add` takes them in",
+        "2 pending now",
+        "1 were pending already: left as they are",
+        "1 were never seen: use `bloomdupe add`",
     ]
     assert sorted(urls(verb, job)) == sorted([*WAIT, *DONE[:2]])
     # Once more changes nothing.
-    assert verb("requeue", job, DONE[0]).out.startswith("0 wait now\n1 waited")
+    assert verb("requeue", job, DONE[0]).out.startswith("0 pending now\n1 were pending")
     assert len(urls(verb, job)) == len(WAIT) + 2
 
 
@@ -282,19 +282,19 @@ def test_drop_takes_out_what_is_chosen_and_it_stays_seen(
     gone = [url for url in WAIT if goes(url)]
     order = [url for url in urls(verb, job) if not goes(url)]
     answer = verb("drop", job, *options)
-    assert answer == (0, f"{len(gone)} dropped, {len(order)} wait\n", "")
+    assert answer == (0, f"{len(gone)} removed, {len(order)} pending\n", "")
     assert urls(verb, job) == order
     assert sound(verb, job)
     for url in gone[:3]:
-        assert verb("check", job, url).out == f"seen, does not wait: {url}\n"
-        assert verb("add", job, url).out.startswith("0 wait now")
-    assert verb("drop", job, *options).out == f"0 dropped, {len(order)} wait\n"
+        assert verb("check", job, url).out == f"seen, not pending: {url}\n"
+        assert verb("add", job, url).out.startswith("0 pending now")
+    assert verb("drop", job, *options).out == f"0 removed, {len(order)} pending\n"
 
 
 def test_drop_needs_to_be_told_what(verb: Verb, job: Path) -> None:
     answer = verb("drop", job)
     assert (answer.code, answer.out) == (2, "")
-    assert "`--pattern .` is all" in answer.err
+    assert "`--pattern .` selects all" in answer.err
     answer = verb("drop", job, "no url")
     assert answer.code == 2
     assert len(urls(verb, job)) == len(WAIT)
@@ -326,13 +326,13 @@ def test_block_drops_and_keeps_the_rule_until_it_is_taken_back(
     words = words or options[0]
     gone = [url for url in WAIT if goes(url)]
     answer = verb("block", job, *options)
-    assert answer == (0, f"{len(gone)} dropped\nblocked: {words}\n", "")
+    assert answer == (0, f"{len(gone)} removed\nblocked: {words}\n", "")
     assert sorted(urls(verb, job)) == sorted(url for url in WAIT if not goes(url))
     assert f"blocked                                {words}\n" in verb("info", job).out
     # Twice is once.
-    assert verb("block", job, *options).out == f"0 dropped\nblocked: {words}\n"
+    assert verb("block", job, *options).out == f"0 removed\nblocked: {words}\n"
     answer = verb("block", job, *options, "--undo")
-    assert answer == (0, "0 dropped\nNothing is blocked.\n", "")
+    assert answer == (0, "0 removed\nNothing is blocked.\n", "")
     answer = verb("block", job, *options, "--undo")
     assert answer.code == 1
     assert f"there is no such rule: {words}" in answer.err
@@ -342,19 +342,19 @@ def test_what_is_blocked_is_not_taken_in_by_hand(
     verb: Verb, job: Path, tmp_path: Path
 ) -> None:
     verb("block", job, "--pattern", "7$")
-    blocked = "1 are blocked: `bloomdupe block --undo` takes a rule back"
+    blocked = "1 are blocked: `bloomdupe block --undo` deletes a rule"
     new = ["https://a.example/new7", "https://a.example/new8"]
     answer = verb("add", job, *new)
-    assert (answer.code, answer.out.splitlines()) == (1, ["1 wait now", blocked])
+    assert (answer.code, answer.out.splitlines()) == (1, ["1 pending now", blocked])
     answer = verb("requeue", job, DONE[7], DONE[8])
-    assert (answer.code, answer.out.splitlines()) == (1, ["1 wait now", blocked])
+    assert (answer.code, answer.out.splitlines()) == (1, ["1 pending now", blocked])
     (tmp_path / "list").write_text("https://c.example/7\nhttps://c.example/8\n")
     answer = verb("import", job, tmp_path / "list")
-    assert answer == (0, f"1 requests wait now\n{blocked}\n", "")
+    assert answer == (0, f"1 requests pending now\n{blocked}\n", "")
     assert not any(url.endswith("7") for url in urls(verb, job))
     # None of them was marked.
     verb("block", job, "--pattern", "7$", "--undo")
-    assert verb("add", job, new[0]).out == "1 wait now\n"
+    assert verb("add", job, new[0]).out == "1 pending now\n"
 
 
 def test_block_needs_to_be_told_what(verb: Verb, job: Path) -> None:
@@ -395,9 +395,9 @@ def test_union_takes_over_what_was_seen(verb: Verb, job: Path) -> None:
     before, copied = answer.out.splitlines()
     # It is counted by the bits that are set, and those depend on the store's key.
     assert re.fullmatch("250 URLs before, about 25[0-3] now", before)
-    assert copied == "copy: 201 requests wait there, and count as seen here now"
+    assert copied == "copy: 201 requests are pending there, and count as seen here now"
     found = verb("check", job, "https://new.example/").out
-    assert found == "seen, does not wait: https://new.example/\n"
+    assert found == "seen, not pending: https://new.example/\n"
     assert len(urls(verb, job)) == len(WAIT)
     assert sound(verb, job)
 
@@ -412,7 +412,7 @@ def test_union_refuses_what_does_not_fit_before_it_changes_anything(
     assert (answer.code, answer.out) == (1, "")
     assert "another secret key" in answer.err
     assert verb("check", job, "https://new.example/").out.startswith("new")
-    assert "is to be united with itself" in verb("union", job, job).err
+    assert "cannot be united with itself" in verb("union", job, job).err
 
 
 # reset
@@ -423,8 +423,8 @@ def test_reset_says_what_it_removes_and_leaves_the_rest(verb: Verb, job: Path) -
     (job / "bloomdupe.feeds").mkdir()
     answer = verb("reset", job)
     assert (answer.code, answer.out) == (2, "")
-    held = "250 URLs seen, 200 requests waiting, 0 pages"
-    assert f"{held}. Nobody is there to confirm it; --yes does" in answer.err
+    held = "250 URLs seen, 200 requests pending, 0 pages"
+    assert f"{held}. There is no terminal to confirm it; --yes does" in answer.err
     assert len(urls(verb, job)) == len(WAIT)
     answer = verb("reset", job, "--yes")
     assert answer.code == 0

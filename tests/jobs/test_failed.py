@@ -122,14 +122,14 @@ def test_lines_stay_lines(verb: Verb, job: Path) -> None:
 
 def test_what_has_failed_waits_again_once(verb: Verb, job: Path) -> None:
     answer = verb("requeue", job, "--failed", "--reason", "status")
-    assert (answer.code, answer.out) == (0, "2 wait now\n")
+    assert (answer.code, answer.out) == (0, "2 pending now\n")
     answer = verb("requeue", job, "--failed")  # only those whose page has not come
-    assert answer.out == "1 wait now\n2 waited already: left as they are\n"
+    assert answer.out == "1 pending now\n2 were pending already: left as they are\n"
     answer = verb("requeue", job, "--failed", "--reason", "status,timeout,callback")
     assert answer.code == 1
     assert answer.out.splitlines()[:3] == [
-        "0 wait now",
-        "3 waited already: left as they are",
+        "0 pending now",
+        "3 were pending already: left as they are",
         "1 could not be read:",
     ]
     assert f"{B}4: it could not be stored" in answer.out
@@ -152,14 +152,14 @@ def test_check_knows_what_has_failed(verb: Verb, job: Path) -> None:
 
 def test_what_is_dropped_does_not_wait_any_more(verb: Verb, job: Path) -> None:
     verb("requeue", job, "--failed")
-    assert verb("drop", job, f"{A}1").out == "1 dropped, 2 wait\n"
+    assert verb("drop", job, f"{A}1").out == "1 removed, 2 pending\n"
     assert re.findall(r"example/(\d)", verb("list", job, "--failed").out) == ["4", "1"]
-    assert verb("block", job, "--slot", "b.example").out.startswith("1 dropped")
+    assert verb("block", job, "--slot", "b.example").out.startswith("1 removed")
     listed = verb("list", job, "--failed").out
     assert re.findall(r"example/(\d)", listed) == ["4", "3", "1"]
     assert verb("requeue", job, "--failed", "--slot", "a.example").out.splitlines() == [
-        "1 wait now",
-        "1 waited already: left as they are",
+        "1 pending now",
+        "1 were pending already: left as they are",
     ]
     assert sound(verb, job)
 
@@ -168,8 +168,8 @@ def test_what_is_blocked_does_not_wait_again(verb: Verb, job: Path) -> None:
     verb("block", job, "--pattern", "[13]$")
     answer = verb("requeue", job, "--failed")
     assert answer.out.splitlines() == [
-        "1 wait now",
-        "2 are blocked: `bloomdupe block --undo` takes a rule back",
+        "1 pending now",
+        "2 are blocked: `bloomdupe block --undo` deletes a rule",
     ]
     assert answer.code == 1
     assert urls(verb, job) == [f"{A}2"]
@@ -206,7 +206,7 @@ def test_a_pickle_does_not_come_back_by_the_ledger(verb: Verb, job: Path) -> Non
     assert answer.code == 1
     assert "its payload is a pickle, which could run any code" in answer.out
     answer = verb("requeue", "copy", "--failed", "--pattern", "planted")
-    assert answer.out.startswith("0 wait now")
+    assert answer.out.startswith("0 pending now")
     assert not planted.exists()
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from scrapy import Request
-from support.jobs import SPIDER, bare_job, call, make_job
+from support.jobs import SPIDER, Harm, bare_job, call, make_job
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.requests.serializer import Serializer
@@ -149,16 +149,6 @@ def test_a_pickled_request_is_listed_and_runs_nothing(
     assert not (tmp_path / "harm").exists()
 
 
-class Harm:
-    """Something that does harm when it is unpickled."""
-
-    def __init__(self, place: Path) -> None:
-        self.place = place
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (Path.touch, (self.place,))
-
-
 def test_a_url_cannot_break_a_line(verb: Verb, tmp_path: Path) -> None:
     job = bare_job(tmp_path / "job", "a", b"\x91\xa9https:\n\x1bx")
     assert verb("list", job).out == "a  0  GET  parse  https:\\n\\x1bx\n"
@@ -207,7 +197,7 @@ def test_info_counts_what_waits(verb: Verb, job: Path) -> None:
     assert report["largest"] == dict.fromkeys(HOSTS, 1000)
     assert report["process"] is None
     out = verb("info", job).out
-    assert "requests waiting                       3,000, of 3,000 ever taken in" in out
+    assert "requests pending                       3,000, of 3,000 ever added" in out
     assert "the last run ended: shutdown" in out
 
 
@@ -215,7 +205,7 @@ def test_info_and_list_look_at_a_running_job(job: Path) -> None:
     with BloomFilter.open(job / "bloomdupe"):  # in this process
         shown = call("info", str(job), cwd=job).stdout
         assert f"in use by process {os.getpid()}" in shown
-        assert "requests waiting or under way" in shown
+        assert "requests pending or in progress" in shown
         assert call("list", str(job), cwd=job).stdout.count("\n") == 3000
 
 

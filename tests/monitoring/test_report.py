@@ -5,27 +5,27 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from support.monitored_jobs import monitored_job
 from support.report_page import Page, value_of
-from support.shared_data import needs, needs_package
+from support.shared_data import needs_package, needs_program
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.progress.history import History
 from bloomdupe.monitoring import extra
+from bloomdupe.monitoring import page as html
 from bloomdupe.store import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from support.jobs import Verb
 
-CHROMIUM = Path("/usr/bin/chromium")
 CHARTS = {
-    "Pages", "Rate", "Waiting", "Hosts at work", "Links", "Checkpoints",
+    "Pages", "Rate", "Pending", "Active hosts", "Links", "Checkpoints",
     "Memory and disk", "Filter", "Status codes", "Depth", "Failures by reason", "Hosts",
 }  # fmt: skip
 
@@ -40,6 +40,17 @@ def report(verb: Verb, tmp_path: Path) -> Callable[[Path], Page]:
         return Page((tmp_path / "report.html").read_text("utf-8"))
 
     return write
+
+
+def test_without_drawings_a_page_holds_the_figures_and_escapes_all_texts() -> None:
+    bad = "</script><script>alert(1)</script>&\"'"
+    info = {"counts": {"pages": 1_000}, "spider": bad}
+    figures = html.in_figures([("counts.pages", "Pages")], info)
+    made = Page(html.page(bad, [html.text(bad), *figures]))
+    assert made.values == {"counts.pages": "1000"}
+    assert {"Pages", "1,000", bad} <= {*made.texts}
+    assert made.scripts == ["application/json"]
+    assert json.loads(made.json) == info
 
 
 def test_the_numbers_are_those_of_info(
@@ -106,30 +117,35 @@ def test_an_older_job_has_a_report_without_lines(
     assert any("made by an earlier version" in text for text in page.texts)
 
 
-def test_what_cannot_be_is_refused(
-    verb: Verb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_it_cannot_be_written_is_refused(verb: Verb, tmp_path: Path) -> None:
     needs_package("matplotlib")
     job = monitored_job(tmp_path)
-    assert verb("report", tmp_path / "nothing").code == 1
     answer = verb("report", job, "-o", tmp_path)
     assert answer.code == 2
     assert f"--output {tmp_path}: it is a directory" in answer.err
     answer = verb("report", job, "-o", tmp_path / "no" / "page.html")
     assert answer.code == 2
     assert "No such file or directory" in answer.err
+
+
+def test_without_the_package_or_a_job_there_is_none(
+    verb: Verb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(extra, "find_spec", lambda _: None)
-    answer = verb("report", job)
+    answer = verb("report", tmp_path / "nothing")
+    assert answer.code == 1
+    assert "nothing" in answer.err
+    answer = verb("report", monitored_job(tmp_path))
     assert answer.code == 1
     assert "needs the package matplotlib" in answer.err
     assert "pip install 'bloomdupe[report]'" in answer.err
 
 
 def browse(page: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    browser = needs(CHROMIUM, "needs Chromium")
+    browser = needs_program("chromium")
     return subprocess.run(
         [
-            str(browser), "--headless", "--no-sandbox", "--hide-scrollbars",
+            browser, "--headless", "--no-sandbox", "--hide-scrollbars",
             "--enable-logging=stderr", "--window-size=1250,2400", *options,
             page.as_uri(),
         ],

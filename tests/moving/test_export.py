@@ -6,15 +6,13 @@ import json
 import os
 import shutil
 import stat
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from scrapy import FormRequest, Request
 from scrapy.utils.request import fingerprint
-from support.jobs import SPIDER, make_job, sound, urls
+from support.jobs import IDENTITY, SPIDER, call, make_job, put, sound, urls
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.requests.serializer import Serializer
@@ -87,7 +85,7 @@ def test_a_job_comes_back_as_it_was(verb: Verb, job: Path, by_file: bool) -> Non
         source = Path("file")
         assert stat.S_IMODE(source.stat().st_mode) == 0o600
     answer = verb("import", "copy", source)
-    assert answer == (0, "113 requests wait now\n143 URLs count as seen\n", "")
+    assert answer == (0, "113 requests pending now\n143 URLs count as seen\n", "")
     assert payloads(Path("copy")) == payloads(job)
     with (
         BloomFilter.open("copy/bloomdupe") as copy,
@@ -99,7 +97,7 @@ def test_a_job_comes_back_as_it_was(verb: Verb, job: Path, by_file: bool) -> Non
     assert sound(verb, Path("copy"))
     # Again, it changes nothing.
     assert verb("import", "copy", source).out.startswith(
-        "0 requests wait now\n113 were"
+        "0 requests pending now\n113 were"
     )
     assert payloads(Path("copy")) == payloads(job)
     assert not list(Path.cwd().rglob("*importing*"))
@@ -124,10 +122,7 @@ def test_what_is_known_of_a_page_that_comes_again_stays_with_it(
     serializer = Serializer(SPIDER)
     payload = serializer.dump(Request("https://a.example/known"))
     known = serializer.with_visit(payload, Visit(visits=3, etag=b"v1").values)
-    with BloomFilter.open(job / "bloomdupe") as seen:
-        frontier = Frontier(seen)
-        frontier.push("a.example", 0, known)
-        frontier.checkpoint()
+    put(job, "a.example", known)
     assert verb("export", job, "out").code == 0
     assert verb("import", "copy", "out").code == 0
     assert ("a.example", known, None) in payloads(Path("copy"))
@@ -143,13 +138,15 @@ def test_what_waits_for_a_point_in_time_is_found_and_dropped(
     line = verb("list", job, "--pattern", "later", "--limit", "1", "--json").out
     assert json.loads(line)["not_before"] == THEN
     found = verb("check", job, LATER[0]).out
-    assert found == f"waits in a.example, priority 0, parse, {after}: {LATER[0]}\n"
-    assert verb("requeue", job, LATER[0]).out.startswith("0 wait now\n1 waited")
+    assert found == f"pending in a.example, priority 0, parse, {after}: {LATER[0]}\n"
+    assert verb("requeue", job, LATER[0]).out.startswith(
+        "0 pending now\n1 were pending"
+    )
     report = json.loads(verb("info", job, "--json").out)["job"]
     assert (report["pending"], report["later"]) == (113, 2)
-    assert "  for a point in time                  2\n" in verb("info", job).out
-    assert verb("drop", job, "--slot", "b.example").out == "51 dropped, 62 wait\n"
-    assert verb("drop", job, "--pattern", "later").out == "1 dropped, 61 wait\n"
+    assert "  scheduled for later                  2\n" in verb("info", job).out
+    assert verb("drop", job, "--slot", "b.example").out == "51 removed, 62 pending\n"
+    assert verb("drop", job, "--pattern", "later").out == "1 removed, 61 pending\n"
     assert sound(verb, job)
     assert len(urls(verb, job)) == 61
 
@@ -186,22 +183,14 @@ def test_marks_of_another_filter_are_refused(verb: Verb, job: Path) -> None:
     assert "another secret key" in answer.err
     assert urls(verb, Path("other")) == before
     answer = verb("import", "other", job, "--without-marks")
-    assert answer == (0, "113 requests wait now\n", "")
+    assert answer == (0, "113 requests pending now\n", "")
     assert len(urls(verb, Path("other"))) == 114
     assert verb("check", "other", DONE[0]).out.startswith("new")
 
 
 def test_another_spiders_job_is_refused(verb: Verb, job: Path) -> None:
-    with BloomFilter.open(
-        "other/bloomdupe",
-        10,
-        identity={
-            "spider": "other",
-            "fingerprinter": "scrapy.utils.request.RequestFingerprinter",
-            "exact_urls": [],
-        },
-    ):
-        pass
+    identity = {**IDENTITY, "spider": "other"}
+    BloomFilter.open("other/bloomdupe", 10, identity=identity).close()
     for options in ((), ("--without-marks",)):
         answer = verb("import", "other", job, *options)
         assert answer.code == 1
@@ -209,16 +198,11 @@ def test_another_spiders_job_is_refused(verb: Verb, job: Path) -> None:
 
 
 def test_a_running_job_is_exported_but_not_imported(verb: Verb, job: Path) -> None:
-    script = str(Path(sys.executable).with_name("bloomdupe"))
     with BloomFilter.open(job / "bloomdupe"):
-        for command, code in ((["export", job, "file"], 0), (["import", "x", job], 1)):
-            done = subprocess.run(
-                [script, *map(str, command)],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            assert done.returncode == code, done.stderr
+        done = call("export", str(job), "file", cwd=Path())
+        assert done.returncode == 0, done.stderr
+        done = call("import", "x", str(job), cwd=Path())
+        assert done.returncode == 1
         assert f"is in use by process {os.getpid()}" in done.stderr
     assert verb("import", "x", "file").code == 0
     assert payloads(Path("x")) == payloads(job)
@@ -305,10 +289,7 @@ def test_pickles_are_exported_and_not_taken_back(verb: Verb, job: Path) -> None:
     pickled = Serializer(SPIDER, pickles=True).dump(
         Request("https://a.example/pickled", meta={"x": Path()})
     )
-    with BloomFilter.open(job / "bloomdupe") as seen:
-        frontier = Frontier(seen)
-        frontier.push("a.example", 0, pickled)
-        frontier.checkpoint()
+    put(job, "a.example", pickled)
     answer = verb("export", job, "file")
     assert "1 of the requests are pickles" in answer.out
     answer = verb("import", "copy", "file")
@@ -337,7 +318,7 @@ def test_pickles_come_with_a_store_as_they_are(verb: Verb, job: Path) -> None:
     verb("import", "copy", job)
     assert payloads(Path("copy")) == payloads(job)
     # Asked for by its URL, the page is found, and the forms are not.
-    assert verb("drop", "copy", url).out.startswith("2 dropped")
+    assert verb("drop", "copy", url).out.startswith("2 removed")
 
 
 def test_a_place_that_cannot_be_written_is_named(verb: Verb, job: Path) -> None:

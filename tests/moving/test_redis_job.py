@@ -21,23 +21,30 @@ import msgpack  # type: ignore[import-untyped]
 import pytest
 from scrapy import Request
 from spiders.redis_job import Site
-from support.jobs import COMMIT, SPIDER, killed_after, sound, urls
+from support.jobs import (
+    COMMIT,
+    SPIDER,
+    Harm,
+    as_project,
+    killed_after,
+    restored,
+    sound,
+    urls,
+)
 from support.ports import kept_port
 from support.redis_server import RedisServer
 from support.shared_data import needs_package
 from support.site import links
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.errors import StoreError
-from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.jobs.lines import Problems
 from bloomdupe.jobs.project import Project
 from bloomdupe.links.scrapy_redis import (
     ScrapyRedis07Fingerprinter,
     ScrapyRedisFingerprinter,
 )
-from bloomdupe.moving.scrapy_redis import RedisJob
+from bloomdupe.moving.scrapy_redis_job import RedisJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -59,12 +66,6 @@ class Theirs:
         self.client = client
         self.url = url
         self.verb = verb
-
-    def project(self, settings: str) -> None:
-        """Make the folder that of a project, with these settings."""
-        name = f"settings_{uuid4().hex}"
-        Path("scrapy.cfg").write_text(f"[settings]\ndefault = {name}\n")
-        Path(f"{name}.py").write_text(settings)
 
     def import_(self, *options: str) -> Answer:
         return self.verb("import", "job", self.url, "--spider", "site", *options)
@@ -131,17 +132,6 @@ def pages(count: int, **arguments: Any) -> list[Request]:
     return [Request(f"https://a.example/{n}", **arguments) for n in range(count)]
 
 
-def restored() -> list[Request]:
-    """Lease all requests of the job."""
-    found = []
-    with BloomFilter.open("job/bloomdupe") as seen:
-        frontier = Frontier(seen)
-        while (entry := frontier.lease()) is not None:
-            assert entry.payload is not None
-            found.append(Serializer(SPIDER).load(entry.payload))
-    return found
-
-
 # What waits
 
 
@@ -150,7 +140,7 @@ def restored() -> list[Request]:
 def test_what_waits_is_taken_over_in_its_order(
     theirs: Theirs, queue: str, order: str
 ) -> None:
-    theirs.project(
+    as_project(
         f"{FINGERPRINTER}SCHEDULER_QUEUE_CLASS = 'scrapy_redis.queue.{queue}'\n"
         f"SCHEDULER_DISK_QUEUE = 'scrapy.squeues.Pickle{order}DiskQueue'\n"
     )
@@ -164,7 +154,9 @@ def test_what_waits_is_taken_over_in_its_order(
     before = theirs.everything()
     answer = theirs.import_()
     assert answer.code == 0, answer
-    assert answer.out.startswith("1,200 requests wait now\n1,201 URLs count as seen\n")
+    assert answer.out.startswith(
+        "1,200 requests pending now\n1,201 URLs count as seen\n"
+    )
     # As its pop() does: ZRANGE 0 0, RPOP, LPOP.
     expected = {
         "PriorityQueue": [
@@ -181,12 +173,12 @@ def test_what_waits_is_taken_over_in_its_order(
         "check", "job", "https://a.example/done", "https://a.example/new"
     ).out
     assert found == (
-        "seen, does not wait: https://a.example/done\nnew: https://a.example/new\n"
+        "seen, not pending: https://a.example/done\nnew: https://a.example/new\n"
     )
 
 
 def test_requests_come_back_as_they_were(theirs: Theirs) -> None:
-    theirs.project(FINGERPRINTER)
+    as_project(FINGERPRINTER)
     requests = [
         Request(
             "https://a.example/form",
@@ -205,7 +197,7 @@ def test_requests_come_back_as_they_were(theirs: Theirs) -> None:
     theirs.push(requests)
     theirs.mark(requests[:1])
     assert theirs.import_().code == 0
-    found = [request.to_dict(spider=SPIDER) for request in restored()]
+    found = [request.to_dict(spider=SPIDER) for request in restored(Path("job"))]
     expected = [request.to_dict(spider=SPIDER) for request in requests]
     for one in (*found, *expected):
         # The spider's parse is what no callback stands for.
@@ -214,7 +206,7 @@ def test_requests_come_back_as_they_were(theirs: Theirs) -> None:
 
 
 def test_start_requests_that_wait_come_last_and_in_their_order(theirs: Theirs) -> None:
-    theirs.project(
+    as_project(
         f"{FINGERPRINTER}SCHEDULER_QUEUE_CLASS = 'scrapy_redis.queue.FifoQueue'\n"
     )
     starts = pages(3, dont_filter=True, meta={"is_start_request": True})
@@ -226,7 +218,7 @@ def test_start_requests_that_wait_come_last_and_in_their_order(theirs: Theirs) -
 
 
 def test_the_score_counts_and_not_what_the_request_says(theirs: Theirs) -> None:
-    theirs.project(FINGERPRINTER)
+    as_project(FINGERPRINTER)
     first, second = pages(2)
     theirs.client.zadd("site:requests", {dumped(second): -5, dumped(first): 5})
     theirs.mark([first, second])
@@ -243,16 +235,8 @@ class Harmless:
     number: int
 
 
-class Harm:
-    def __init__(self, place: Path) -> None:
-        self.place = place
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (Path.touch, (self.place,))
-
-
 def test_a_pickle_runs_nothing_unless_it_is_trusted(theirs: Theirs) -> None:
-    theirs.project(FINGERPRINTER)
+    as_project(FINGERPRINTER)
     harm = Path("harm")
     requests = pages(1)
     requests.append(Request("https://a.example/x", meta={"x": Harmless(1)}))
@@ -279,7 +263,7 @@ def test_a_pickle_runs_nothing_unless_it_is_trusted(theirs: Theirs) -> None:
 
 
 def test_no_module_is_imported_because_a_request_names_it(theirs: Theirs) -> None:
-    theirs.project(FINGERPRINTER)
+    as_project(FINGERPRINTER)
     (Path("evil.py")).write_text("open('harm', 'w').close()\n")
     good = pages(1)
     theirs.push(good)
@@ -300,7 +284,7 @@ SERIALIZER = "SCHEDULER_SERIALIZER = {!r}\n"
 
 @pytest.mark.parametrize("serializer", ["msgpack", "json", "pickle"])
 def test_serializers_that_run_nothing(theirs: Theirs, serializer: str) -> None:
-    theirs.project(FINGERPRINTER + SERIALIZER.format(serializer))
+    as_project(FINGERPRINTER + SERIALIZER.format(serializer))
     request = Request("https://a.example/0", meta={"a": [1]}, priority=3)
     given: Any = request.to_dict(spider=SPIDER)
     if serializer == "json":  # which has no bytes
@@ -321,13 +305,13 @@ def test_another_serializer_has_to_be_trusted(theirs: Theirs) -> None:
         "import json\nopen('read', 'w').close()\n"
         "loads = lambda data: json.loads(data[::-1])\n"
     )
-    theirs.project(FINGERPRINTER + SERIALIZER.format(name))
+    as_project(FINGERPRINTER + SERIALIZER.format(name))
     given = {"url": "https://a.example/0"}
     theirs.client.zadd("site:requests", {json.dumps(given).encode()[::-1]: 0})
     theirs.mark(pages(1))
     answer = theirs.import_()
     assert (answer.code, answer.out) == (2, "")
-    assert "--trust-pickles reads with it" in answer.err
+    assert "--trust-pickles reads the data" in answer.err
     assert not (Path("read")).exists()
     assert theirs.import_("--trust-pickles").code == 0
     assert theirs.listed() == ["0"]
@@ -349,10 +333,10 @@ def test_marks_that_would_mean_nothing_are_refused(
     assert (answer.code, answer.out) == (1, "")
     setting = f"REQUEST_FINGERPRINTER_CLASS = '{OURS}.{function.__name__}'"
     assert setting in answer.err
-    assert "--without-marks takes the requests that wait alone" in answer.err
-    assert not (Path("job")).exists()
+    assert "--without-marks imports only the pending requests" in answer.err
+    assert not Path("job").exists()
     # What it says helps.
-    theirs.project(setting)
+    as_project(setting)
     assert theirs.import_().code == 0
     assert theirs.verb("check", "job", "https://a.example/done").out.startswith("seen")
 
@@ -382,12 +366,12 @@ def test_marks_of_a_function_that_nobody_knows_are_refused(theirs: Theirs) -> No
     answer = theirs.import_()
     assert answer.code == 1
     assert "nor of any version of scrapy-redis" in answer.err
-    theirs.project(f"REQUEST_FINGERPRINTER_CLASS = '{__name__}.TheirOwn'\n")
+    as_project(f"REQUEST_FINGERPRINTER_CLASS = '{__name__}.TheirOwn'\n")
     assert theirs.import_().code == 0
 
 
 def test_where_nothing_that_waits_shows_whose_they_are(theirs: Theirs) -> None:
-    theirs.project(FINGERPRINTER)
+    as_project(FINGERPRINTER)
     theirs.push(pages(3, dont_filter=True))
     theirs.mark([Request("https://a.example/done")])
     answer = theirs.import_()
@@ -404,17 +388,17 @@ def test_where_nothing_that_waits_shows_whose_they_are(theirs: Theirs) -> None:
 
 
 def test_marks_that_are_not_all_there_are_told(theirs: Theirs) -> None:
-    theirs.project(FINGERPRINTER)
+    as_project(FINGERPRINTER)
     theirs.push(pages(5))
     theirs.mark(pages(3))
     answer = theirs.import_()
     assert answer.code == 0
-    assert "2 of the first requests that wait are not in 'site:dupef" in answer.out
-    assert answer.out.startswith("5 requests wait now\n3 URLs count as seen\n")
+    assert "2 of the first pending requests are not in 'site:dupef" in answer.out
+    assert answer.out.startswith("5 requests pending now\n3 URLs count as seen\n")
 
 
 def test_a_member_that_is_no_fingerprint_is_named(theirs: Theirs) -> None:
-    theirs.project(FINGERPRINTER)
+    as_project(FINGERPRINTER)
     theirs.push(pages(1))
     theirs.mark(pages(1))
     theirs.client.sadd("site:dupefilter", b"\xff", "xyz")
@@ -425,7 +409,7 @@ def test_a_member_that_is_no_fingerprint_is_named(theirs: Theirs) -> None:
 
 
 def test_many_marks(theirs: Theirs) -> None:
-    theirs.project(FINGERPRINTER)
+    as_project(FINGERPRINTER)
     theirs.push(pages(1))
     theirs.mark(pages(1))
     others = [f"{n:040x}" for n in range(20_000)]
@@ -444,7 +428,7 @@ def test_a_bitmap_is_refused(theirs: Theirs, key: str) -> None:
     assert (answer.code, answer.out) == (1, "")
     assert f"the key '{key}' is a bitmap, such as scrapy-redis-bloomf" in answer.err
     assert "--without-marks" in answer.err
-    assert not (Path("job")).exists()
+    assert not Path("job").exists()
     assert theirs.import_("--without-marks").code == 0
     assert theirs.listed() == ["0", "1", "2"]
 
@@ -469,11 +453,11 @@ def test_start_urls_that_nobody_has_taken(theirs: Theirs, kind: str) -> None:
     before = theirs.everything()
     answer = theirs.import_()
     assert answer.code == 0, answer
-    assert answer.out == "5 requests wait now\n"  # and nothing was under way
+    assert answer.out == "5 requests pending now\n"  # and nothing was under way
     assert theirs.listed() == ["1", "2", "3", "4", "5"]
     assert theirs.everything() == before
     assert theirs.import_().out.startswith(
-        "0 requests wait now\n5 were dealt with before"
+        "0 requests pending now\n5 were imported before"
     )
 
 
@@ -485,9 +469,9 @@ def test_start_urls_as_json_and_what_is_none(theirs: Theirs) -> None:
     theirs.client.rpush("site:start_urls", b"\xff")
     answer = theirs.import_()
     assert answer.code == 1
-    assert answer.out.startswith("2 requests wait now\n6 could not be read:\n")
+    assert answer.out.startswith("2 requests pending now\n6 could not be read:\n")
     assert "site:start_urls, 3: it has blanks in it: 'no URL'" in answer.out
-    posted, got = restored()
+    posted, got = restored(Path("job"))
     assert (posted.url, posted.method) == ("https://a.example/form", "POST")
     assert posted.body == b"a=1&b=2"
     content_type = posted.headers["Content-Type"]
@@ -508,7 +492,7 @@ class Site(Spider):
 
 
 def test_the_key_that_a_spider_names_and_reads_itself(theirs: Theirs) -> None:
-    theirs.project(SPIDERS)
+    as_project(SPIDERS)
     theirs.client.rpush("starts of site", "https://a.example/1")
     answer = theirs.import_()
     assert answer.code == 0
@@ -517,11 +501,11 @@ def test_the_key_that_a_spider_names_and_reads_itself(theirs: Theirs) -> None:
 
 
 def test_a_spider_that_makes_its_own_requests_of_start_urls(theirs: Theirs) -> None:
-    theirs.project(SPIDERS + "    def make_request_from_data(self, data): ...\n")
+    as_project(SPIDERS + "    def make_request_from_data(self, data): ...\n")
     theirs.client.rpush("starts of site", "https://a.example/1")
     answer = theirs.import_()
     assert answer.code == 1
-    assert answer.out.startswith("0 requests wait now\n1 could not be read:\n")
+    assert answer.out.startswith("0 requests pending now\n1 could not be read:\n")
     assert "let scrapy-redis take them into its queue first" in answer.out
 
 
@@ -529,7 +513,7 @@ def test_a_spider_that_makes_its_own_requests_of_start_urls(theirs: Theirs) -> N
 
 
 def test_names_follow_the_settings(theirs: Theirs) -> None:
-    theirs.project(
+    as_project(
         f"{FINGERPRINTER}SCHEDULER_QUEUE_KEY = 'q %(spider)s'\n"
         "SCHEDULER_QUEUE_CLASS = 'scrapy_redis.queue.SpiderStack'\n"
         "SCHEDULER_DUPEFILTER_KEY = 'seen'\nREDIS_START_URLS_KEY = 's %(name)s'\n"
@@ -558,13 +542,13 @@ def test_names_follow_the_settings(theirs: Theirs) -> None:
 def test_what_does_not_fit_is_refused(
     theirs: Theirs, settings: str, code: int, message: str
 ) -> None:
-    theirs.project(settings)
+    as_project(settings)
     theirs.client.set("text", "x")
     theirs.push(pages(1))
     answer = theirs.import_()
     assert (answer.code, answer.out) == (code, "")
     assert message in answer.err
-    assert not (Path("job")).exists()
+    assert not Path("job").exists()
 
 
 def test_a_job_of_another_spider_and_none_at_all(theirs: Theirs) -> None:
@@ -606,7 +590,7 @@ def test_with_a_password_and_no_right_to_write(
     theirs: Theirs, server: RedisServer
 ) -> None:
     """Nothing is written there: the rights are those that the document names."""
-    theirs.project(FINGERPRINTER)
+    as_project(FINGERPRINTER)
     theirs.push(pages(3))
     theirs.mark(pages(3))
     theirs.feed("set", ["https://a.example/start"])
@@ -624,7 +608,7 @@ def test_with_a_password_and_no_right_to_write(
     answer = theirs.import_()
     theirs.client.acl_deluser("reader")
     assert answer.code == 0, answer
-    assert answer.out.startswith("4 requests wait now\n")
+    assert answer.out.startswith("4 requests pending now\n")
     document = Path(__file__).parents[2] / "bloomdupe/docs/from-scrapy-redis.md"
     assert rights in " ".join(document.read_text().split())
 
@@ -652,7 +636,7 @@ def test_without_the_package(tmp_path: Path) -> None:
 
 def test_killed_in_the_middle_and_run_again(theirs: Theirs) -> None:
     """Requests with dont_filter, of which no filter can tell that they were taken."""
-    theirs.project(FINGERPRINTER)
+    as_project(FINGERPRINTER)
     same = [
         Request("https://a.example/", dont_filter=True, meta={"n": n})
         for n in range(8_000)
@@ -666,11 +650,11 @@ def test_killed_in_the_middle_and_run_again(theirs: Theirs) -> None:
     assert 0 < some < len(same)
     answer = theirs.verb("import", "job", theirs.url)
     assert answer.code == 0
-    assert f"{some:,} were dealt with before" in answer.out
+    assert f"{some:,} were imported before" in answer.out
     assert len(urls(theirs.verb, Path("job"))) == len(same) + 1
     # Once more, nothing comes.
     assert theirs.verb("import", "job", theirs.url).out.startswith(
-        "0 requests wait now\n8,001 were"
+        "0 requests pending now\n8,001 were"
     )
     assert len(urls(theirs.verb, Path("job"))) == len(same) + 1
     assert theirs.everything() == before
@@ -679,9 +663,7 @@ def test_killed_in_the_middle_and_run_again(theirs: Theirs) -> None:
 @pytest.mark.usefixtures("verb")
 @pytest.mark.parametrize("queue", QUEUES)
 def test_a_worker_that_still_runs_is_noticed(theirs: Theirs, queue: str) -> None:
-    theirs.project(
-        f"{FINGERPRINTER}SCHEDULER_QUEUE_CLASS = 'scrapy_redis.queue.{queue}'\n"
-    )
+    as_project(f"{FINGERPRINTER}SCHEDULER_QUEUE_CLASS = 'scrapy_redis.queue.{queue}'\n")
     requests = pages(1_200)
     theirs.push(requests, queue)
     theirs.mark(requests)
@@ -693,10 +675,10 @@ def test_a_worker_that_still_runs_is_noticed(theirs: Theirs, queue: str) -> None
         theirs.client.zpopmin("site:requests")
     else:
         theirs.client.rpop("site:requests")
-    with pytest.raises(StoreError, match="has changed meanwhile, so somebody still"):
+    with pytest.raises(StoreError, match="has changed meanwhile, so a program still"):
         list(some)
     theirs.push([Request("https://a.example/more")], queue)  # as many as before
-    with pytest.raises(StoreError, match="has changed meanwhile, so somebody still"):
+    with pytest.raises(StoreError, match="has changed meanwhile, so a program still"):
         crawl.check_unchanged()
     crawl.close()
 
@@ -741,12 +723,12 @@ def test_a_crawl_that_scrapy_redis_has_begun_is_finished_here(
     ]
     assert [worker.wait().status for worker in workers] == [0, 0]
     assert 0 < len(crawl.site.log) < PAGES
-    theirs.project(f"{FINGERPRINTER}SCHEDULER_QUEUE_CLASS = '{queue_class}'\n")
+    as_project(f"{FINGERPRINTER}SCHEDULER_QUEUE_CLASS = '{queue_class}'\n")
     size = theirs.client.zcard if queue == "PriorityQueue" else theirs.client.llen
     pending = size("site:requests")
     job = crawl.folder / "job"
     answer = theirs.verb("import", job, theirs.url, "--spider", "site")
-    assert answer.out.startswith(f"{pending} requests wait now\n"), answer
+    assert answer.out.startswith(f"{pending} requests pending now\n"), answer
     crawl.run(
         Site,
         starts=["/start"],

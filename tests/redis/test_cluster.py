@@ -104,4 +104,4 @@ def test_a_crawl_on_a_cluster_can_be_looked_at(
     assert used / 2 < job["memory_bytes"] < used * 2
     assert cli.main(["list", url]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert (len(lines), sum("under way" in line for line in lines)) == (560, 60)
+    assert (len(lines), sum("in progress" in line for line in lines)) == (560, 60)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bloomdupe.filter.parameters import Parameters
-    from bloomdupe.redis.imports import Imports
+    from bloomdupe.redis.shared_import import Imports
 
 LONG = 3_600.0
 """Seconds; no lease of this length runs out in a test."""

@@ -43,6 +43,7 @@ def test_other_verbs_want_a_directory(
         ]
         assert main(words) == 2
         said = capsys.readouterr().err
-        assert "`bloomdupe info` is the only verb" in said
+        assert "expected a JOBDIR, or the directory of a store" in said
+        assert "are info, list, top, report, import, export, collect, reset" in said
         assert "open-sesame" not in said
     assert not [*tmp_path.iterdir()]

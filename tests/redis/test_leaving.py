@@ -9,7 +9,7 @@ import pytest
 from support.redis_server import DEADLINE, RedisServer
 
 from bloomdupe.errors import StoreUnreachableError
-from bloomdupe.redis.partition import Done, Lease, Left, Mark, Offer
+from bloomdupe.redis.partition import LeftRequest, Offer, RedisLease, SeenMark, Settled
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def test_a_slot_takes_turns_when_nothing_is_under_way(url: str) -> None:
         assert one.lease(100) == []
         one.settle([(first[0], [])])
         assert one.lease(100) == []
-        one.leave([Left(first[1], b"")])
+        one.leave([LeftRequest(first[1], b"")])
         assert len(one.lease(100)) == 4
 
 
@@ -77,7 +77,7 @@ def test_what_two_workers_have_left_keeps_neither(url: str) -> None:
             worker.settle([(lease, [b"done"]) for lease in leases[1:]])
             assert worker.left_over() is None
         for worker, leases in held.items():
-            worker.leave([Left(leases[0], b"as it is now", [b"put out"])])
+            worker.leave([LeftRequest(leases[0], b"as it is now", [b"put out"])])
         for worker in held:
             assert worker.left_over() == (2, 0)
             assert not worker.finished
@@ -99,16 +99,16 @@ def test_what_is_left_does_not_keep_a_partition(url: str) -> None:
         two.tend()
         one.tend()
         assert len(one.owned) == PARTITIONS
-        one.leave(Left(lease, lease.payload) for lease in held)
+        one.leave(LeftRequest(lease, lease.payload) for lease in held)
         assert len(one.owned) == PARTITIONS // 2
         two.tend()
         again = two.lease(100)
         assert {lease.payload for lease in again} < {lease.payload for lease in held}
-        one.leave(Left(lease, b"too late", [b"too late"]) for lease in held)
+        one.leave(LeftRequest(lease, b"too late", [b"too late"]) for lease in held)
         assert lines(two) == [b"too late"] * (len(held) - len(again))
 
 
-def of_other_partition(leases: list[Lease], than: Lease) -> Lease:
+def of_other_partition(leases: list[RedisLease], than: RedisLease) -> RedisLease:
     return next(lease for lease in leases if lease.partition != than.partition)
 
 
@@ -120,15 +120,15 @@ def test_what_relies_on_a_lost_request_waits_again(url: str, *, lost: bool) -> N
         held = one.lease(100)
         carrier = held[0]
         other = of_other_partition(held, carrier)
-        mark = Mark("elsewhere", b"in memory")
-        assert one.knows([mark, Mark("host1", b"1")]) == [False, True]
+        mark = SeenMark("elsewhere", b"in memory")
+        assert one.knows([mark, SeenMark("host1", b"1")]) == [False, True]
         if lost:
             partition = one._owned[carrier.partition]
             partition.server.run("renew", one.worker, partition.fence, 0)
-        relies = Done(other, [b"line"], relies=[carrier])
+        relies = Settled(other, [b"line"], relies=[carrier])
         assert one.settle([relies]) == ([other] if lost else [])
         assert lines(one) == ([] if lost else [b"line"])
-        done = one.settle([Done(carrier, marks=[mark])])
+        done = one.settle([Settled(carrier, marks=[mark])])
         assert done == ([carrier] if lost else [])
         assert one.knows([mark]) == [not lost]
         one.ask_again(other.slot)

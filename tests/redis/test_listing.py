@@ -13,7 +13,8 @@ from support.standing_crawl import StandingCrawl, lines_of_nobody, offer_of
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.requests.summary import summary_of
-from bloomdupe.jobs.shared_requests import SharedRequests
+from bloomdupe.jobs.listed import ListedRequest
+from bloomdupe.jobs.on_redis.requests_on_redis import RequestsOnRedis
 from bloomdupe.redis import frontier_reader
 from bloomdupe.redis.partition import Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
@@ -22,7 +23,7 @@ from bloomdupe.shared.names import message_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bloomdupe.redis.partition import Lease
+    from bloomdupe.redis.partition import RedisLease
 
 Listing = list[dict[str, Any]]
 
@@ -48,7 +49,7 @@ def portions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(frontier_reader, "SLOTS_AT_ONCE", requests)
 
 
-def url_of(lease: Lease) -> str:
+def url_of(lease: RedisLease) -> str:
     return summary_of(message_of(lease.payload).body).url
 
 
@@ -95,10 +96,10 @@ def test_what_waits_all_the_time_comes_once_whatever_moves(url: str, seed: int) 
     }
     gone: set[str] = set()
     met: list[str] = []
-    for found in SharedRequests(url):
-        assert found.request is not None
+    for found in RequestsOnRedis(url):
+        assert isinstance(found, ListedRequest)
         if found.worker is None:
-            met.append(found.request.url)
+            met.append(found.url)
         if rng.random() < 0.2:
             worker = rng.choice([*crawl.workers])
             for host in range(3):
@@ -143,8 +144,8 @@ def test_what_is_said_of_a_request(
     assert lines | {"worker": "one"} in listed()
     said = run(capsys, "list", url).out.splitlines()
     assert sorted(said) == [
-        "(no slot)  0  2 lines of items that start() has yielded  under way with one",
-        "b.example  3  POST  parse_item  https://b.example/form  under way with one",
+        "(no slot)  0  2 lines of items that start() has yielded  in progress with one",
+        "b.example  3  POST  parse_item  https://b.example/form  in progress with one",
     ]
 
 
@@ -200,7 +201,7 @@ def test_what_makes_no_sense_is_refused(
     for options in (["--failed"], ["--failed", "--reason", "503"]):
         answer = run(capsys, "list", url, *options)
         assert answer.code == 2
-        assert "--failed: a crawl on Redis keeps no ledger of failures" in answer.err
+        assert "a crawl on Redis has no list of failed requests" in answer.err
     assert run(capsys, "list", url, "--reason", "503").code == 2
     assert run(capsys, "list", url, "--pattern", "(").code == 2
 

@@ -12,7 +12,7 @@ from support.standing_crawl import PARTITIONS, StandingCrawl, lines_of_nobody
 from bloomdupe import BloomFilter
 from bloomdupe.cli.main import main
 from bloomdupe.errors import StoreError
-from bloomdupe.redis.partition import Left
+from bloomdupe.redis.partition import LeftRequest
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def crawl_at(url: str) -> None:
     one = crawl.workers["one"]
     one.cookies.keep([(b"digest", b"cookie")])
     lease = crawl.leased["one"][0]
-    one.leave([Left(lease, lease.payload, reason="the reason")])
+    one.leave([LeftRequest(lease, lease.payload, reason="the reason")])
     crawl.close()
     with SharedFrontier.open(url) as importing:
         importing.imports.begin({})
@@ -97,7 +97,7 @@ def test_nothing_is_removed_unasked_or_while_workers_are_there(
         before = client.dbsize()
         monkeypatch.setattr("sys.stdin", nobody)
         assert main(["reset", url]) == 2
-        assert "Nobody is there to confirm it" in capsys.readouterr().err
+        assert "There is no terminal to confirm it" in capsys.readouterr().err
         with SharedFrontier.open(url) as worker:
             worker.tend()
             during = client.dbsize()

@@ -20,7 +20,7 @@ from bloomdupe.errors import (
     StoreMismatchError,
     StoreUnreachableError,
 )
-from bloomdupe.redis.partition import Done, Lease, Offer
+from bloomdupe.redis.partition import Offer, RedisLease, Settled
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def offers(*numbers: int) -> list[Offer]:
     return [Offer(f"host{n % 7}", b"%d" % n, b"request %d" % n) for n in numbers]
 
 
-def number_of(lease: Lease) -> int:
+def number_of(lease: RedisLease) -> int:
     return int(lease.payload.split()[1])
 
 
@@ -143,7 +143,7 @@ def test_a_retry_takes_the_place_of_what_has_failed(url: str) -> None:
         failed, done = one.lease(2)
         retry = Offer(failed.slot, b"not marked", b"request 77", 5)
         assert one.may_stand_in(retry, failed)
-        both = [Done(failed, [b"line"], retry), Done(done)]
+        both = [Settled(failed, [b"line"], retry), Settled(done)]
         assert one.settle(both) == []
         held = one.lease(100)
         assert one.settle(both) == []  # once more, as if the answer had been lost
@@ -168,7 +168,7 @@ def test_what_is_refused_has_no_retry(url: str) -> None:
             while not two.owned:  # until the lease has run out
                 two.tend()
             retry = Offer(failed.slot, b"not marked", b"request 77")
-            assert one.settle([Done(failed, [], retry)]) == [failed]
+            assert one.settle([Settled(failed, [], retry)]) == [failed]
             assert drained(two) == [1]
             assert two.finished
 
@@ -330,7 +330,7 @@ def test_the_end_is_seen_by_all_and_not_before(url: str) -> None:
         for one in [*crew, *crew]:
             one.tend()
         crew[0].offer(offers(0))
-        held: list[tuple[SharedFrontier, Lease]] = []
+        held: list[tuple[SharedFrontier, RedisLease]] = []
         done = Counter[int]()
         while owed:
             assert not rng.choice(crew).finished

@@ -100,11 +100,11 @@ def test_the_text_says_the_same(url: str, capsys: pytest.CaptureFixture[str]) ->
         "^partitions +5$",
         "^URLs seen, counted +30$",
         "^job +running$",
-        f"^requests waiting +{30 - leased}, of 30 ever taken in$",
-        f"^requests under way +{leased}$",
+        f"^requests pending +{30 - leased}, of 30 ever added$",
+        f"^requests in progress +{leased}$",
         "^  host[012].example +10$",
         "^workers +2$",
-        rf"^  one +\d partitions, {leased} under way$",
+        rf"^  one +\d partitions, {leased} in progress$",
         "^memory of this Redis +.* used by all data$",
     ):
         assert re.search(words, out, re.MULTILINE), (words, out)

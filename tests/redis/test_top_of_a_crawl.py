@@ -17,22 +17,23 @@ from support.terminal import Terminal
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreMismatchError, StoreUnreachableError
+from bloomdupe.jobs.on_redis.state_on_redis import CrawlReader
 from bloomdupe.monitoring import extra
-from bloomdupe.monitoring.shared_top import SORTS, screen
-from bloomdupe.monitoring.shared_view import SharedReader
+from bloomdupe.monitoring.top import screen, sorts
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from bloomdupe.monitoring.shared_view import SharedView
+    from bloomdupe.jobs.overview import WorkerShare
+    from bloomdupe.jobs.view import View
 
 
 @pytest.fixture
-def reader(url: str, crawl: StandingCrawl) -> Iterator[SharedReader]:
+def reader(url: str, crawl: StandingCrawl) -> Iterator[CrawlReader]:
     assert crawl.url == url
-    with SharedReader(url) as reader:
+    with CrawlReader(url) as reader:
         yield reader
 
 
@@ -45,12 +46,17 @@ def crawl(url: str) -> StandingCrawl:
     return crawl
 
 
-def elapsed(view: SharedView) -> float:
+def shares(view: View) -> list[WorkerShare]:
+    assert view.job.workers is not None
+    return view.job.workers.workers
+
+
+def elapsed(view: View) -> float:
     return view.points[-1].time - view.points[0].time
 
 
 def test_rates_are_what_was_done_between_two_looks(
-    crawl: StandingCrawl, reader: SharedReader
+    crawl: StandingCrawl, reader: CrawlReader
 ) -> None:
     first = reader.read()
     assert (first.rate, first.paces) == (None, {})
@@ -58,7 +64,7 @@ def test_rates_are_what_was_done_between_two_looks(
     crawl.settle("two", 10)
     view = reader.read()
     assert view.rate is not None
-    assert view.rate * elapsed(view) == pytest.approx(40)
+    assert view.rate / 60 * elapsed(view) == pytest.approx(40)
     done = {name: pace * elapsed(view) for name, pace in view.paces.items()}
     assert done == {"one": pytest.approx(30), "two": pytest.approx(10)}
     # 560 are owed, at 40 in this time.
@@ -68,7 +74,7 @@ def test_rates_are_what_was_done_between_two_looks(
 
 
 def test_what_is_done_in_a_partition_that_changes_hands_counts_for_nobody(
-    crawl: StandingCrawl, reader: SharedReader
+    crawl: StandingCrawl, reader: CrawlReader
 ) -> None:
     reader.read()
     crawl.settle("one", 20)
@@ -77,8 +83,8 @@ def test_what_is_done_in_a_partition_that_changes_hands_counts_for_nobody(
     crawl.settle("two", 10)
     view = reader.read()
     assert view.rate is not None
-    assert view.rate * elapsed(view) == pytest.approx(30)
-    assert [worker.name for worker in view.crawl.workers] == ["two"]
+    assert view.rate / 60 * elapsed(view) == pytest.approx(30)
+    assert [worker.name for worker in shares(view)] == ["two"]
     assert view.paces["two"] * elapsed(view) == pytest.approx(10)
     with SharedFrontier.open(crawl.url, worker="three", identity=IDENTITY) as three:
         three.tend()
@@ -89,7 +95,7 @@ def test_what_is_done_in_a_partition_that_changes_hands_counts_for_nobody(
         assert reader.read().paces["three"] == 0
 
 
-def shown(view: SharedView, width: int, height: int, sort: str) -> list[str]:
+def shown(view: View, width: int, height: int, sort: str) -> list[str]:
     console = Console(width=width, height=height, file=io.StringIO())
     with console.capture() as captured:
         console.print(screen(view, console, sort))
@@ -99,16 +105,16 @@ def shown(view: SharedView, width: int, height: int, sort: str) -> list[str]:
 @pytest.mark.parametrize("width", [20, 40, 80, 200])
 @pytest.mark.parametrize("height", [14, 16, 24, 50])
 def test_nothing_is_wider_or_higher_than_the_terminal(
-    crawl: StandingCrawl, reader: SharedReader, width: int, height: int
+    crawl: StandingCrawl, reader: CrawlReader, width: int, height: int
 ) -> None:
     crawl.offer(offer_of(Request("https://a.example/"), "x" * 300))
     for _ in range(3):
         view = reader.read()
-    for sort in SORTS:
+    for sort in sorts(view):
         lines = shown(view, width, height, sort)
         assert max(len(line.rstrip()) for line in lines) <= width
         assert len(lines) <= height
-        assert re.search(r"waiting +401", "\n".join(lines))
+        assert re.search(r"pending +401", "\n".join(lines))
 
 
 def test_slots_are_sorted_as_asked(url: str) -> None:
@@ -117,9 +123,9 @@ def test_slots_are_sorted_as_asked(url: str) -> None:
         for page in range(3 - number):
             request = Request(f"https://{host}.example/{page}")
             crawl.offer(offer_of(request, f"{host}.example"))
-    with SharedReader(url) as reader:
+    with CrawlReader(url) as reader:
         view = reader.read()
-    for sort, expected in (("waiting", ["c", "a", "b"]), ("name", ["a", "b", "c"])):
+    for sort, expected in (("pending", ["c", "a", "b"]), ("name", ["a", "b", "c"])):
         text = "\n".join(shown(view, 80, 24, sort))
         assert re.findall(r"^ (\w)\.example", text, re.MULTILINE) == expected
 
@@ -127,7 +133,7 @@ def test_slots_are_sorted_as_asked(url: str) -> None:
 def test_names_from_the_web_move_no_cursor(url: str) -> None:
     crawl = StandingCrawl(url, workers=["a\x1b[2J"])
     crawl.offer(offer_of(Request("https://b.example/"), "b\x1b[2J\n"))
-    with SharedReader(url) as reader:
+    with CrawlReader(url) as reader:
         lines = shown(reader.read(), 80, 24, "name")
     assert not any("\x1b" in line for line in lines)
 
@@ -140,7 +146,7 @@ def test_a_line_for_those_who_have_no_terminal(
     assert "\x1b" not in answer.out
     assert "site  running  5 partitions on Redis" in answer.out
     assert re.search(r"pages +0  0\.0 a second", answer.out)
-    assert re.search(r"at work +200", answer.out)
+    assert re.search(r"in progress +200", answer.out)
     assert re.search(r"^ one +\d +100 +0\.0", answer.out, re.MULTILINE)
     assert "q quit" not in answer.out
     found = json.loads(run(capsys, "top", crawl.url, "--json", "--interval=0.1").out)
@@ -161,16 +167,16 @@ def test_a_redis_that_is_away_for_a_moment(tmp_path: Path) -> None:
     with RedisServer(tmp_path, "--appendonly", "yes") as server:
         crawl = StandingCrawl(server.url("crawl"))
         crawl.fill(3, 10)
-        with SharedReader(crawl.url) as reader:
+        with CrawlReader(crawl.url) as reader:
             reader.read()
             server.kill()
             view = reader.read()
             assert view.trouble is not None
             assert "no Redis answers there" in view.trouble
-            assert view.crawl.pending == 30
+            assert view.job.pending == 30
             assert "Redis does not answer" in shown(view, 80, 24, "name")[0]
             with pytest.raises(StoreUnreachableError):
-                SharedReader(crawl.url)
+                CrawlReader(crawl.url)
             server.start()
             assert reader.read().trouble is None
             with server.client() as client:
@@ -201,10 +207,10 @@ def test_it_goes_on_in_a_terminal_until_q_is_pressed(crawl: StandingCrawl) -> No
     terminal = Terminal(crawl.url, 80, "--interval", "0.1")
     terminal.wait_for("s sort by name")
     terminal.press("s")
-    terminal.wait_for("s sort by waiting")
+    terminal.wait_for("s sort by pending")
     crawl.settle("one", 100)
-    terminal.wait_for("pages    100")
+    terminal.wait_for("pages        100")
     crawl.close()
-    terminal.wait_for(f"{PARTITIONS} partitions that nobody has")
+    terminal.wait_for(f"{PARTITIONS} partitions without a worker")
     terminal.press("q")
     assert terminal.end() == 0

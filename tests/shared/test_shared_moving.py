@@ -129,11 +129,14 @@ def test_what_scrapy_redis_has_begun_is_finished_by_workers(
     job = crawl.engine.job
     out = crawl.bloomdupe("import", job, keys, "--spider", "all")
     assert out.startswith(
-        f"{len(waits)} requests wait now\n{len(done | waits) - 1} URLs count as seen\n"
+        f"{len(waits)} requests pending now\n"
+        f"{len(done | waits) - 1} URLs count as seen\n"
     )
     # Once more: nothing is taken in twice.
     out = crawl.bloomdupe("import", job, keys)
-    assert out.startswith(f"0 requests wait now\n{len(waits)} were dealt with before\n")
+    assert out.startswith(
+        f"0 requests pending now\n{len(waits)} were imported before\n"
+    )
     crawl.finish(All, 2, **FINGERPRINTER)
     # The start page was never marked, so it is fetched once more.
     expected = paths(set(range(SIZE)) - done | {0})
@@ -142,12 +145,12 @@ def test_what_scrapy_redis_has_begun_is_finished_by_workers(
 
 
 KILLS = [
-    ("bloomdupe.redis.imports:Imports.begin", 1),
+    ("bloomdupe.redis.shared_import:Imports.begin", 1),
     ("bloomdupe.redis.shared_frontier:SharedFrontier.offer", 3),
-    ("bloomdupe.redis.imports:Imports.keep", 4),
+    ("bloomdupe.redis.shared_import:Imports.keep", 4),
     ("bloomdupe.redis.shared_frontier:SharedFrontier.offer", 5),
-    ("bloomdupe.redis.imports:Imports.mark", 1),
-    ("bloomdupe.redis.imports:Imports.mark", 3),
+    ("bloomdupe.redis.shared_import:Imports.mark", 1),
+    ("bloomdupe.redis.shared_import:Imports.mark", 3),
 ]
 """The steps after which an import is killed, one import after the other."""
 
@@ -200,7 +203,7 @@ def test_nobody_works_while_something_is_imported(
     early = crawl.start(All, DOWNLOAD_DELAY=600, BLOOMDUPE_REDIS_LEASE=20)
     early.until_requested(1)
     refused = crawl.bloomdupe("import", crawl.engine.job, keys, code=1)
-    assert "1 workers are there, which do not know what is being imported" in refused
+    assert "1 workers are there, which do not know the imported URLs" in refused
     early.send(signal.SIGSTOP)
     with redis.client() as client:
         client.delete("bloomdupe:{crawl}:workers")  # as if its lease had run out
@@ -225,14 +228,14 @@ def test_a_list_comes_in_while_workers_work(crawl: Crawl) -> None:
     known = json.dumps({"url": f"{crawl.site.base}/1", "slot": "1"})
     file = list_of(crawl, known, f"{crawl.site.base}/extra")
     out = crawl.bloomdupe("import", crawl.engine.job, file)
-    assert out == "1 requests wait now\n1 were seen before: dropped\n"
+    assert out == "1 requests pending now\n1 were seen before: skipped\n"
     worker.finish()
     crawl.finish(All)  # if the first one had ended before
     assert taken(crawl) == WHOLE + Counter(["/extra"])
 
 
 def test_a_list_comes_into_a_crawl_that_is_cut_by_url(crawl: Crawl) -> None:
-    by_url = {"BLOOMDUPE_REDIS_PARTITION_BY": "url"}
+    by_url: dict[str, Any] = {"BLOOMDUPE_REDIS_PARTITION_BY": "url"}
     project(crawl, **by_url)
     file = list_of(crawl, f"{crawl.site.base}/{SIZE - 1}")
     crawl.bloomdupe("import", crawl.engine.job, file, "--spider", "all")
@@ -372,7 +375,7 @@ def test_another_cut_cannot_take_over_what_is_seen(
     assert "seen in a crawl with BLOOMDUPE_REDIS_PARTITIONS = 8, " in said
     with redis.client() as client:
         assert not client.exists("bloomdupe:{other}")
-    assert crawl.bloomdupe(*words, "--without-marks") == "0 requests wait now\n"
+    assert crawl.bloomdupe(*words, "--without-marks") == "0 requests pending now\n"
 
 
 def test_workers_of_scrapy_redis_are_followed_by_ours(crawl: Crawl, keys: str) -> None:

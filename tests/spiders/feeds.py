@@ -163,6 +163,19 @@ class Sums(BaseItemExporter):
         self.file.write(f"{self.count} items\n".encode())
 
 
+class Semicolons(CsvItemExporter):
+    def __init__(self, file: Any, **kwargs: Any) -> None:
+        super().__init__(file, delimiter=";", **kwargs)
+
+
+class Quotients(Sums):
+    """Fails for the first item of each page."""
+
+    def export_item(self, item: Any) -> None:
+        assert 1 // item.number >= 0
+        super().export_item(item)
+
+
 class Reversed:
     """A plugin that needs everything at once."""
 
@@ -211,6 +224,26 @@ class Mailbox(BlockingFeedStorage):
 
 def close_mailbox() -> None:
     Mailbox.closed = True
+
+
+def fill_the_file() -> None:
+    def write(_: bytes) -> None:
+        raise ValueError("the file is full")
+
+    def full(self: Mailbox, spider: Any) -> Any:
+        file: Any = opened(self, spider)
+        file.write = write
+        return file
+
+    opened = Mailbox.open
+    Mailbox.open = full  # type: ignore[assignment,method-assign]
+
+
+def fill_the_memory() -> None:
+    def export_item(self: Sums, item: Any) -> None:
+        raise MemoryError("the memory is full")
+
+    Sums.export_item = export_item  # type: ignore[method-assign]
 
 
 def stop_while_s3_reads() -> None:

@@ -231,8 +231,7 @@ class Crawl:
         if at_request:
             self.site.kill_at(at_request)
         command = [str(Path(__file__).with_name("child.py")), json.dumps(order)]
-        process = Process(self._fork(command, place), self, place)
-        self._alive.append(process)
+        process = self._fork(command, place)
         if at_request:
             self.site.name_victim(process.pid)
         return process
@@ -284,13 +283,14 @@ class Crawl:
 
     def bloomdupe(self, *arguments: str, code: int = 0) -> str:
         """Run a verb of ``bloomdupe`` in the folder; return its output."""
-        place = self._next_place()
+        run = self.start_bloomdupe(*arguments).wait()
+        assert run.status == code, run.log
+        return run.log
+
+    def start_bloomdupe(self, *arguments: str) -> Process:
+        """Start a verb of ``bloomdupe``."""
         script = Path(sys.executable).with_name("bloomdupe")
-        child = self._fork([str(script), *arguments], place)
-        status = child.wait()
-        log = (place / "log").read_text()
-        assert status == code, log
-        return log
+        return self._fork([str(script), *arguments], self._next_place())
 
     def has_ended(self, process: Process) -> None:
         """Wait for what the site has yet to read of a run that has ended."""
@@ -305,14 +305,15 @@ class Crawl:
         self._runs += 1
         return place
 
-    def _fork(self, command: list[str], place: Path) -> Child:
-        return forks().start(
-            {
-                "folder": str(self.folder),
-                "command": command,
-                "log": str(place / "log"),
-            }
-        )
+    def _fork(self, command: list[str], place: Path) -> Process:
+        task = {
+            "folder": str(self.folder),
+            "command": command,
+            "log": str(place / "log"),
+        }
+        process = Process(forks().start(task), self, place)
+        self._alive.append(process)
+        return process
 
 
 def _name_of(thing: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from support.redis_server import RedisServer
 
 _numbers = count()
+
+
+class Server(Protocol):
+    """A Redis, or a Cluster."""
+
+    def url(self, name: str, /) -> str: ...
 
 
 class Memory:
@@ -48,7 +54,7 @@ class Redis(Memory):
 
     name = "redis"
 
-    def __init__(self, server: RedisServer, job: str = "") -> None:
+    def __init__(self, server: Server, job: str = "") -> None:
         self.job = server.url(job or f"job {next(_numbers)}")
         self.settings = {
             "BLOOMDUPE_REDIS_URL": self.job,

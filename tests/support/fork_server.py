@@ -54,7 +54,8 @@ def _import_all() -> None:
     for command in entry_points(group="scrapy.commands"):
         command.load()
     for module in pkgutil.walk_packages(bloomdupe.__path__, "bloomdupe."):
-        import_module(module.name)
+        if not module.name.startswith("bloomdupe.monitoring."):  # needs more packages
+            import_module(module.name)
     assert "twisted.internet.reactor" not in sys.modules
 
 
@@ -78,8 +79,8 @@ def child(task: dict[str, Any]) -> int:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     log = os.open(task["log"], flags, 0o600)
     out = os.open(task["output"], flags, 0o600) if "output" in task else log
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for source, target in ((nothing, 0), (out, 1), (log, 2)):
+    given = os.open(task.get("input", os.devnull), os.O_RDONLY)
+    for source, target in ((given, 0), (out, 1), (log, 2)):
         os.dup2(source, target)
     sys.path.insert(0, task["folder"])
     sys.argv = task["command"]

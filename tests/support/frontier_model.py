@@ -357,7 +357,7 @@ LIMITS = (
 
 
 OPTIONS = settings(
-    max_examples=150,
+    max_examples=settings().max_examples * 3 // 2,
     stateful_step_count=60,
     deadline=None,
     suppress_health_check=list(HealthCheck),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from uuid import uuid4
 
 import pytest
 from scrapy import Request, Spider
@@ -17,6 +20,7 @@ from bloomdupe import BloomFilter
 from bloomdupe.cli import main as cli
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.frontier.frontier import Frontier
+from support.forks import forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -85,12 +89,46 @@ def make_job(
 
 def bare_job(jobdir: Path, slot: str, *payloads: bytes) -> Path:
     """Make a job in which these bytes stand for requests."""
-    with BloomFilter.open(jobdir / "bloomdupe", 1_000, identity=IDENTITY) as seen:
+    BloomFilter.open(jobdir / "bloomdupe", 1_000, identity=IDENTITY).close()
+    put(jobdir, slot, *payloads)
+    return jobdir
+
+
+def put(jobdir: Path, slot: str, *payloads: bytes) -> None:
+    """Let these bytes stand for pending requests of a job."""
+    with BloomFilter.open(jobdir / "bloomdupe") as seen:
         frontier = Frontier(seen)
         for payload in payloads:
             frontier.push(slot, 0, payload)
         frontier.checkpoint()
-    return jobdir
+
+
+def restored(jobdir: Path) -> list[Request]:
+    """Return all requests of a job, which is then of no more use."""
+    found = []
+    with BloomFilter.open(jobdir / "bloomdupe") as seen:
+        frontier = Frontier(seen)
+        while (entry := frontier.lease()) is not None:
+            assert entry.payload is not None
+            found.append(Serializer(SPIDER).load(entry.payload))
+    return found
+
+
+def as_project(settings: str) -> None:
+    """Make the working directory that of a project with these settings."""
+    name = f"settings_{uuid4().hex}"
+    Path("scrapy.cfg").write_text(f"[settings]\ndefault = {name}\n")
+    Path(f"{name}.py").write_text(settings)
+
+
+class Harm:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Path.touch, (self.place,))
 
 
 def sound(verb: Verb, jobdir: Path) -> bool:
@@ -102,40 +140,32 @@ def call(
     *arguments: str, cwd: Path, given: bytes = b"", script: str = "bloomdupe"
 ) -> subprocess.CompletedProcess[str]:
     """Call the console script in a process of its own."""
-    return subprocess.run(
-        [str(Path(sys.executable).with_name(script)), *arguments],
-        cwd=cwd,
-        input=given.decode("latin-1"),
-        encoding="latin-1",
-        capture_output=True,
-        check=False,
-        timeout=60,
-    )
+    program = Path(sys.executable).with_name(script)
+    return run_script([program, *arguments], cwd, given)
 
 
-COMMIT = "bloomdupe.jobs.on_disk:StoppedJob.commit"
+def run_script(
+    command: list[Any], cwd: Path, given: bytes = b""
+) -> subprocess.CompletedProcess[str]:
+    """Run a script in a fork of a process that has imported all."""
+    words = [*map(str, command)]
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        (place / "input").write_bytes(given)
+        names = ("input", "output", "log")
+        task = {
+            "folder": str(cwd),
+            "command": words,
+            "environment": dict(os.environ),
+            **{name: str(place / name) for name in names},
+        }
+        status, late = forks().run(task, lambda _: None)
+        out, err = ((place / name).read_text("latin-1") for name in names[1:])
+    assert not late, err
+    return subprocess.CompletedProcess(words, status, out, err)
 
-DYING = """
-import os, signal, sys
-from pkgutil import resolve_name
-from bloomdupe.cli.main import main
 
-step, times = sys.argv.pop(1), int(sys.argv.pop(1))
-owner, _, name = step.rpartition(".")
-done = getattr(resolve_name(owner), name)
-count = 0
-
-def dying(*arguments, **options):
-    global count
-    answer = done(*arguments, **options)
-    count += 1
-    if count == times:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return answer
-
-setattr(resolve_name(owner), name, dying)
-sys.exit(main())
-"""
+COMMIT = "bloomdupe.jobs.on_disk.stopped_job:StoppedJob.commit"
 
 
 def killed_after(step: str, times: int, *arguments: object, cwd: Path) -> None:
@@ -143,8 +173,8 @@ def killed_after(step: str, times: int, *arguments: object, cwd: Path) -> None:
 
     ``step`` is the full name of a method, such as ``package.module:Class.method``.
     """
-    command = [sys.executable, "-c", DYING, step, str(times), *map(str, arguments)]
-    done = subprocess.run(command, cwd=cwd, check=False, capture_output=True, text=True)
+    dying = Path(__file__).with_name("dying.py")
+    done = run_script([dying, step, times, *arguments], cwd)
     assert done.returncode == -signal.SIGKILL, done
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from support.harness import wait_for
 from support.ports import kept_port
-from support.shared_data import SHARED, needs
+from support.shared_data import SHARED, needs, needs_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +28,7 @@ def answers(port: int) -> bool:
 def nginx(name: str) -> Iterator[tuple[str, Path]]:
     """Serve a site; yield its start URL and its log."""
     needs(SITES, "needs the shared web sites")
-    needs(Path(shutil.which("nginx") or "nginx"), "needs nginx")
+    needs_program("nginx", "nginx-light")
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         folder.chmod(0o755)  # nginx reads it as another user

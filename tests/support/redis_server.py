@@ -95,7 +95,10 @@ class RedisServer:
         """
         os.truncate(self._appended / name, size)
         subprocess.run(
-            [needs_program("redis-check-aof"), "--fix", "appendonly.aof.manifest"],
+            [
+                needs_program("redis-check-aof", "redis-server"),
+                *("--fix", "appendonly.aof.manifest"),
+            ],
             cwd=self._appended,
             input=b"y\n",
             stdout=subprocess.DEVNULL,

@@ -168,6 +168,11 @@ class Site:
             self._left = answers
             self._changed.notify_all()
 
+    @property
+    def shut(self) -> bool:
+        """Whether it has given all answers that ``hold_after`` has left."""
+        return self._left == 0
+
     def release(self) -> None:
         """Give all answers that wait, and all that follow."""
         with self._changed:

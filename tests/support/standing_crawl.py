@@ -16,7 +16,7 @@ from support.jobs import SPIDER
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bloomdupe.redis.partition import Lease
+    from bloomdupe.redis.partition import RedisLease
 
 IDENTITY = {"spider": "site", "fingerprinter": "a.B", "feeds": ["items.jsonl"]}
 PARTITIONS = 5
@@ -67,7 +67,7 @@ class StandingCrawl:
             for worker in self.workers.values():
                 worker.tend()
         self.waiting: Counter[str] = Counter()
-        self.leased: dict[str, list[Lease]] = {name: [] for name in self.workers}
+        self.leased: dict[str, list[RedisLease]] = {name: [] for name in self.workers}
         self.taken_in = 0
         self.done = 0
 

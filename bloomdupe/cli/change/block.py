@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.cli.change.chosen import add_chosen
 from bloomdupe.cli.change.drop import drop
-from bloomdupe.cli.store_argument import add_store, store_directory
+from bloomdupe.cli.change.selection_arguments import add_named
+from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.crawl.state.blocked import BLOCKED, described
 from bloomdupe.errors import SettingError, StoreMismatchError
@@ -20,46 +20,49 @@ if TYPE_CHECKING:
 __all__ = ["Block"]
 
 
-class Done(NamedTuple):
+class RulesNow(NamedTuple):
     """The rules that the job has now, and the number of requests removed."""
 
     rules: list[dict[str, Any]]
     dropped: int
 
 
-class Block(Verb[Done]):
+class Block(Verb[RulesNow]):
     """Keeps a rule in the store, and removes the pending requests that match it."""
 
     name = "block"
-    help = "requests that a job does not take in any more"
+    help = "keep requests out of a job by rules"
     description = (
         "Keep requests out of a job, now and in all later runs: for these URLs, of a"
-        " slot, or with a pattern in their URLs (with both, if both are given). What"
-        " waits is dropped; what a crawl finds later is dropped before it is marked, so"
-        " that a link offers it again when the rule is taken back by --undo. `info`"
-        " shows the rules. The job must not be running. The rule is kept first; if this"
-        " is interrupted, run it again."
+        " slot, or with a pattern in their URLs (with both, if both are given)."
+        " Pending requests are removed. Requests that a crawl finds later are removed"
+        " before they are marked as seen, so a link adds them again after --undo."
+        " `info` shows the rules. The job must not be running. The rule is stored"
+        " first; if this is interrupted, run it again."
     )
     example = "block crawls/site --slot calendar.example.com"
+    needs = "directory"
 
     def add_arguments(
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
         """Add the store, and the rule."""
-        add_store(parser, jobdir, needed=True)
-        add_chosen(parser)
+        add_store(parser, jobdir, self, required=True)
+        add_named(parser)
         parser.add_argument(
-            "--undo", action="store_true", help="take this rule back; drop nothing"
+            "--undo", action="store_true", help="delete this rule; remove no requests"
         )
 
-    def run(self, options: argparse.Namespace) -> Done:
+    def run(self, options: argparse.Namespace) -> RulesNow:
         """Store the rule, then remove requests; or delete the rule."""
         if not (options.urls or options.slot or options.pattern):
-            raise SettingError("say what to block: URLs, --slot, or --pattern")
+            raise SettingError("no rule is given: name URLs, --slot, or --pattern")
         if options.urls and (options.slot or options.pattern):
-            raise SettingError("URLs are a rule each, without --slot and --pattern")
+            raise SettingError(
+                "each URL is a rule by itself, without --slot and --pattern"
+            )
         Selection.of(options.slot, options.pattern)
-        path = store_directory(options.store)
+        path = options.job.directory
         with BloomFilter.open(path) as seen:
             given = _given(options, seen.identity)
             rules = list(seen.notes.get(BLOCKED, []))
@@ -74,16 +77,16 @@ class Block(Verb[Done]):
                 store = seen.share_store()
                 assert store is not None  # noqa: S101 - it was opened from there
                 dropped = drop(store, options).dropped
-        return Done(rules, dropped)
+        return RulesNow(rules, dropped)
 
-    def text(self, result: Done) -> Iterable[str]:
+    def text(self, result: RulesNow) -> Iterable[str]:
         """Return the number of removed requests, and the rules."""
-        yield f"{result.dropped:,} dropped"
+        yield f"{result.dropped:,} removed"
         if not result.rules:
             yield "Nothing is blocked."
         yield from (f"blocked: {described(rule)}" for rule in result.rules)
 
-    def json(self, result: Done) -> dict[str, Any]:
+    def json(self, result: RulesNow) -> dict[str, Any]:
         """Return all of it."""
         return result._asdict()
 
@@ -95,7 +98,7 @@ def _given(
         both = {"slot": options.slot, "pattern": options.pattern}
         return [{name: value for name, value in both.items() if value is not None}]
     from bloomdupe.jobs.project import Project
-    from bloomdupe.jobs.written import checked
+    from bloomdupe.jobs.request_line import checked
 
     project = Project.of_store(options.project_settings, identity)
     rules = []

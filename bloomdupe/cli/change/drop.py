@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.cli.change.chosen import add_chosen, chosen
-from bloomdupe.cli.store_argument import add_store, store_directory
+from bloomdupe.cli.change.selection_arguments import add_named, named_requests
+from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.frontier.removal import Remover
-from bloomdupe.jobs.failed import TakenUp
+from bloomdupe.jobs.on_disk.failed_requests import RequeuedFailures
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
@@ -33,26 +33,27 @@ class Drop(Verb[Dropped]):
     """Removes pending requests; their URLs stay seen."""
 
     name = "drop"
-    help = "requests that wait, not to be fetched"
+    help = "remove pending requests"
     description = (
-        "Take requests that wait out of a job: those for these URLs, of a slot, with a"
-        " pattern in their URLs, or what all that is given has in common. They stay"
-        " seen, so no link brings them back; `requeue` does, and `block` keeps new ones"
-        " out. The job must not be running. Each transaction takes out"
+        "Remove pending requests from a job: those for these URLs, of a slot, or with a"
+        " pattern in their URLs; if several are given, those that match all. Removed"
+        " requests stay seen, so no link adds them again; `requeue` does, and `block`"
+        " keeps new requests out. The job must not be running. Each transaction removes"
         f" {BATCH:,}: if this is interrupted, run it again."
     )
     example = "drop crawls/site --slot example.com --pattern '[?]sort='"
+    needs = "directory"
 
     def add_arguments(
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
         """Add the store, and the selection of requests."""
-        add_store(parser, jobdir, needed=True)
-        add_chosen(parser)
+        add_store(parser, jobdir, self, required=True)
+        add_named(parser)
 
     def run(self, options: argparse.Namespace) -> Dropped:
         """Remove them."""
-        store = Store.open(store_directory(options.store))
+        store = Store.open(options.job.directory)
         try:
             return drop(store, options)
         finally:
@@ -60,7 +61,7 @@ class Drop(Verb[Dropped]):
 
     def text(self, result: Dropped) -> Iterable[str]:
         """Return both numbers in a line."""
-        yield f"{result.dropped:,} dropped, {result.left:,} wait"
+        yield f"{result.dropped:,} removed, {result.left:,} pending"
 
     def json(self, result: Dropped) -> dict[str, Any]:
         """Return both numbers."""
@@ -70,10 +71,10 @@ class Drop(Verb[Dropped]):
 def drop(store: Store, options: argparse.Namespace) -> Dropped:
     """Remove the selected requests, in batches."""
     remover = Remover(store)
-    taken_up = TakenUp(store)
-    found = chosen(store, options)
+    requeued = RequeuedFailures(store)
+    found = named_requests(store, options)
     dropped = 0
     while batch := list(islice(found, BATCH)):
-        remover.remove(batch, taken_up.dropped(batch))
+        remover.remove(batch, requeued.removed(batch))
         dropped += len(batch)
     return Dropped(dropped, remover.left)

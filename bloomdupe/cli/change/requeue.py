@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.cli.change.failed_arguments import add_failed, reasons_of
-from bloomdupe.cli.change.selection_arguments import add_selection
-from bloomdupe.cli.change.taken import as_json, in_words
+from bloomdupe.cli.change.added_counts import as_json, in_words
+from bloomdupe.cli.change.selection_arguments import (
+    add_failed,
+    add_selection,
+    reasons_of,
+)
 from bloomdupe.cli.change.urls_argument import (
     add_request_options,
     add_urls,
     given_lines,
 )
-from bloomdupe.cli.progress import counted
-from bloomdupe.cli.store_argument import add_store, store_directory
+from bloomdupe.cli.progress_bar import counted
+from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.errors import SettingError
 from bloomdupe.frontier.waiting import count_waiting, waiting
@@ -23,69 +26,69 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from bloomdupe.jobs.intake import Taken
+    from bloomdupe.jobs.on_disk.adding import Added
 
 __all__ = ["Requeue"]
 
 
-class Requeue(Verb["Taken"]):
+class Requeue(Verb["Added"]):
     """Adds requests that the job has seen before."""
 
     name = "requeue"
-    help = "pages that are done or have failed, to be fetched again"
+    help = "fetch pages again that are done or have failed"
     description = (
-        "Let a job fetch pages again that are done. A job does not know the URLs of"
-        " what is done, so they have to be given; --slot and --pattern choose among"
-        " them. What waits already is left as it is, and what was never seen is not"
-        " taken in: `add` is for that. With --failed, requests that have given up wait"
-        " again, with all their retries, and no URLs are to be given. All of it is one"
-        " transaction. The job must not be running."
+        "Make pages pending again that are done. A job does not keep the URLs of pages"
+        " that are done, so name them; --slot and --pattern select among them. Pending"
+        " requests are left as they are, and URLs that were never seen are not added:"
+        " use `add` for them. With --failed, failed requests become pending again, with"
+        " all their retries, and no URLs are named. All of it is one transaction. The"
+        " job must not be running."
     )
     example = "requeue crawls/site https://example.com/a --callback parse_item"
+    needs = "directory"
 
     def add_arguments(
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
         """Add the store, the URLs, and the options of their requests."""
-        add_store(parser, jobdir, needed=True)
+        add_store(parser, jobdir, self, required=True)
         add_urls(parser)
         add_selection(parser)
-        add_failed(parser, "what has given up, instead of URLs")
+        add_failed(parser, "failed requests, instead of URLs")
         add_request_options(parser)
 
-    def run(self, options: argparse.Namespace) -> Taken:
+    def run(self, options: argparse.Namespace) -> Added:
         """Add the requests."""
-        from bloomdupe.jobs.failed import requeue_failed
-        from bloomdupe.jobs.intake import Taken, requeue
-        from bloomdupe.jobs.on_disk import StoppedJob
-        from bloomdupe.jobs.written import Defaults, read_all
+        from bloomdupe.jobs.on_disk.adding import Added, requeue, requeue_failed
+        from bloomdupe.jobs.on_disk.stopped_job import StoppedJob
+        from bloomdupe.jobs.request_line import Defaults, read_all
 
-        taken = Taken()
+        added = Added()
         selection = Selection.of(options.slot, options.pattern)
         reasons = reasons_of(options)
         if reasons is not None and (options.urls or options.file is not None):
             raise SettingError("--failed goes without URLs and --from")
-        path = store_directory(options.store)
+        path = options.job.directory
         with StoppedJob.open(path, options.project_settings) as job:
             if reasons is not None:
-                requeue_failed(job, selection, reasons, taken)
-                return taken
+                requeue_failed(job, selection, reasons, added)
+                return added
             job.project.check_callback(options.callback)
             defaults = Defaults(options.callback, options.priority)
-            lines = given_lines(options, taken.problems)
-            found = read_all(lines, defaults, job.project, taken.problems)
+            lines = given_lines(options, added.problems)
+            found = read_all(lines, defaults, job.project, added.problems)
             waits = counted(waiting(job.store), count_waiting(job.store), "requests")
-            requeue(found, job, waits, selection, taken)
-        return taken
+            requeue(found, job, waits, selection, added)
+        return added
 
-    def text(self, result: Taken) -> Iterable[str]:
+    def text(self, result: Added) -> Iterable[str]:
         """Return the counts of requests by result."""
         return in_words(result)
 
-    def json(self, result: Taken) -> dict[str, Any]:
+    def json(self, result: Added) -> dict[str, Any]:
         """Return the counts."""
         return as_json(result)
 
-    def status(self, result: Taken) -> int:
+    def status(self, result: Added) -> int:
         """1 if anything could not be read, was never seen, or is blocked."""
         return int(result.problems.count + result.unseen + result.blocked > 0)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from bloomdupe.cli.progress import bytes_of
+from bloomdupe.cli.progress_bar import bytes_of
 from bloomdupe.errors import SettingError
 from bloomdupe.jobs.lines import Line, Problems, read_lines
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.cli.store_argument import add_store, store_directory
+from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.filter.bloom import BloomFilter
 
@@ -34,23 +34,24 @@ class Backup(Verb[Copied]):
         " crawl may be running. Cookies are secrets, and left out unless told."
     )
     example = "backup crawls/site backup"
+    needs = "directory"
     json_indent = None
 
     def add_arguments(
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
         """Add the store and the new directory."""
-        add_store(parser, jobdir, needed=True)
+        add_store(parser, jobdir, self, required=True)
         parser.add_argument("target", help="directory to create")
         parser.add_argument(
             "--with-cookies",
             action="store_true",
-            help="copy the cookies, too: whoever has them is logged in as the crawl is",
+            help="copy the cookies, too: with them one is logged in as the crawl is",
         )
 
     def run(self, options: argparse.Namespace) -> Copied:
         """Copy it."""
-        source = store_directory(options.store)
+        source = options.job.directory
         with BloomFilter.open(source, readonly=True) as seen:
             left_out = seen.backup(options.target, cookies=options.with_cookies)
             return Copied(str(source), options.target, len(seen), left_out)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.cli.store_argument import add_store, store_directory
+from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.filter.bloom import BloomFilter
 
@@ -33,17 +33,18 @@ class Compact(Verb[Sizes]):
         " may be running."
     )
     example = "compact crawls/site"
+    needs = "directory"
     json_indent = None
 
     def add_arguments(
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
         """Add the store."""
-        add_store(parser, jobdir)
+        add_store(parser, jobdir, self)
 
     def run(self, options: argparse.Namespace) -> Sizes:
         """Compact it."""
-        with BloomFilter.open(store_directory(options.store)) as seen:
+        with BloomFilter.open(options.job.directory) as seen:
             before = seen.info().disk_bytes
             seen.compact()
             return Sizes(options.store, before, seen.info().disk_bytes)

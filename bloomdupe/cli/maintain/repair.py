@@ -6,8 +6,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.cli.progress import bytes_read
-from bloomdupe.cli.store_argument import add_store, store_directory
+from bloomdupe.cli.progress_bar import bytes_read
+from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.rescue.repair import Repaired, repair
 
@@ -25,24 +25,25 @@ class Repair(Verb[Saved]):
     """Makes a new store from the readable records of a damaged store."""
 
     name = "repair"
-    help = "save what can be read in a damaged store"
+    help = "save the readable records of a damaged store"
     description = (
-        "Make a new store of everything that can be read in a damaged one, and say"
-        " what could not be saved. The damaged one stays as it is; `bloomdupe"
-        " restore NEW STORE --replace` puts the new one in its place."
+        "Make a new store of all records that can be read in a damaged store, and list"
+        " the losses. The damaged store stays as it is; `bloomdupe restore NEW STORE"
+        " --replace` puts the new store in its place."
     )
     example = "repair crawls/site saved"
+    needs = "directory"
 
     def add_arguments(
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
         """Add both stores."""
-        add_store(parser, jobdir, needed=True)
+        add_store(parser, jobdir, self, required=True)
         parser.add_argument("new", help="directory to create")
 
     def run(self, options: argparse.Namespace) -> Saved:
         """Save it."""
-        store, new = store_directory(options.store), Path(options.new)
+        store, new = options.job.directory, Path(options.new)
         with bytes_read(store, times=2) as read:
             return store, new, repair(store, new, read)
 
@@ -56,8 +57,8 @@ class Repair(Verb[Saved]):
         saved = [f"{count:,} {name}" for name, count in repaired.saved.items() if count]
         yield f"{new}: {', '.join(saved) or 'nothing'}"
         yield (
-            f"`bloomdupe restore {new} {store} --replace` puts it in the old one's"
-            " place."
+            f"`bloomdupe restore {new} {store} --replace` puts it in the place of the"
+            " old store."
         )
 
     def json(self, result: Saved) -> dict[str, Any]:

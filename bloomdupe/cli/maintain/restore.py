@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.cli.store_argument import add_store, place_of_store, store_directory
+from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
+from bloomdupe.jobs import open_job
 from bloomdupe.rescue.restore import restore
 
 if TYPE_CHECKING:
@@ -31,27 +32,28 @@ class Restore(Verb[Restored]):
     help = "put a backup in the place of a store"
     description = (
         "Check a backup and put a copy of it in the place of a store. A store that"
-        " is there is moved aside, if told so, and never deleted. A path that ends in"
-        " bloomdupe, or that holds a store's files, is the store itself. Any other path"
-        " is a JOBDIR, and the backup becomes its folder bloomdupe."
+        " exists there is moved aside with --replace, and never deleted. A path that"
+        " ends in bloomdupe, or that holds a store's files, is the store itself. Any"
+        " other path is a JOBDIR, and the backup becomes its folder bloomdupe."
     )
     example = "restore backup crawls/site --replace"
+    needs = "new_directory"
     json_indent = None
 
     def add_arguments(
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
         """Add the backup and the store."""
-        parser.add_argument("backup", help="what `bloomdupe backup` has made")
+        parser.add_argument("backup", help="a copy that `bloomdupe backup` has made")
         parser.add_argument(
-            "--replace", action="store_true", help="move the store that is there aside"
+            "--replace", action="store_true", help="move the existing store aside"
         )
-        add_store(parser, jobdir)
+        add_store(parser, jobdir, self)
 
     def run(self, options: argparse.Namespace) -> Restored:
         """Put it in place."""
-        backup = store_directory(options.backup)
-        target = place_of_store(options.store)
+        backup = open_job(options.backup).directory
+        target = options.job.new_directory
         return Restored(
             backup, target, restore(backup, target, replace=options.replace)
         )
@@ -60,7 +62,7 @@ class Restore(Verb[Restored]):
         """Return the place of the copy, and the new place of the previous store."""
         yield f"{result.target}: restored from {result.backup}"
         if result.aside is not None:
-            yield f"What was there is now {result.aside}"
+            yield f"The previous store is now {result.aside}"
 
     def json(self, result: Restored) -> dict[str, Any]:
         """Return both places."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.cli.progress import bytes_read
-from bloomdupe.cli.store_argument import add_store, store_directory
+from bloomdupe.cli.progress_bar import bytes_read
+from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.table import table
 from bloomdupe.cli.verb import Verb
 from bloomdupe.rescue.agreement import disagreements
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Verify"]
 
 
-class Verdict(NamedTuple):
+class Verification(NamedTuple):
     """A store, its records by database, and its faults."""
 
     store: str
@@ -26,31 +26,32 @@ class Verdict(NamedTuple):
     problems: list[str]
 
 
-class Verify(Verb[Verdict]):
+class Verify(Verb[Verification]):
     """Reads all of a store and reports its faults."""
 
     name = "verify"
     help = "check a store and change nothing"
     description = (
-        "Read all of a store and say what is wrong. Nothing is changed. No crawl"
-        " may be running. Exit code 1 if anything is wrong."
+        "Read all of a store and report its faults. Nothing is changed. No crawl"
+        " may be running. The exit code is 1 if there is a fault."
     )
     example = "verify crawls/site"
+    needs = "directory"
 
     def add_arguments(
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
         """Add the store."""
-        add_store(parser, jobdir)
+        add_store(parser, jobdir, self)
 
-    def run(self, options: argparse.Namespace) -> Verdict:
+    def run(self, options: argparse.Namespace) -> Verification:
         """Read it; if the bytes are sound, check that the records agree."""
-        store = store_directory(options.store)
+        store = options.job.directory
         with bytes_read(store) as read:
             records, problems = verify(store, read)
-        return Verdict(str(store), records, problems or disagreements(store))
+        return Verification(str(store), records, problems or disagreements(store))
 
-    def text(self, result: Verdict) -> Iterable[str]:
+    def text(self, result: Verification) -> Iterable[str]:
         """Return the records, the faults, and the remedy."""
         store, records, problems = result
         rows = [("store", store)]
@@ -60,15 +61,16 @@ class Verify(Verb[Verdict]):
         if problems:
             yield (
                 f"Damaged. `bloomdupe restore BACKUP {store} --replace` puts a backup"
-                f" in its place; `bloomdupe repair {store} NEW` saves what can be read."
+                f" in its place; `bloomdupe repair {store} NEW` saves the readable"
+                " records."
             )
         else:
             yield "Everything is as it was written."
 
-    def json(self, result: Verdict) -> dict[str, Any]:
+    def json(self, result: Verification) -> dict[str, Any]:
         """Return all of it."""
         return result._asdict()
 
-    def status(self, result: Verdict) -> int:
+    def status(self, result: Verification) -> int:
         """Return 1 if there is a fault."""
         return int(bool(result.problems))

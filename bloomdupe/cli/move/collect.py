@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.cli.output import warn
-from bloomdupe.cli.progress import bytes_of
+from bloomdupe.cli.progress_bar import bytes_of
 from bloomdupe.cli.table import table
 from bloomdupe.cli.verb import INTERRUPTED, Verb
-from bloomdupe.errors import SettingError
-from bloomdupe.filter.opening import is_url
 
 if TYPE_CHECKING:
     import argparse
@@ -24,7 +22,7 @@ PAUSE = 1.0
 """Seconds between two reads from Redis."""
 
 
-class Found(NamedTuple):
+class CollectedOutput(NamedTuple):
     """The directory, and the result of collecting."""
 
     directory: str
@@ -32,20 +30,21 @@ class Found(NamedTuple):
     interrupted: bool
 
 
-class Collect(Verb[Found]):
+class Collect(Verb[CollectedOutput]):
     """Writes the output in Redis into files, each line once."""
 
     name = "collect"
-    help = "the output of workers that share a crawl on Redis, into files"
+    help = "write the output of workers that share a crawl into files"
     description = (
-        "Write what the workers of a crawl have put out from Redis into files of"
-        " DIRECTORY, one for each feed, named by the last part of the feed's URI. Each"
-        " line comes once: run it as often as you like, while the crawl is running or"
-        " after it; whatever ends it, kill -9 or a power cut, run it again, and it goes"
-        " on where it was. How far it is stands in DIRECTORY/.collected.json. A file"
-        " that somebody else has changed is refused."
+        "Write the output of the workers of a crawl from Redis into files of DIRECTORY,"
+        " one for each feed, named by the last part of the feed's URI. Each line comes"
+        " once: run it as often as you like, while the crawl is running or after it."
+        " After any end, kill -9 and power cuts included, run it again, and it goes on"
+        " at its position, which DIRECTORY/.collected.json records. A file that another"
+        " program has changed is refused."
     )
     example = "collect redis://localhost:6379/0#site output --follow --delete"
+    needs = "url"
 
     def add_arguments(
         self,
@@ -54,7 +53,7 @@ class Collect(Verb[Found]):
     ) -> None:
         """Add the crawl, the directory, and the options."""
         parser.add_argument(
-            "url", metavar="URL", help="of the crawl: redis://host:6379/0#name"
+            "store", metavar="URL", help="of the crawl: redis://host:6379/0#name"
         )
         parser.add_argument(
             "directory", metavar="DIRECTORY", help="of the files; made if need be"
@@ -63,34 +62,29 @@ class Collect(Verb[Found]):
             "--follow",
             action="store_true",
             help=(
-                "go on until the crawl has ended, with a look every second, and wait"
-                " for a Redis that does not answer; Ctrl-C ends it, too"
+                "go on until the crawl has ended, reading every second, and wait for a"
+                " Redis that does not answer; Ctrl-C ends it, too"
             ),
         )
         parser.add_argument(
             "--delete",
             action="store_true",
             help=(
-                "delete from Redis what is safe in the files, so that its memory is"
-                " freed; then only this directory has it"
+                "delete lines from Redis that are safe in the files, to free memory;"
+                " then only this directory has them"
             ),
         )
         parser.add_argument(
             "--rest",
             action="store_true",
             help=(
-                "let a new directory begin with what Redis still has, though other"
-                " lines were deleted after they were collected elsewhere"
+                "let a new directory begin with the lines that Redis still has, though"
+                " some lines were deleted after they were collected elsewhere"
             ),
         )
 
-    def run(self, options: argparse.Namespace) -> Found:
+    def run(self, options: argparse.Namespace) -> CollectedOutput:
         """Collect."""
-        if not is_url(options.url):
-            raise SettingError(
-                f"{options.url}: expected the URL of a crawl on Redis, such as"
-                " redis://host:6379/0#name"
-            )
         from bloomdupe.moving.collecting import Collecting, Patience
 
         patience = Patience(PAUSE, warn) if options.follow else None
@@ -98,7 +92,7 @@ class Collect(Verb[Found]):
         with (
             bytes_of(None) as progress,
             Collecting.open(
-                options.url,
+                options.job.url,
                 Path(options.directory),
                 delete=options.delete,
                 rest=options.rest,
@@ -114,9 +108,9 @@ class Collect(Verb[Found]):
             except KeyboardInterrupt:
                 # Leaving the block cuts off a half-written batch.
                 interrupted = True
-        return Found(options.directory, collecting.result, interrupted)
+        return CollectedOutput(options.directory, collecting.result, interrupted)
 
-    def text(self, result: Found) -> Iterable[str]:
+    def text(self, result: CollectedOutput) -> Iterable[str]:
         """Return the lines that each file has, and whether more are to come."""
         collected = result.collected
         if collected.files:
@@ -132,9 +126,9 @@ class Collect(Verb[Found]):
         if result.interrupted:
             yield "Interrupted; the same command goes on."
         elif not collected.finished:
-            yield "The crawl has not ended: the same command collects what is to come."
+            yield "The crawl has not ended: the same command collects the rest."
 
-    def json(self, result: Found) -> dict[str, Any]:
+    def json(self, result: CollectedOutput) -> dict[str, Any]:
         """Return the same."""
         collected = result.collected
         return {
@@ -145,6 +139,6 @@ class Collect(Verb[Found]):
             "interrupted": result.interrupted,
         }
 
-    def status(self, result: Found) -> int:
+    def status(self, result: CollectedOutput) -> int:
         """Return the status of an interruption, if there was an interruption."""
         return INTERRUPTED if result.interrupted else 0

@@ -7,26 +7,24 @@ import os
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.cli.progress import counted
-from bloomdupe.cli.store_argument import add_store, store_directory
+from bloomdupe.cli.progress_bar import counted
+from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.errors import StoreError
-from bloomdupe.filter.opening import is_url
-from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Generator, Iterable, Iterator
 
+    from bloomdupe.jobs.job_contract import Job
     from bloomdupe.moving.export import Exported
 
 __all__ = ["Export"]
 
 
-class Written(NamedTuple):
+class WrittenExport(NamedTuple):
     """The result of an export, and its place."""
 
     file: str
@@ -35,56 +33,52 @@ class Written(NamedTuple):
     """Lines for standard output, which are not written yet."""
 
 
-class Export(Verb[Written]):
+class Export(Verb[WrittenExport]):
     """Writes pending requests, and the filter."""
 
     name = "export"
-    help = "a job as lines of JSON, which `import` takes back"
+    help = "write a job as lines of JSON, which `import` reads"
     description = (
-        "Write a job to FILE, as JSON, one object on each line: what the store is, the"
-        " requests that have failed, those that wait, and the filter. `import` takes it"
-        " back, in another place or another version. A filter cannot say which URLs are"
-        " in it, so its pages go as bytes. Left out are cookies, spider.state, counts,"
-        " and how far output files are written; `backup` is for these. FILE holds the"
-        " filter's secret key, and requests as they are: only its owner can read it. A"
-        " crawl may be running; one that workers share on Redis must not."
+        "Write a job to FILE as JSON, one object on each line: the parameters of the"
+        " store, the failed requests, the pending requests, and the filter. `import`"
+        " reads it, in another place or another version. A filter cannot list its URLs,"
+        " so its pages are written as bytes. Left out are cookies, spider.state,"
+        " counts, and the positions in output files; use `backup` for these. FILE holds"
+        " the filter's secret key, and the requests as they are: only its owner can"
+        " read it. A crawl may be running; a crawl on Redis must not."
     )
     example = "export crawls/site site.jsonl"
+    needs = "stored"
     json_indent = None
 
     def add_arguments(
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
         """Add the store and the file."""
-        add_store(parser, jobdir, needed=True, url="a crawl")
+        add_store(parser, jobdir, self, required=True)
         parser.add_argument("file", metavar="FILE", help="- is standard output")
         parser.add_argument(
             "--without-marks",
             action="store_true",
             help=(
-                "of a crawl on Redis, leave out what was seen: pages that are done may"
-                " be fetched again where it is imported"
+                "leave out the seen URLs of a crawl on Redis: pages that are done may"
+                " be fetched again after the import"
             ),
         )
 
-    def run(self, options: argparse.Namespace) -> Written:
+    def run(self, options: argparse.Namespace) -> WrittenExport:
         """Write it; the file appears when it is complete."""
         from bloomdupe.moving.export import Exported
 
         exported = Exported()
-        if is_url(options.store):
-            lines = _lines_of_shared(options, exported)
-        else:
-            place = store_directory(options.store)
-            store = Store.open(place, readonly=True, network=True)
-            lines = _lines(store, exported)
+        lines = _lines(options, exported)
         if options.file == "-":
-            return Written(options.file, exported, lines)
+            return WrittenExport(options.file, exported, lines)
         with closing(lines):
             _write(Path(options.file), lines)
-        return Written(options.file, exported, lines)
+        return WrittenExport(options.file, exported, lines)
 
-    def text(self, result: Written) -> Iterable[str]:
+    def text(self, result: WrittenExport) -> Iterable[str]:
         """Return the size of the export; or the export itself."""
         exported = result.exported
         if result.file == "-":
@@ -101,35 +95,22 @@ class Export(Verb[Written]):
                 " not take from a file"
             )
 
-    def json(self, result: Written) -> dict[str, Any] | Iterator[dict[str, Any]]:
+    def json(self, result: WrittenExport) -> dict[str, Any] | Iterator[dict[str, Any]]:
         """Return the same."""
         if result.file == "-":
             return map(json.loads, result.lines)
         return {"file": result.file, **asdict(result.exported)}
 
 
-def _lines(store: Store, exported: Exported) -> Generator[str, None, None]:
-    from bloomdupe.moving.export import export
-
-    try:
-        yield from export(store, exported, counted)
-    finally:
-        store.close()
-
-
-def _lines_of_shared(
+def _lines(
     options: argparse.Namespace, exported: Exported
 ) -> Generator[str, None, None]:
-    """Yield the lines of a crawl on Redis, from a temporary copy in a store."""
     from bloomdupe.moving.export import export
-    from bloomdupe.moving.shared_copy import copied
 
+    job: Job = options.job
     beside = None if options.file == "-" else Path(options.file).parent
-    with TemporaryDirectory(prefix="bloomdupe-", dir=beside) as folder:
-        marks = not options.without_marks
-        place = Path(folder) / "store"
-        with copied(options.store, place, counted, marks=marks) as store:
-            yield from export(store, exported, counted)
+    with job.stored(beside, counted, marks=not options.without_marks) as store:
+        yield from export(store, exported, counted)
 
 
 def _write(place: Path, lines: Iterable[str]) -> None:

@@ -6,23 +6,22 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.cli.change.taken import blocked_in_words
+from bloomdupe.cli.change.added_counts import blocked_in_words
 from bloomdupe.cli.change.urls_argument import opened, size_of_file
-from bloomdupe.cli.progress import bytes_of, counted
-from bloomdupe.cli.store_argument import add_store, place_of_store, store_directory
+from bloomdupe.cli.progress_bar import bytes_of, counted
+from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
-from bloomdupe.errors import SettingError, StoreError
-from bloomdupe.filter.opening import is_url
-from bloomdupe.filter.parameters import Parameters
+from bloomdupe.errors import StoreError
+from bloomdupe.jobs import engine_of, open_job
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator
 
-    from bloomdupe.jobs.on_disk import StoppedJob
+    from bloomdupe.jobs.job_contract import Job
     from bloomdupe.jobs.receiver import Imported, Source
-    from bloomdupe.moving.scrapy_redis import RedisJob
+    from bloomdupe.moving.scrapy_redis_job import RedisJob
 
 __all__ = ["Import"]
 
@@ -31,26 +30,27 @@ class Import(Verb["Imported"]):
     """Imports pending requests, and seen URLs."""
 
     name = "import"
-    help = "lists of URLs, a job of Scrapy's, an export, a store or keys of Redis"
+    help = "add lists of URLs, or a job of Scrapy's, scrapy-redis' or bloomdupe's"
     description = (
-        "Take into a job what SOURCE has: a file with a URL or a JSON object on each"
-        " line (- is standard input); what `export` has written; the store of another"
-        " job that does not run; a JOBDIR that Scrapy's own scheduler has stopped in"
+        "Import SOURCE into a job: a file with a URL or a JSON object on each line (-"
+        " is standard input); a file that `export` has written; the store of another"
+        " job that does not run; a JOBDIR that Scrapy's own scheduler has closed in"
         " good order; or the URL of a Redis (redis://, rediss://, unix://) on which"
-        " scrapy-redis has run the crawl. Of the last four come the requests that wait"
-        " and what was seen, so that the crawl goes on here. Without SOURCE it is what"
-        " Scrapy has left in STORE itself. Nothing in SOURCE is changed. What cannot be"
-        " read is named, and the exit code is 1 then; the rest is taken in. The job"
-        " must not be running. It is written every few thousand requests: if this is"
-        " interrupted, run it again; nothing is taken in twice."
+        " scrapy-redis has run the crawl. The last four give the pending requests and"
+        " the seen URLs, so that the crawl goes on here. Without SOURCE, the job of"
+        " Scrapy in STORE itself is imported. Nothing in SOURCE is changed. Requests"
+        " that cannot be read are printed, and the exit code is 1; the rest is"
+        " added. The job must not be running. The job is written every few thousand"
+        " requests: if this is interrupted, run it again; nothing is added twice."
     )
     example = "import crawls/site --spider site"
+    needs = "receiver"
 
     def add_arguments(
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
         """Add the store, and the source."""
-        add_store(parser, jobdir, needed=True, url="a crawl")
+        add_store(parser, jobdir, self, required=True)
         parser.add_argument(
             "source",
             nargs="?",
@@ -60,13 +60,13 @@ class Import(Verb["Imported"]):
         parser.add_argument(
             "--spider",
             metavar="NAME",
-            help="the spider of the job, if that is to be begun",
+            help="spider of the job, if this begins the job",
         )
         parser.add_argument(
             "--without-marks",
             action="store_true",
             help=(
-                "of an export, a store or a Redis, take the requests that wait alone:"
+                "import only the pending requests of an export, a store or a Redis:"
                 " pages that are done there may be fetched again"
             ),
         )
@@ -75,7 +75,7 @@ class Import(Verb["Imported"]):
             metavar="URL",
             help=(
                 "a page that scrapy-redis has fetched, and no start page; needed only"
-                " if no request that waits shows whose the fingerprints are"
+                " if no pending request shows whose the fingerprints are"
             ),
         )
         parser.add_argument(
@@ -83,8 +83,8 @@ class Import(Verb["Imported"]):
             action="store_true",
             help=(
                 "read requests that are more than plain values, as Scrapy does: loading"
-                " them can run any code that somebody has put there. Without it they"
-                " are named, and left out"
+                " them can run any code that was put there. Without this option they"
+                " are printed, and left out"
             ),
         )
 
@@ -92,18 +92,22 @@ class Import(Verb["Imported"]):
         """Import it."""
         from bloomdupe.moving.imports import import_into
 
-        if is_url(options.store):
-            return _into_shared(options)
-        with _source(options) as source, _job(options, source) as job:
-            return import_into(job, source)
+        job: Job = options.job
+        marks, settings = not options.without_marks, options.project_settings
+        with (
+            _source(options) as source,
+            job.receiver(source, settings, options.spider, marks=marks) as receiver,
+        ):
+            receiver.project.trust_pickles = options.trust_pickles
+            return import_into(receiver, source)
 
     def text(self, result: Imported) -> Iterable[str]:
         """Return the result of the import."""
-        yield f"{result.taken_in:,} requests wait now"
+        yield f"{result.taken_in:,} requests pending now"
         if result.before:
-            yield f"{result.before:,} were dealt with before"
+            yield f"{result.before:,} were imported before"
         if result.seen:
-            yield f"{result.seen:,} were seen before: dropped"
+            yield f"{result.seen:,} were seen before: skipped"
         yield from blocked_in_words(result.blocked)
         if result.failures:
             yield f"{result.failures:,} have failed: `bloomdupe list --failed`"
@@ -116,9 +120,9 @@ class Import(Verb["Imported"]):
         if result.owed:
             yield (
                 f"{result.owed:,} requests are missing in this job, and a crawl would"
-                " end without them. Import again, and they are taken in as soon as they"
-                " can be read; --trust-pickles also reads what is more than plain"
-                " values"
+                " end without them. Import again, and they are added as soon as they"
+                " can be read; --trust-pickles also reads requests that are more than"
+                " plain values"
             )
 
     def json(self, result: Imported) -> dict[str, Any]:
@@ -138,11 +142,11 @@ def _source(options: argparse.Namespace) -> Iterator[Source]:
     from bloomdupe.moving.scrapy_job import ScrapyJob
     from bloomdupe.moving.sources import LinesSource, ScrapySource, StoreSource
 
-    name = options.store if options.source is None else options.source
+    name = options.job.jobdir if options.source is None else options.source
     marks = not options.without_marks
     directory = Path(name)
-    if is_url(name):
-        with closing(_on_redis(name, options)) as crawl:
+    if engine_of(name).has("url"):
+        with closing(_of_scrapy_redis(name, options)) as crawl:
             yield RedisSource(crawl, counted)
     elif name == "-" or not directory.is_dir():
         with opened(name) as file, bytes_of(size_of_file(file)) as read:
@@ -155,7 +159,7 @@ def _source(options: argparse.Namespace) -> Iterator[Source]:
             yield ExportSource(head, lines, read, marks=marks)
     elif options.source is not None and _is_store(directory):
         with closing(
-            StoreSource(store_directory(name), counted, marks=marks)
+            StoreSource(open_job(name).directory, counted, marks=marks)
         ) as source:
             yield source
     elif ScrapyJob.is_there(directory):
@@ -169,69 +173,19 @@ def _is_store(directory: Path) -> bool:
     """Whether the job in a directory is a store of bloomdupe, not a job of Scrapy."""
     from bloomdupe.moving.scrapy_job import ScrapyJob
 
-    place = store_directory(str(directory))
+    place = open_job(str(directory)).directory
     if place == directory and ScrapyJob.is_there(directory):
         return False
     return Store.exists(place)
 
 
-def _on_redis(url: str, options: argparse.Namespace) -> RedisJob:
-    from bloomdupe.jobs.on_disk import project_of_job
-    from bloomdupe.jobs.on_redis import project_of_shared_job
-    from bloomdupe.moving.scrapy_redis import RedisJob
+def _of_scrapy_redis(url: str, options: argparse.Namespace) -> RedisJob:
+    from bloomdupe.moving.scrapy_redis_job import RedisJob
 
-    settings, spider = options.project_settings, options.spider
-    if is_url(options.store):
-        project = project_of_shared_job(options.store, settings, spider)
-    else:
-        project = project_of_job(place_of_store(options.store), settings, spider)
     return RedisJob(
         url,
-        project,
+        options.job.project(options.project_settings, options.spider),
         marks=not options.without_marks,
         known=options.known,
         trust_pickles=options.trust_pickles,
     )
-
-
-def _into_shared(options: argparse.Namespace) -> Imported:
-    """Import a source into a crawl that workers share."""
-    from bloomdupe.jobs.on_redis import SharedJob
-    from bloomdupe.moving.imports import import_into
-    from bloomdupe.moving.sources import LinesSource
-
-    if options.source is None:
-        raise SettingError("SOURCE is missing: what is to be imported?")
-    with (
-        _source(options) as source,
-        SharedJob.open_or_begin(
-            options.store,
-            options.project_settings,
-            options.spider,
-            source,
-            alone=not isinstance(source, LinesSource),
-            marks=not options.without_marks,
-        ) as job,
-    ):
-        job.project.trust_pickles = options.trust_pickles
-        return import_into(job, source)
-
-
-def _job(options: argparse.Namespace, source: Source) -> StoppedJob:
-    """Open the job, or begin it, if it can import the source."""
-    from bloomdupe.jobs.on_disk import StoppedJob
-    from bloomdupe.moving.exported import check_marks
-
-    path = place_of_store(options.store)
-    settings = options.project_settings
-    if source.header is None:
-        return StoppedJob.open_or_begin(path, settings, options.spider)
-    job = StoppedJob.open_or_copy(path, settings, source.header)
-    job.project.trust_pickles = options.trust_pickles
-    try:
-        if not options.without_marks:
-            check_marks(job, Parameters.from_header(source.header, path))
-    except BaseException:
-        job.close()
-        raise
-    return job

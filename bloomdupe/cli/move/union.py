@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.cli.progress import counted
-from bloomdupe.cli.store_argument import add_store, store_directory
+from bloomdupe.cli.progress_bar import counted
+from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.errors import StoreMismatchError
 from bloomdupe.filter.bloom import BloomFilter
+from bloomdupe.jobs import open_job
 
 if TYPE_CHECKING:
     import argparse
@@ -31,16 +32,18 @@ class Union(Verb[United]):
     """Adds filters to a filter."""
 
     name = "union"
-    help = "what other jobs have seen counts as seen here"
+    help = "mark the URLs that other jobs have seen as seen"
     description = (
-        "Add the filters of other stores to that of STORE: what they have seen counts"
-        " as seen here. All must have been made with the same parameters and key, such"
-        " as a store and its backups, or what `import` has made of an export. What"
-        " waits there counts as seen, too, and does not wait here: `import` takes over"
-        " both. The number of URLs becomes an estimate. The job must not be running. It"
-        " takes several transactions; if this is interrupted, run it again."
+        "Add the filters of other stores to the filter of STORE: URLs that they have"
+        " seen count as seen here. All filters must have the same parameters and key,"
+        " as those of a store and its backups, or of a job that `import` has made from"
+        " an export. Requests that are pending there count as seen, too, and are not"
+        " pending here: use `import` for both. The number of URLs becomes an estimate."
+        " The job must not be running. This takes several transactions; if it is"
+        " interrupted, run it again."
     )
     example = "union crawls/site backups/monday backups/tuesday"
+    needs = "directory"
 
     def add_arguments(
         self,
@@ -48,15 +51,20 @@ class Union(Verb[United]):
         jobdir: str | None,
     ) -> None:
         """Add the store and the other stores."""
-        add_store(parser, jobdir, needed=True)
-        parser.add_argument("others", nargs="+", metavar="OTHER", help="likewise")
+        add_store(parser, jobdir, self, required=True)
+        parser.add_argument(
+            "others",
+            nargs="+",
+            metavar="OTHER",
+            help="the JOBDIR or store of another job",
+        )
 
     def run(self, options: argparse.Namespace) -> United:
         """Add the filters in turn, after all have been checked."""
-        path = store_directory(options.store)
-        others = [store_directory(other) for other in options.others]
+        path = options.job.directory
+        others = [open_job(other).directory for other in options.others]
         if path in others:
-            raise StoreMismatchError(f"{path} is to be united with itself")
+            raise StoreMismatchError(f"{path} cannot be united with itself")
         waiting = {}
         seen = BloomFilter.open(path)
         with seen:
@@ -77,7 +85,8 @@ class Union(Verb[United]):
         yield f"{result.before:,} URLs before, about {result.after:,} now"
         for other, waiting in result.waiting.items():
             yield (
-                f"{other}: {waiting:,} requests wait there, and count as seen here now"
+                f"{other}: {waiting:,} requests are pending there, and count as seen"
+                " here now"
             )
 
     def json(self, result: United) -> dict[str, Any]:
@@ -93,12 +102,12 @@ def _check(seen: BloomFilter, path: Path, other: Path) -> int:
         if mine.get(name) != his.get(name):
             raise StoreMismatchError(
                 f"{other} was made with {name} = {his.get(name)!r}, {path} with"
-                f" {mine.get(name)!r}: they know the same URL by other fingerprints"
+                f" {mine.get(name)!r}: their fingerprints of the same URL differ"
             )
         if not seen.is_compatible(theirs):
             raise StoreMismatchError(
                 f"the filters of {path} and {other} were made with other parameters, or"
-                " another secret key, as every new one is: nobody can join them"
+                " another secret key, as every new filter has: they cannot be joined"
             )
         record = theirs.record("frontier")
         return 0 if record is None else int(record["requests"])

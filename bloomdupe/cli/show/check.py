@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.cli.change.urls_argument import add_urls, given_lines
-from bloomdupe.cli.progress import counted
-from bloomdupe.cli.store_argument import add_store, store_directory
+from bloomdupe.cli.progress_bar import counted
+from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.table import when
 from bloomdupe.cli.verb import Verb
 from bloomdupe.jobs.lines import Problems
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from bloomdupe.jobs.standing import Standing
+    from bloomdupe.jobs.on_disk.lookup import FoundUrl
 
 __all__ = ["Check"]
 
@@ -23,7 +23,7 @@ __all__ = ["Check"]
 class Checked(NamedTuple):
     """The state of each URL, the lines that are no URLs, and the filter's p."""
 
-    urls: list[Standing]
+    urls: list[FoundUrl]
     problems: Problems
     fpp: float
 
@@ -32,15 +32,16 @@ class Check(Verb[Checked]):
     """Looks URLs up in a job's filter and queue, with the job's fingerprinter."""
 
     name = "check"
-    help = "whether a job has seen URLs, and whether they wait"
+    help = "whether a job has seen URLs, and whether they are pending"
     description = (
-        "Say of each URL whether the job has seen it, whether it waits, and whether it"
-        " has failed: what was seen and does not wait is done, was dropped, or is under"
-        " way. URLs are the"
-        " same if the project's fingerprinter says so; call this in its folder. Reads"
-        " the last checkpoint; a crawl may be running."
+        "Show for each URL whether the job has seen it, whether it is pending, and"
+        " whether it has failed. A URL that is seen and not pending is done, was"
+        " removed, or is in progress. The project's fingerprinter decides which URLs"
+        " are the same; run this in its folder. Reads the last checkpoint; a crawl may"
+        " be running."
     )
     example = "check crawls/site https://example.com/a https://example.com/b"
+    needs = "directory"
 
     def add_arguments(
         self,
@@ -48,16 +49,16 @@ class Check(Verb[Checked]):
         jobdir: str | None,
     ) -> None:
         """Add the store and the URLs."""
-        add_store(parser, jobdir, needed=True)
+        add_store(parser, jobdir, self, required=True)
         add_urls(parser)
 
     def run(self, options: argparse.Namespace) -> Checked:
         """Look for them."""
-        from bloomdupe.jobs.standing import standings
+        from bloomdupe.jobs.on_disk.lookup import look_up
 
         problems = Problems()
-        urls, fpp = standings(
-            store_directory(options.store),
+        urls, fpp = look_up(
+            options.job.directory,
             options.project_settings,
             given_lines(options, problems),
             problems,
@@ -73,15 +74,15 @@ class Check(Verb[Checked]):
                     callback = found["callback"] or "no callback"
                     then = found["not_before"]
                     yield (
-                        f"waits in {found['slot']}, priority {found['priority']},"
+                        f"pending in {found['slot']}, priority {found['priority']},"
                         f" {callback}{'' if then is None else f', after {when(then)}'}:"
                         f" {one.url}"
                     )
             else:
-                state = "seen, does not wait" if one.seen else "new"
+                state = "seen, not pending" if one.seen else "new"
                 if one.failed is not None:
-                    why = one.failed["status"] or one.failed["reason"]
-                    state = f"failed ({why}, {one.failed['times']}x)"
+                    reason = one.failed["status"] or one.failed["reason"]
+                    state = f"failed ({reason}, {one.failed['times']}x)"
                 yield f"{state}: {one.url}"
         yield from result.problems.lines()
 

@@ -3,105 +3,100 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from bloomdupe.cli.show.shared_rows import rows_of_shared
-from bloomdupe.cli.store_argument import add_store, store_directory
-from bloomdupe.cli.table import table, when
+from bloomdupe.cli.store_argument import add_store
+from bloomdupe.cli.table import slot_name, table, when
 from bloomdupe.cli.verb import Verb
+from bloomdupe.crawl.progress.pace import size
 from bloomdupe.crawl.state.blocked import described
-from bloomdupe.filter.bloom import BloomFilter
-from bloomdupe.filter.opening import is_url
-from bloomdupe.jobs.overview import Overview, overview
+from bloomdupe.filter.info import FilterInfo
+from bloomdupe.jobs.overview import (
+    FINISHED,
+    KILLED,
+    RUNNING,
+    STOPPED,
+    Description,
+    PartitionedFilter,
+)
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator
 
-    from bloomdupe.filter.info import FilterInfo
-    from bloomdupe.jobs.shared_overview import SharedOverview
+    from bloomdupe.jobs.job_contract import Job
+    from bloomdupe.jobs.overview import Overview, RunFigures, WorkerFigures
 
 __all__ = ["Info"]
 
 
-class Found(NamedTuple):
-    """The figures of the filter, the header of the store, and the state of the job."""
-
-    filter: FilterInfo
-    identity: dict[str, Any]
-    job: Overview | None
-
-
-class Info(Verb["Found | SharedOverview"]):
+class Info(Verb[Description]):
     """Reads the last checkpoint and shows its contents."""
 
     name = "info"
-    help = "what a store holds, and how its job stands"
+    help = "the contents of a store, and the state of its job"
     description = (
-        "What a store holds: parameters, URLs seen, false-positive probability,"
-        " requests that wait, output files, and which process runs the job. Reads the"
-        " last checkpoint; a crawl may be running. A crawl that workers share on Redis,"
-        " or a filter there, is named by its URL, redis://host:6379/0#name."
+        "Show the contents of a store: parameters, URLs seen, false-positive"
+        " probability, pending requests, output files, and which process runs the job."
+        " Reads the last checkpoint; a crawl may be running. A crawl that workers share"
+        " on Redis, or a filter there, is named by its URL, redis://host:6379/0#name."
     )
     example = "info crawls/site"
+    needs = "describe"
 
     def add_arguments(
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
         """Add the store."""
-        add_store(parser, jobdir, url="a crawl or a filter")
+        add_store(parser, jobdir, self)
 
-    def run(self, options: argparse.Namespace) -> Found | SharedOverview:
-        """Read the store."""
-        if is_url(options.store):
-            return _on_redis(options.store)
-        store = store_directory(options.store)
-        with BloomFilter.open(store, readonly=True) as seen:
-            info, identity = seen.info(), seen.identity
-        return Found(info, identity, overview(store))
+    def run(self, options: argparse.Namespace) -> Description:
+        """Read the job."""
+        job: Job = options.job
+        return job.describe()
 
-    def text(self, result: Found | SharedOverview) -> Iterable[str]:
+    def text(self, result: Description) -> Iterable[str]:
         """Return the figures of the filter below each other; then the job."""
-        if not isinstance(result, Found):
-            return table(rows_of_shared(result))
-        info, identity, job = result
-        rows = [
-            ("store", str(info.path)),
-            *((f"made for {name}", str(value)) for name, value in identity.items()),
-            ("expected URLs (n), given", f"{info.capacity:,}"),
-            ("URLs seen, counted", f"{info.keys:,}"),
-            ("  estimated from the fill", f"{info.estimated_keys:,.0f}"),
-            ("false-positive probability (p), given", f"{info.fpp:.3g}"),
-            ("  calculated for now", f"{info.current_fpp:.3g}"),
-            ("  measured over the crawl", _measured(info)),
-            ("new URLs dropped so far, expected", f"{info.expected_loss:.3g}"),
-            ("layers", str(len(info.layers))),
-            ("keys kept exactly", f"{info.exact_keys:,} (share {info.confirm:g})"),
-        ]
-        if not is_url(str(info.path)):
-            rows += [
-                ("keys in the journal", f"{info.journal_keys:,}"),
-                ("disk", f"{info.disk_bytes:,} bytes"),
-            ]
-        if job is not None:
-            rows += _rows_of(job)
-        return table(rows)
+        return table(_rows(result))
 
-    def json(self, result: Found | SharedOverview) -> dict[str, Any]:
+    def json(self, result: Description) -> dict[str, Any]:
         """Return all of it."""
-        if not isinstance(result, Found):
-            return result.as_dict()
-        job = None if result.job is None else result.job.as_dict()
-        return {**result.filter.as_dict(), "identity": result.identity, "job": job}
+        return result.as_dict()
 
 
-def _on_redis(url: str) -> Found | SharedOverview:
-    from bloomdupe.jobs.shared_overview import filter_or_crawl, shared_overview
+def _rows(found: Description) -> Iterator[tuple[str, str]]:
+    info, job = found.filter, found.job
+    kind = "crawl" if isinstance(info, PartitionedFilter) else "store"
+    yield kind, str(info.path)
+    for name, value in found.identity.items():
+        yield f"made for {name}", str(value)
+    if isinstance(info, PartitionedFilter) and job is not None and job.workers:
+        by = ", by URL" if info.partition_by == "url" else ""
+        grown = info.grown_partitions
+        more = f", {grown:,} have grown" if grown else ""
+        yield "partitions", f"{len(job.workers.partitions):,}{by}{more}"
+    yield from _rows_of_filter(info)
+    if job is not None:
+        yield from _rows_of_job(job)
 
-    with filter_or_crawl(url) as found:
-        if isinstance(found, BloomFilter):
-            return Found(found.info(), found.identity, None)
-        return shared_overview(found)
+
+def _rows_of_filter(info: FilterInfo | PartitionedFilter) -> Iterator[tuple[str, str]]:
+    whole = info if isinstance(info, FilterInfo) else None
+    yield "expected URLs (n), given", f"{info.capacity:,}"
+    yield "URLs seen, counted", f"{info.keys:,}"
+    if whole is not None:
+        yield "  estimated from the fill", f"{whole.estimated_keys:,.0f}"
+    yield "false-positive probability (p), given", f"{info.fpp:.3g}"
+    yield "  calculated for now", f"{info.current_fpp:.3g}"
+    if whole is not None:
+        yield "  measured over the crawl", _measured(whole)
+    yield "lost to false positives, expected", f"{info.expected_loss:.3g}"
+    if whole is not None:
+        yield "layers", str(len(whole.layers))
+        yield "keys kept exactly", f"{whole.exact_keys:,} (share {whole.confirm:g})"
+        if whole.disk_bytes:
+            yield "keys in the journal", f"{whole.journal_keys:,}"
+            yield "disk", f"{whole.disk_bytes:,} bytes"
 
 
 def _measured(info: FilterInfo) -> str:
@@ -114,44 +109,90 @@ def _measured(info: FilterInfo) -> str:
     )
 
 
-def _rows_of(job: Overview) -> Iterator[tuple[str, str]]:
+def _rows_of_job(job: Overview) -> Iterator[tuple[str, str]]:
+    runs, workers = job.runs, job.workers
     yield "job", _state(job)
-    yield (
-        "last checkpoint",
-        f"{when(job.checkpoint_at)} (transaction {job.transaction:,})",
-    )
-    running = job.process is not None
-    waits = "requests waiting or under way" if running else "requests waiting"
-    yield waits, f"{job.pending:,}, of {job.taken_in:,} ever taken in"
-    if job.later:
-        yield "  for a point in time", f"{job.later:,}"
+    if runs is not None:
+        yield (
+            "last checkpoint",
+            f"{when(runs.checkpoint_at)} (transaction {runs.transaction:,})",
+        )
+    with_leased = runs is not None and job.running
+    pending = "requests pending" + (" or in progress" if with_leased else "")
+    yield pending, f"{job.pending:,}, of {job.taken_in:,} ever added"
+    if runs is not None:
+        yield from _counts_of_runs(job, runs)
+    if workers is not None:
+        yield from _counts_of_workers(job, workers)
+    yield "slots with requests", f"{len(job.slots):,}"
+    for name, requests in job.largest():
+        yield f"  {slot_name(name)}", f"{requests:,}"
+    if runs is not None:
+        yield from _rules_and_outputs(runs)
+    if workers is not None:
+        yield from _rows_of_workers(workers)
+
+
+def _counts_of_runs(job: Overview, runs: RunFigures) -> Iterator[tuple[str, str]]:
+    if runs.later:
+        yield "  scheduled for later", f"{runs.later:,}"
     yield "pages done", f"{job.pages:,}"
-    yield "items", f"{job.items:,}"
-    yield "round", f"{job.round}, in {job.runs} runs of {job.seconds:,.0f} s together"
-    yield "slots with requests", f"{job.slots:,}"
-    for name, requests in job.largest:
-        yield f"  {name}", f"{requests:,}"
-    for rule in job.blocked:
+    yield "items", f"{runs.items:,}"
+    yield (
+        "round",
+        f"{runs.round}, in {runs.runs} runs of {runs.seconds:,.0f} s together",
+    )
+
+
+def _counts_of_workers(
+    job: Overview, workers: WorkerFigures
+) -> Iterator[tuple[str, str]]:
+    yield "requests in progress", f"{workers.leased:,}"
+    yield "requests done", f"{job.pages:,}"
+    if workers.aside:
+        yield "requests that cannot be restored", f"{workers.aside:,}"
+        yield from (("", reason) for reason in workers.reasons())
+
+
+def _rules_and_outputs(runs: RunFigures) -> Iterator[tuple[str, str]]:
+    for rule in runs.blocked:
         yield "blocked", described(rule)
-    for output in job.outputs:
-        size = "" if output.bytes is None else f", {output.bytes:,} bytes"
-        yield "output", f"{_near(output.uri)}: {output.items:,} items{size}"
+    for output in runs.outputs:
+        written = "" if output.bytes is None else f", {output.bytes:,} bytes"
+        yield "output", f"{_near(output.uri)}: {output.items:,} items{written}"
+
+
+def _rows_of_workers(workers: WorkerFigures) -> Iterator[tuple[str, str]]:
+    yield "workers", f"{len(workers.alive):,}"
+    for worker in workers.workers:
+        gone = "" if worker.name in workers.alive else ", has not answered lately"
+        yield (
+            f"  {worker.name}",
+            f"{worker.partitions:,} partitions, {worker.leased:,} in progress{gone}",
+        )
+    if workers.unowned:
+        yield "partitions without a worker", f"{workers.unowned:,}"
+    yield "output", f"{workers.entries:,} entries in Redis, to be collected"
+    limit = f", of {size(workers.memory_limit)}" if workers.memory_limit else ""
+    yield "memory of this Redis", f"{size(workers.memory)} used by all data{limit}"
 
 
 def _state(job: Overview) -> str:
-    if job.process is not None:
-        return f"in use by process {job.process or 'unknown'}"
-    if job.half_imported:
+    runs = job.runs
+    if job.state == RUNNING:
+        return f"in use by {job.detail}" if runs is not None else job.state
+    if runs is not None and runs.half_imported:
         return "an import was interrupted: run it again"
-    if job.last_run is None:
-        return "not begun"
-    if job.last_run == "open":
+    if job.state == KILLED:
         return "not finished: the last run was killed"
-    if job.last_run != "finished":
-        return f"not finished: the last run ended: {job.last_run}"
-    then = "" if job.finished_at is None else f" at {when(job.finished_at)}"
-    new = ", and has requests again" if job.pending else ""
-    return f"finished{then}{new}"
+    if job.state == STOPPED:
+        ended = "the last run ended: " if runs is not None else ""
+        return f"not finished: {ended}{job.detail}"
+    if job.state == FINISHED and runs is not None:
+        then = "" if runs.finished_at is None else f" at {when(runs.finished_at)}"
+        new = ", and has requests again" if job.pending else ""
+        return f"finished{then}{new}"
+    return job.state
 
 
 def _near(uri: str) -> str:

@@ -7,76 +7,24 @@ import sys
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from bloomdupe.cli.change.failed_arguments import add_failed, reasons_of
-from bloomdupe.cli.change.selection_arguments import add_selection
-from bloomdupe.cli.progress import counted
-from bloomdupe.cli.show.shared_rows import slot_name
-from bloomdupe.cli.store_argument import add_store, store_directory
-from bloomdupe.cli.table import when
+from bloomdupe.cli.change.selection_arguments import (
+    add_failed,
+    add_selection,
+    reasons_of,
+)
+from bloomdupe.cli.progress_bar import counted
+from bloomdupe.cli.store_argument import add_store
+from bloomdupe.cli.table import slot_name, when
 from bloomdupe.cli.verb import Verb
-from bloomdupe.crawl.requests.summary import summary_of
-from bloomdupe.errors import SettingError, UnserializableError
-from bloomdupe.filter.opening import is_url
-from bloomdupe.frontier.payload import url_of
-from bloomdupe.frontier.waiting import count_waiting, waiting
-from bloomdupe.jobs.failed import failed_requests
+from bloomdupe.jobs.listed import ListedItems, ListedRequest
 from bloomdupe.jobs.selection import Selection
-from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
-    from bloomdupe.jobs.shared_requests import SharedRequests
+    from bloomdupe.jobs.job_contract import Job
 
-__all__ = ["List", "Listed", "ListedFailure", "ListedLines"]
-
-
-class Listed(NamedTuple):
-    """A pending request in the list."""
-
-    slot: str
-    method: str
-    url: str
-    priority: int
-    callback: str | None
-    not_before: float | None = None
-    """Unix time before which it is not fetched."""
-    problem: str | None = None
-    """The reason why it cannot be read."""
-    worker: str | None = None
-    """In a crawl on Redis, the worker that processes it."""
-
-    @property
-    def line(self) -> str:
-        """Say it in a line."""
-        slot = slot_name(self.slot)
-        by = "" if self.worker is None else f"  under way with {self.worker}"
-        if self.problem is not None:
-            return f"{slot}  cannot be read: {self.url}: {self.problem}{by}"
-        callback = "no callback" if self.callback is None else self.callback
-        then = "" if self.not_before is None else f"  after {when(self.not_before)}"
-        return (
-            f"{slot}  {self.priority}  {self.method}  {callback}  {self.url}{then}{by}"
-        )
-
-
-class ListedLines(NamedTuple):
-    """Items of ``start()``, on their way to the output of a crawl on Redis."""
-
-    slot: str
-    priority: int
-    lines: int
-    worker: str | None = None
-
-    @property
-    def line(self) -> str:
-        """Say it in a line."""
-        by = "" if self.worker is None else f"  under way with {self.worker}"
-        return (
-            f"{slot_name(self.slot)}  {self.priority}  {self.lines:,} lines of items"
-            f" that start() has yielded{by}"
-        )
+__all__ = ["List", "ListedFailure"]
 
 
 class ListedFailure(NamedTuple):
@@ -92,74 +40,59 @@ class ListedFailure(NamedTuple):
     parent: str | None
     detail: str
 
-    @property
-    def line(self) -> str:
-        """Say it in a line, without the parent."""
-        why = self.reason if self.status is None else f"{self.reason} {self.status}"
-        detail = "" if self.reason == "status" else f"  {self.detail}"
-        return (
-            f"{self.slot}  {why}  {self.times}x  {when(self.time)}  {self.url}{detail}"
-        )
+
+Listed: TypeAlias = ListedRequest | ListedItems | ListedFailure
 
 
-Line: TypeAlias = Listed | ListedLines | ListedFailure
-
-
-class List(Verb["Iterator[Line]"]):
+class List(Verb["Iterator[Listed]"]):
     """Lists requests while they are read, so memory does not grow with them."""
 
     name = "list"
-    help = "the requests that wait, or have failed, by slot and pattern"
+    help = "the pending or the failed requests, by slot and pattern"
     description = (
-        "List the requests of the last checkpoint that wait: slot, priority, method,"
-        " callback and URL, slot by slot, in each the next one first. While a crawl"
-        " runs, those under way are among them. With --failed, those that have given up"
-        " instead, the last ones first: slot, reason and status, how often, when, URL,"
-        " exception. Of a crawl that workers share on Redis, those under way follow"
-        " what waits in their partition, with the name of the worker. With --json, an"
-        " object on each line."
+        "List the pending requests of the last checkpoint: slot, priority, method,"
+        " callback and URL, slot by slot, the next request of a slot first. While a"
+        " crawl runs, requests in progress are among them. With --failed, list the"
+        " failed requests instead, the latest first: slot, reason and status, number of"
+        " failures, time, URL, exception. Of a crawl that workers share on Redis,"
+        " requests in progress follow the pending requests of their partition, with the"
+        " name of the worker. With --json, print an object on each line."
     )
     example = "list crawls/site --slot example.com --pattern '/tag/' --limit 20"
+    needs = "requests"
 
     def add_arguments(
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
         """Add the store, the selection of requests, and their number."""
-        add_store(parser, jobdir, url="a crawl")
+        add_store(parser, jobdir, self)
         add_selection(parser)
-        add_failed(parser, "those that have given up, instead of those that wait")
+        add_failed(parser, "the failed requests, instead of pending requests")
         parser.add_argument(
-            "--limit", type=_limit, metavar="N", help="so many lines at most"
+            "--limit", type=_limit, metavar="N", help="print at most N lines"
         )
 
-    def run(self, options: argparse.Namespace) -> Iterator[Line]:
+    def run(self, options: argparse.Namespace) -> Iterator[Listed]:
         """Begin to read."""
+        job: Job = options.job
         selection = Selection.of(options.slot, options.pattern)
         reasons = reasons_of(options)
-        found: Iterator[Line]
-        if is_url(options.store):
-            if reasons is not None:
-                raise SettingError(
-                    "--failed: a crawl on Redis keeps no ledger of failures"
-                )
-            found = _shared(options.store, selection)
-        elif reasons is None:
-            found = _pending(store_directory(options.store), selection)
+        found: Iterator[Listed]
+        if reasons is None:
+            found = job.requests(selection, counted)
         else:
-            path = store_directory(options.store)
-            failures = failed_requests(path, selection, reasons)
             names = ListedFailure._fields
             found = (
                 ListedFailure(*(getattr(one, name) for name in names))
-                for one in failures
+                for one in job.failed_requests(selection, reasons)
             )
         return islice(found, options.limit)
 
-    def text(self, result: Iterator[Line]) -> Iterator[str]:
+    def text(self, result: Iterator[Listed]) -> Iterator[str]:
         """Yield a line for each."""
-        return (one.line for one in result)
+        return map(_line, result)
 
-    def json(self, result: Iterator[Line]) -> Iterator[dict[str, Any]]:
+    def json(self, result: Iterator[Listed]) -> Iterator[dict[str, Any]]:
         """Yield an object for each."""
         for one in result:
             found = one._asdict()
@@ -177,62 +110,19 @@ def _limit(text: str) -> int:
     return int(text)
 
 
-def _pending(path: Path, selection: Selection) -> Iterator[Listed]:
-    """Yield the pending requests; opens the store at once."""
-    store = Store.open(path, readonly=True, network=True)
-    return _read(store, selection)
-
-
-def _read(store: Store, selection: Selection) -> Iterator[Listed]:
-    try:
-        total = count_waiting(store, selection.slot)
-        for one in counted(waiting(store, selection.slot), total, "requests"):
-            slot = one.slot
-            try:
-                summary = summary_of(one.payload)
-            except UnserializableError as error:
-                if selection.pattern is None:
-                    url = url_of(one.payload)
-                    yield Listed(slot, "?", url, 0, None, problem=str(error))
-                continue
-            if selection.has(slot, summary.url):
-                yield Listed(
-                    slot,
-                    summary.method,
-                    summary.url,
-                    summary.priority,
-                    summary.callback,
-                    one.not_before,
-                )
-    finally:
-        store.close()
-
-
-def _shared(url: str, selection: Selection) -> Iterator[Line]:
-    """Yield the unfinished requests and lines of a crawl on Redis; opens it at once."""
-    from bloomdupe.jobs.shared_requests import SharedRequests
-
-    return _read_shared(SharedRequests(url, selection.slot), selection)
-
-
-def _read_shared(owed: SharedRequests, selection: Selection) -> Iterator[Line]:
-    for one in counted(owed, owed.count(), "requests"):
-        slot, request = one.slot, one.request
-        if request is not None:
-            if selection.has(slot, request.url):
-                yield Listed(
-                    slot,
-                    request.method,
-                    request.url,
-                    one.priority,
-                    request.callback,
-                    worker=one.worker,
-                )
-        elif selection.pattern is None:
-            if one.problem is None:
-                yield ListedLines(slot, one.priority, one.lines, one.worker)
-            else:
-                unread = one.unread
-                yield Listed(
-                    slot, "?", unread, one.priority, None, None, one.problem, one.worker
-                )
+def _line(one: Listed) -> str:
+    if isinstance(one, ListedFailure):
+        reason = one.reason if one.status is None else f"{one.reason} {one.status}"
+        detail = "" if one.reason == "status" else f"  {one.detail}"
+        last = when(one.time)
+        return f"{one.slot}  {reason}  {one.times}x  {last}  {one.url}{detail}"
+    slot = slot_name(one.slot)
+    by = "" if one.worker is None else f"  in progress with {one.worker}"
+    if isinstance(one, ListedItems):
+        items = f"{one.lines:,} lines of items that start() has yielded"
+        return f"{slot}  {one.priority}  {items}{by}"
+    if one.problem is not None:
+        return f"{slot}  cannot be read: {one.url}: {one.problem}{by}"
+    callback = "no callback" if one.callback is None else one.callback
+    then = "" if one.not_before is None else f"  after {when(one.not_before)}"
+    return f"{slot}  {one.priority}  {one.method}  {callback}  {one.url}{then}{by}"

@@ -4,52 +4,51 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.cli.show.info import Info
-from bloomdupe.cli.store_argument import add_store, store_directory
+from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.errors import SettingError
-from bloomdupe.filter.opening import is_url
 from bloomdupe.monitoring.extra import need
-from bloomdupe.monitoring.view import Reader
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
+    from bloomdupe.jobs.job_contract import Job
+
 __all__ = ["Report"]
 
 
-class Written(NamedTuple):
+class WrittenPage(NamedTuple):
     """A page, and its size in bytes."""
 
     page: str
     bytes: int
 
 
-class Report(Verb[Written]):
+class Report(Verb[WrittenPage]):
     """Writes a page with charts."""
 
     name = "report"
-    help = "a job as one page with charts"
+    help = "write a page with charts about a job"
     description = (
-        "Write one page that needs nothing else: pages and rate over all runs, with"
-        " kills and resumes, what waited, status codes, depth, hosts, duplicates,"
-        " filter, checkpoints, failures. Reads the last checkpoint; a crawl may be"
-        " running. Of a crawl that workers share on Redis, how it stands: hosts,"
-        " workers, partitions; there is no history of it. Needs bloomdupe[report]."
+        "Write one page that loads no other files: pages and rate over all runs, with"
+        " kills and resumes, pending requests, status codes, depth, hosts, duplicates,"
+        " filter, checkpoints, failed requests. Reads the last checkpoint; a crawl may"
+        " be running. The page of a crawl that workers share on Redis shows its state:"
+        " hosts, workers, partitions; Redis keeps no history. Needs bloomdupe[report]."
     )
     example = "report crawls/site -o report.html"
+    needs = "reader"
     json_indent = None
 
     def add_arguments(
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
         """Add the store and the file."""
-        add_store(parser, jobdir, url="a crawl")
+        add_store(parser, jobdir, self)
         parser.add_argument(
             "-o",
             "--output",
@@ -58,45 +57,32 @@ class Report(Verb[Written]):
             help="the page (default: report.html)",
         )
 
-    def run(self, options: argparse.Namespace) -> Written:
+    def run(self, options: argparse.Namespace) -> WrittenPage:
         """Write it; an existing page is replaced when the new page is complete."""
-        page = (
-            _of_shared(options.store) if is_url(options.store) else _of_job(options)
-        ).encode()
+        page = _page(options.job).encode()
         target = Path(options.output)
         try:
             _write(target, page)
         except OSError as error:
             raise SettingError(f"--output {target}: {error.strerror}") from error
-        return Written(options.output, len(page))
+        return WrittenPage(options.output, len(page))
 
-    def text(self, result: Written) -> Iterable[str]:
+    def text(self, result: WrittenPage) -> Iterable[str]:
         """Return the place of the page."""
         yield f"{result.page}: {result.bytes:,} bytes"
 
-    def json(self, result: Written) -> dict[str, Any]:
+    def json(self, result: WrittenPage) -> dict[str, Any]:
         """Return the place and the size."""
         return result._asdict()
 
 
-def _of_job(options: argparse.Namespace) -> str:
-    view = Reader(store_directory(options.store)).read()
+def _page(job: Job) -> str:
+    with job.reader() as reader:
+        view = reader.read()
     need("matplotlib", "report", "bloomdupe report")
     from bloomdupe.monitoring.report import report
 
-    info = Info()
-    return report(view, info.json(info.run(options)))
-
-
-def _of_shared(url: str) -> str:
-    from bloomdupe.jobs.shared_overview import open_crawl, shared_overview
-
-    with open_crawl(url) as reader:
-        crawl, read_at = shared_overview(reader), time.time()
-    need("matplotlib", "report", "bloomdupe report")
-    from bloomdupe.monitoring.shared_report import report
-
-    return report(crawl, read_at)
+    return report(view, job.describe().as_dict())
 
 
 def _write(target: Path, data: bytes) -> None:

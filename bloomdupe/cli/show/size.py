@@ -49,11 +49,11 @@ class Size(Verb[dict[str, Any]]):
     """Arithmetic of filters, and, if asked for, a measurement."""
 
     name = "size"
-    help = "what a number of URLs and a false-positive probability cost"
+    help = "calculate the size of a filter"
     description = (
-        "What a number of URLs and a false-positive probability cost in bits,"
-        " memory and disk; or, with --bits-per-key or --memory, what probability"
-        " they buy."
+        "Calculate the bits, memory and disk that a number of URLs and a"
+        " false-positive probability need; or, with --bits-per-key or --memory, the"
+        " probability that they allow."
     )
     example = "size --urls 10M --fpp 1e-6"
 

@@ -6,119 +6,93 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.cli.store_argument import add_store, store_directory
+from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.errors import SettingError
-from bloomdupe.filter.opening import is_url
 from bloomdupe.monitoring.extra import need
-from bloomdupe.monitoring.view import Reader, View
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from rich.console import Console, RenderableType
-
-    from bloomdupe.monitoring.shared_view import SharedView
+    from bloomdupe.jobs.job_contract import Job
+    from bloomdupe.jobs.view import Reader, View
 
 __all__ = ["Top"]
 
 
-class Top(Verb["View | SharedView"]):
+class Top(Verb["View"]):
     """Shows a job until q is pressed, or once where there is no terminal."""
 
     name = "top"
-    help = "a job in the terminal, as it goes"
+    help = "show a job in the terminal, refreshed"
     description = (
-        "Show a job in the terminal, again and again: pages, rate, what waits, the time"
-        " to go, failures, filter, disk, and the slots with the most requests. Reads"
-        " the last checkpoints: a crawl may be running, and is not disturbed. Keys: q"
-        " quits, s sorts the slots in another way. Where there is no terminal, it is"
-        " shown once. Of a crawl that workers share on Redis: pages, rate, what waits,"
-        " the workers and how fast each is, and the slots. Needs bloomdupe[top]."
+        "Show a job in the terminal, refreshed: pages, rate, pending requests, the time"
+        " to go, failed requests, filter, disk, and the slots with the most requests."
+        " Reads the last checkpoints: a crawl may be running, and is not disturbed."
+        " Keys: q quits, s sorts the slots in another way. Without a terminal, the job"
+        " is shown once. Of a crawl that workers share on Redis: pages, rate, pending"
+        " requests, the workers and their rates, and the slots. Needs bloomdupe[top]."
     )
     example = "top crawls/site"
+    needs = "reader"
 
     def add_arguments(
         self, parser: argparse.ArgumentParser, jobdir: str | None
     ) -> None:
         """Add the store and the interval."""
-        add_store(parser, jobdir, url="a crawl")
+        add_store(parser, jobdir, self)
         parser.add_argument(
             "--interval",
             type=float,
             default=2.0,
             metavar="SECONDS",
-            help="seconds between two looks (default: 2)",
+            help="seconds between two reads (default: 2)",
         )
 
-    def run(self, options: argparse.Namespace) -> View | SharedView:
+    def run(self, options: argparse.Namespace) -> View:
         """Show the job until q is pressed; return the last view."""
         if not 0.1 <= options.interval <= 3_600:
             raise SettingError(
                 f"--interval {options.interval:g}: expected seconds from 0.1 to 3600"
             )
-        if is_url(options.store):
-            return _shared(options)
-        reader = Reader(store_directory(options.store))
-        view = reader.read()
-        if options.json:
+        job: Job = options.job
+        with job.reader() as reader:
+            view = reader.read()
+            if not options.json:
+                need("rich", "top", "bloomdupe top")
+                if _in_terminal():
+                    return _follow(reader, options.interval)
+            if view.history is None:  # a rate needs a second read
+                time.sleep(options.interval)
+                view = reader.read()
             return view
-        need("rich", "top", "bloomdupe top")
-        if _in_terminal():
-            from rich.console import Console
 
-            from bloomdupe.monitoring.top import SORTS, follow, screen
-
-            follow(reader, screen, SORTS, Console(), options.interval)
-        return view
-
-    def text(self, result: View | SharedView) -> Iterable[str]:
+    def text(self, result: View) -> Iterable[str]:
         """Return the screen as lines if there is no terminal."""
         if _in_terminal():
             return []
         from rich.console import Console
 
+        from bloomdupe.monitoring.top import screen, sorts
+
         console = Console(force_terminal=False)
         with console.capture() as captured:
-            console.print(_screen(result, console))
+            console.print(screen(result, console, sorts(result)[0]))
         return captured.get().splitlines()[:-1]  # without the keys
 
-    def json(self, result: View | SharedView) -> dict[str, Any]:
+    def json(self, result: View) -> dict[str, Any]:
         """Return the last view."""
         return result.as_dict()
 
 
-def _screen(view: View | SharedView, console: Console) -> RenderableType:
-    """Return the screen; the screen of a job in a directory does not need Redis."""
-    if isinstance(view, View):
-        from bloomdupe.monitoring import top
+def _follow(reader: Reader, interval: float) -> View:
+    from rich.console import Console
 
-        return top.screen(view, console, top.SORTS[0])
-    from bloomdupe.monitoring import shared_top
+    from bloomdupe.monitoring.top import follow
 
-    return shared_top.screen(view, console, shared_top.SORTS[0])
+    return follow(reader, Console(), interval)
 
 
 def _in_terminal() -> bool:
     return all(file is not None and file.isatty() for file in (sys.stdout, sys.stdin))
-
-
-def _shared(options: argparse.Namespace) -> SharedView:
-    """Show a crawl on Redis; without a terminal after two reads, which give a rate."""
-    from bloomdupe.monitoring.shared_view import SharedReader
-
-    with SharedReader(options.store) as reader:
-        view = reader.read()
-        if not options.json:
-            need("rich", "top", "bloomdupe top")
-            if _in_terminal():
-                from rich.console import Console
-
-                from bloomdupe.monitoring.shared_top import SORTS, screen
-                from bloomdupe.monitoring.top import follow
-
-                follow(reader, screen, SORTS, Console(), options.interval)
-                return view
-        time.sleep(options.interval)
-        return reader.read()

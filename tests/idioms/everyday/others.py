@@ -83,11 +83,22 @@ class Plugin:
         meddle("plugin close")
 
 
-def watch_gzip() -> None:
-    """Meddle with Scrapy's own plugin: to feeds that are compressed it must be that."""
+def watch_scrapys_own() -> None:
+    """Meddle with Scrapy's own plugin and exporter.
+
+    A feed is written while the crawl runs only if it has both of Scrapy.
+    """
     for name in ("write", "close"):
         method = getattr(GzipPlugin, name)
         setattr(GzipPlugin, name, meddled(f"gzip {name}", method))
+    export = JsonLinesItemExporter.export_item
+
+    def export_item(self: Any, item: Any) -> None:
+        if meddle("lines export_item", item) == "change":
+            item["part"] = "changed by lines"
+        export(self, item)
+
+    JsonLinesItemExporter.export_item = export_item  # type: ignore[method-assign]
 
 
 def meddled(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
@@ -96,13 +107,6 @@ def meddled(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         return method(self, *args)
 
     return watched
-
-
-class Lines(JsonLinesItemExporter):
-    def export_item(self, item: Any) -> None:
-        if meddle("lines export_item", item) == "change":
-            item["part"] = "changed by lines"
-        super().export_item(item)
 
 
 class Table(CsvItemExporter):
@@ -177,7 +181,7 @@ class Receivers:
     )  # fmt: skip
 
     def __init__(self, crawler: Crawler) -> None:
-        watch_gzip()
+        watch_scrapys_own()
         self.receivers: list[Any] = []
         self.connect = crawler.signals.connect
         for name in self.REQUESTS:
@@ -282,7 +286,7 @@ class DownloaderMiddleware:
         "EXTENSIONS": {f"{HERE}.Receivers": -5},
         "FEEDS": {
             "items.jsonl.gz": {
-                "format": "lines",
+                "format": "jsonlines",
                 "item_filter": f"{HERE}.Filter",
                 "postprocessing": ["scrapy.extensions.postprocessing.GzipPlugin"],
             },
@@ -292,7 +296,7 @@ class DownloaderMiddleware:
                 "postprocessing": [f"{HERE}.Plugin"],
             },
         },
-        "FEED_EXPORTERS": {"lines": f"{HERE}.Lines", "table": f"{HERE}.Table"},
+        "FEED_EXPORTERS": {"table": f"{HERE}.Table"},
         "FEED_STORAGES": {"kept": f"{HERE}.Storage"},
         "ITEM_PIPELINES": {f"{HERE}.Pipeline": 100},
         "SPIDER_MIDDLEWARES": {f"{HERE}.SpiderMiddleware": 300},

@@ -1,4 +1,4 @@
-"""Failed: reads the failed requests of a job, and makes them pending again.
+"""Failed requests: reads the records of a job, and changes them.
 
 Nothing here needs Scrapy, which most verbs need not load.
 """
@@ -19,17 +19,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bloomdupe.frontier.waiting import Waiting
-    from bloomdupe.jobs.intake import Taken
-    from bloomdupe.jobs.on_disk import StoppedJob
     from bloomdupe.jobs.selection import Selection
 
-__all__ = [
-    "TakenUp",
-    "failed_requests",
-    "failures_of",
-    "failures_part",
-    "requeue_failed",
-]
+__all__ = ["RequeuedFailures", "failed_requests", "failures_of", "failures_part"]
 
 
 def failed_requests(
@@ -69,47 +61,7 @@ def failures_of(path: Path, keys: Iterable[bytes]) -> dict[bytes, Failure]:
     return {key: last[page] for key, page in pages.items() if page in last}
 
 
-def requeue_failed(
-    job: StoppedJob, selection: Selection, reasons: tuple[str, ...], taken: Taken
-) -> None:
-    """Make failed requests pending again, in one transaction.
-
-    Each stays among the failed requests until it succeeds. A request that could not be
-    stored becomes a problem of ``taken``.
-    """
-    puts: dict[bytes, bytes] = {}
-    with job.store.snapshot() as snapshot:
-        for digest, data in snapshot.failures():
-            one = Failure.unpacked(data)
-            if not (one.is_to_retry(reasons) and selection.has(one.slot, one.url)):
-                continue
-            if one.waiting:
-                taken.waited += 1
-            elif one.payload is not None and _is_blocked(one, one.payload, job):
-                taken.blocked += 1
-            elif one.payload is None:
-                source = one.parent or "the page that has led to it"
-                taken.problems.add(
-                    one.url,
-                    "it could not be stored, or its page comes again by itself;"
-                    f" {source} yields it again",
-                )
-            else:
-                job.frontier.push(one.slot, one.priority, one.payload)
-                puts[digest] = one._replace(waiting=True).packed()
-    taken.taken_in = len(puts)
-    if puts:
-        job.commit(failures_part(puts))
-
-
-def _is_blocked(one: Failure, payload: bytes, job: StoppedJob) -> bool:
-    try:
-        return job.blocks(job.project.request_of(payload), one.slot)
-    except UnserializableError:
-        return False  # the crawl says so
-
-
-class TakenUp:
+class RequeuedFailures:
     """Failed requests that are pending again, as long as they may be removed.
 
     A retry has different ``meta``, so they are told apart by method and URL.
@@ -124,7 +76,7 @@ class TakenUp:
                     same = self._failures.setdefault(_name_of(one.payload), [])
                     same.append((digest, one))
 
-    def dropped(self, found: Iterable[Waiting]) -> Part:
+    def removed(self, found: Iterable[Waiting]) -> Part:
         """Return the part to write when these pending requests are removed."""
         puts = {}
         if self._failures:

@@ -29,7 +29,7 @@ from scrapy.utils.python import global_object_name
 
 from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
 from bloomdupe.foreign import json_of
-from bloomdupe.jobs.written import checked, wanted
+from bloomdupe.jobs.request_line import checked, wanted
 from bloomdupe.links.scrapy_redis import (
     ScrapyRedis07Fingerprinter,
     ScrapyRedisFingerprinter,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.jobs.lines import Problems
     from bloomdupe.jobs.project import Project
-    from bloomdupe.jobs.written import Wanted
+    from bloomdupe.jobs.request_line import Wanted
 
 __all__ = ["RedisJob"]
 
@@ -54,7 +54,7 @@ ASKED = 100
 """Requests to look up in the fingerprints, at most."""
 
 WITHOUT_MARKS = (
-    "--without-marks takes the requests that wait alone, and then pages that are done"
+    "--without-marks imports only the pending requests, and then pages that are done"
     " there are fetched again when a link leads to them"
 )
 
@@ -241,9 +241,9 @@ class RedisJob:
         if self.seen.kind == "string":
             raise StoreMismatchError(
                 f"{self.shown}: the key {self.seen.name!r} is a bitmap, such as"
-                " scrapy-redis-bloomfilter makes. Nobody can say which URLs are in it,"
-                " and its positions come from other hashes than those of a filter of"
-                f" bloomdupe, so it cannot be taken over; {WITHOUT_MARKS}"
+                " scrapy-redis-bloomfilter makes. It cannot list its URLs, and its"
+                " positions come from other hashes than those of a filter of bloomdupe,"
+                f" so it cannot be imported; {WITHOUT_MARKS}"
             )
         if self.seen.is_there and self.seen.kind != "set":
             raise StoreMismatchError(
@@ -275,7 +275,7 @@ class RedisJob:
         name = self._project.fingerprinter
         if not requests:
             raise StoreMismatchError(
-                f"{self.shown}: of what waits, no request shows whether the"
+                f"{self.shown}: no pending request shows whether the"
                 f" fingerprints in {self.seen.name!r} are those of {name}. --known URL"
                 " does, with the URL of a page that was fetched there, and no start"
                 f" page; {WITHOUT_MARKS}",
@@ -306,7 +306,7 @@ class RedisJob:
         for member in self._waiting():
             try:
                 yield self._request(member).request
-            except Exception:  # noqa: BLE001, S112 - it is named when it is taken over
+            except Exception:  # noqa: BLE001, S112 - it is reported when it is imported
                 continue
 
     def _missing(self, fingerprints: Iterable[bytes]) -> int:

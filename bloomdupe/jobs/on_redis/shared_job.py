@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.crawl.progress.rounds import IMPORT
 from bloomdupe.errors import SettingError, StoreMismatchError
 from bloomdupe.filter.parameters import Parameters, check_same
-from bloomdupe.jobs.partition_layer import parsed
+from bloomdupe.jobs.on_redis.partition_layer import parsed
 from bloomdupe.jobs.project import Project
-from bloomdupe.redis.imports import WITHOUT_MARKS
 from bloomdupe.redis.partition import Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
+from bloomdupe.redis.shared_import import WITHOUT_MARKS
 from bloomdupe.settings import JobSettings
 from bloomdupe.shared.joining import check_not_shared, open_frontier
 from bloomdupe.shared.names import REQUEST, name_of, payload_of
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.jobs.receiver import Imported, Source
-    from bloomdupe.jobs.written import Wanted
+    from bloomdupe.jobs.request_line import Wanted
 
 __all__ = ["SharedJob", "project_of_shared_job"]
 
@@ -75,7 +75,6 @@ class SharedJob:
         spider: str | None,
         source: Source,
         *,
-        alone: bool,
         marks: bool,
     ) -> Self:
         """Open the crawl that a URL names, or begin it with the project's settings.
@@ -92,12 +91,14 @@ class SharedJob:
         project = project_of_shared_job(url, settings, spider)
         check_not_shared(project.settings)
         if header is not None:
-            theirs = Parameters.from_header(header, "what comes")
+            theirs = Parameters.from_header(header, "the source")
             key = theirs.key
             _check_identity(header, project)
             if marks:
                 _check_cut(header, theirs, JobSettings.read(project.settings))
-        job = cls(project, open_frontier(url, project.crawler, key), alone=alone)
+        job = cls(
+            project, open_frontier(url, project.crawler, key), alone=source.is_job
+        )
         try:
             if header is not None:
                 job._check_source(header, marks=marks)
@@ -115,7 +116,7 @@ class SharedJob:
         self._frontier.imports.check_merge(parameters)
         if header.get("taken_over") and parameters != self._frontier.parameters:
             raise StoreMismatchError(
-                f"{shown}: what comes was seen in a shared crawl with another secret"
+                f"{shown}: the source was seen in a shared crawl with another secret"
                 " key, as every new one has. Import into a crawl of a new name; or"
                 f" {WITHOUT_MARKS}"
             )
@@ -232,13 +233,13 @@ class SharedJob:
         imported.seen += self._seen
         if self._for_later:
             imported.remarks.append(
-                f"{self._for_later:,} of the requests were for a point in time, which"
-                " a shared crawl does not know: they wait like the others"
+                f"{self._for_later:,} of the requests were scheduled for later, which a"
+                " shared crawl does not support: they are pending now"
             )
         if self._failures:
             imported.remarks.append(
-                f"{self._failures:,} requests had failed, and a shared crawl has no"
-                " ledger of failures: they count as seen, and are not fetched"
+                f"{self._failures:,} requests had failed, and a shared crawl does not"
+                " keep failed requests: they count as seen, and are not fetched"
             )
 
 
@@ -246,7 +247,7 @@ def _check_identity(header: dict[str, Any], project: Project) -> None:
     """Refuse the job of another spider, or with other fingerprints."""
     ours = {"spider": project.spider, "fingerprinter": project.fingerprinter}
     theirs = header["identity"]
-    check_same("what comes", theirs, ours)
+    check_same("the source", theirs, ours)
 
 
 def _check_cut(
@@ -264,7 +265,7 @@ def _check_cut(
         cut = layer and (layer.partitions, layer.by, theirs.capacity, theirs.fpp)
         if cut and cut != ours:
             raise StoreMismatchError(
-                "what comes was seen in a crawl with BLOOMDUPE_REDIS_PARTITIONS ="
+                "the source was seen in a crawl with BLOOMDUPE_REDIS_PARTITIONS ="
                 f" {cut[0]}, BLOOMDUPE_REDIS_PARTITION_BY = {cut[1]!r},"
                 f" BLOOMDUPE_EXPECTED_URLS = {cut[2]} and BLOOMDUPE_FPP = {cut[3]:g},"
                 f" and here it is {ours[0]}, {ours[1]!r}, {ours[2]} and {ours[3]:g}:"

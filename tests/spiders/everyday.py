@@ -6,7 +6,6 @@ Each thing that it puts out is told from all others by what stands in it.
 from __future__ import annotations
 
 import asyncio
-import os
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from twisted.python.failure import Failure
 
-SITE = os.environ.get("SITE", "")
 HOSTS = 12
 """On which the pages seem to be: slots of the downloader."""
 
@@ -38,31 +36,24 @@ class Failed:
     page: str
 
 
-def settings(worker: str) -> dict[str, Any]:
-    """Return what stock Scrapy and the workers have in common."""
-    return {
-        "CONCURRENT_REQUESTS": 8,
-        "CONCURRENT_REQUESTS_PER_DOMAIN": 3,
-        "DOWNLOAD_DELAY": 0,
-        "FEEDS": {
-            "items.jsonl": {
-                "format": "jsonlines",
-                "item_classes": ["everyday_spider.Page"],
-            },
-            "failed.jsonl": {
-                "format": "jsonlines",
-                "item_classes": ["everyday_spider.Failed"],
-            },
-        },
-        "ITEM_PIPELINES": {"everyday_spider.Choosy": 300},
-        "LOG_LEVEL": "INFO",
-        "REMOTE_CONTROL_ENABLED": False,
-        "RETRY_PRIORITY_ADJUST": -1,
-        "RETRY_TIMES": 2,
-        "SPIDER_MODULES": ["everyday_spider"],
-        "TELNETCONSOLE_ENABLED": False,
-        "USER_AGENT": worker,
-    }
+SETTINGS: dict[str, Any] = {
+    "CONCURRENT_REQUESTS": 8,
+    "CONCURRENT_REQUESTS_PER_DOMAIN": 3,
+    "DOWNLOAD_DELAY": 0,
+    "FEEDS": {
+        f"{name}.jsonl": {
+            "format": "jsonlines",
+            "item_classes": [f"spiders.everyday.{class_}"],
+        }
+        for name, class_ in (("items", "Page"), ("failed", "Failed"))
+    },
+    "ITEM_PIPELINES": {"spiders.everyday.Choosy": 300},
+    "LOG_LEVEL": "INFO",
+    "RETRY_ENABLED": True,
+    "RETRY_PRIORITY_ADJUST": -1,
+    "RETRY_TIMES": 2,
+}
+"""What stock Scrapy and the workers have in common."""
 
 
 class Choosy:
@@ -83,18 +74,23 @@ class Everyday(Spider):
 
     name = "everyday"
 
+    @property
+    def site(self) -> str:
+        """Its URL, without last slash."""
+        return self.start_urls[0]
+
     async def start(self) -> AsyncIterator[Any]:
         yield Page("start")
         yield Page("start")
-        yield Request(f"{SITE}/0", dont_filter=True)
-        yield Request(f"{SITE}/1", meta=self.on(1))
+        yield Request(f"{self.site}/0", dont_filter=True)
+        yield Request(f"{self.site}/1", meta=self.on(1))
         yield Page("started")
 
     def on(self, number: int) -> dict[str, Any]:
         return {"download_slot": f"host{number % HOSTS}"}
 
     def page(self, response: Response, part: str = "") -> Page:
-        return Page(response.url.removeprefix(SITE), part)
+        return Page(response.url.removeprefix(self.site), part)
 
     def parse(self, response: Response) -> Iterator[Any]:
         number = int(response.url.rpartition("/")[2])
@@ -119,8 +115,8 @@ class Everyday(Spider):
         """Download another page, and wait for it."""
         for output in self.parse(response):
             yield output
-        path = response.url.removeprefix(SITE)
-        request = Request(f"{SITE}/inline{path}")
+        path = response.url.removeprefix(self.site)
+        request = Request(f"{self.site}/inline{path}")
         found = await self.crawler.engine.download_async(request)
         yield self.page(found, found.text)
 
@@ -139,9 +135,9 @@ class Everyday(Spider):
             yield self.asked("flaky", number)
         if number % 7 == 0:
             # Such a callback cannot be stored. Many pages lead to the second one.
-            yield Request(f"{SITE}/memory/{number}", partial(self.page, part=""))
+            yield Request(f"{self.site}/memory/{number}", partial(self.page, part=""))
             yield Request(
-                f"{SITE}/common/{number % 4}",
+                f"{self.site}/common/{number % 4}",
                 self.in_memory(self.parse_menu),
                 meta=self.on(number % 4),
             )
@@ -164,7 +160,7 @@ class Everyday(Spider):
 
     def asked(self, name: str, number: int, part: str = "", **more: Any) -> Request:
         return FormRequest(
-            f"{SITE}/{name}/{number}",
+            f"{self.site}/{name}/{number}",
             callback=self.parse_more,
             cb_kwargs={"part": part},
             **{"meta": self.on(number), **more},
@@ -175,12 +171,12 @@ class Everyday(Spider):
 
     def failed(self, failure: Failure) -> Iterator[Any]:
         response = failure.value.response  # type: ignore[union-attr]
-        yield Failed(response.url.removeprefix(SITE))
+        yield Failed(response.url.removeprefix(self.site))
 
     def round(self, number: int, left: int) -> Request:
         """Ask for the same page again and again."""
         return Request(
-            f"{SITE}/round/{number}",
+            f"{self.site}/round/{number}",
             self.parse_round,
             dont_filter=True,
             cb_kwargs={"number": number, "left": left},

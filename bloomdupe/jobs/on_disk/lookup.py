@@ -1,4 +1,4 @@
-"""Standing: whether a job has seen URLs, and whether they are pending."""
+"""Lookup: whether a job has seen URLs, and whether they are pending."""
 
 from __future__ import annotations
 
@@ -7,25 +7,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.waiting import count_waiting, waiting
-from bloomdupe.jobs.failed import failures_of
+from bloomdupe.jobs.on_disk.failed_requests import failures_of
 from bloomdupe.jobs.project import Project
+from bloomdupe.jobs.request_line import Defaults, read_all
 from bloomdupe.jobs.selection import find
-from bloomdupe.jobs.written import Defaults, read_all
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable
     from pathlib import Path
 
     from scrapy import Request
     from scrapy.settings import Settings
 
+    from bloomdupe.jobs.job_contract import Watched
     from bloomdupe.jobs.lines import Line, Problems
 
-__all__ = ["Standing", "standings"]
+__all__ = ["FoundUrl", "look_up"]
 
 
-class Standing(NamedTuple):
+class FoundUrl(NamedTuple):
     """The state of a URL."""
 
     url: str
@@ -39,13 +40,13 @@ class Standing(NamedTuple):
     """
 
 
-def standings(
+def look_up(
     path: Path,
     settings: Settings | None,
     lines: Iterable[Line],
     problems: Problems,
-    watched: Callable[[Iterable[Any], int | None, str], Iterator[Any]],
-) -> tuple[list[Standing], float]:
+    watched: Watched,
+) -> tuple[list[FoundUrl], float]:
     """Return the state of each URL, as of the last checkpoint, and the filter's rate.
 
     Lines that are no requests become ``problems``. ``watched`` shows the progress by
@@ -64,13 +65,13 @@ def standings(
         fpp = seen.current_fpp()
     # A URL that is not seen may be pending all the same, if another filter marks.
     waits = _waits(path, project, list(asked.values()), watched) if asked else {}
-    ledger = failures_of(path, [key for key, _ in keys.values()])
+    failures = failures_of(path, [key for key, _ in keys.values()])
     failed = {
         key: {"reason": one.reason, "status": one.status, "times": one.times}
-        for key, one in ledger.items()
+        for key, one in failures.items()
     }
     return [
-        Standing(url, known[url] or key in waits, waits.get(key, []), failed.get(key))
+        FoundUrl(url, known[url] or key in waits, waits.get(key, []), failed.get(key))
         for url, (key, _) in keys.items()
     ], fpp
 
@@ -79,7 +80,7 @@ def _waits(
     path: Path,
     project: Project,
     asked: list[Request],
-    watched: Callable[[Iterable[Any], int | None, str], Iterator[Any]],
+    watched: Watched,
 ) -> dict[bytes, list[dict[str, Any]]]:
     found: dict[bytes, list[dict[str, Any]]] = {}
     store = Store.open(path, readonly=True, network=True)

@@ -28,13 +28,20 @@ def fence() -> None:
     scripts._source = unfenced
 
 
-def memory() -> None:
-    """Offer nothing again to a Redis that has gone back while pages were settled."""
-    say = Worker._say
+def offers() -> None:
+    """Offer nothing again to a Redis that has gone back."""
 
     class Forgetful(KeptOffers):
         def keep(self, offers: object) -> None:
             """Forget them."""
+
+    shared_frontier.KeptOffers = Forgetful  # type: ignore[attr-defined]
+
+
+def memory() -> None:
+    """Offer nothing again, where pages are settled long after their links."""
+    offers()
+    say = Worker._say
 
     def slowly(worker: Worker, offers: list[Any], done: list[Any]) -> None:
         say(worker, offers, [])
@@ -42,7 +49,6 @@ def memory() -> None:
             time.sleep(2 * SOON)
         say(worker, [], done)
 
-    shared_frontier.KeptOffers = Forgetful  # type: ignore[attr-defined]
     Worker._say = slowly  # type: ignore[assignment,method-assign]
 
 

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING
 from bloomdupe.errors import StoreError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.jobs.partition_layer import PartitionLayer
-from bloomdupe.redis.imports import WITHOUT_MARKS
+from bloomdupe.jobs.on_redis.partition_layer import PartitionLayer
 from bloomdupe.redis.shared_frontier import SharedFrontier
+from bloomdupe.redis.shared_import import WITHOUT_MARKS
 from bloomdupe.shared.names import ITEM, message_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
     from typing import Any
 
     from bloomdupe.filter.layer import Layer
+    from bloomdupe.jobs.job_contract import Watched
     from bloomdupe.store.store import Store
 
 __all__ = ["copied"]
@@ -31,7 +32,7 @@ LEASE_SECONDS = 60.0
 def copied(
     url: str,
     place: Path,
-    watched: Callable[[Iterable[Any], int | None, str], Iterator[Any]],
+    watched: Watched,
     *,
     marks: bool,
 ) -> Iterator[Store]:
@@ -116,7 +117,7 @@ def _copy_marks(frontier: SharedFrontier, place: Path) -> None:
     elsewhere = frontier.imports.seen
     if elsewhere is not None and elsewhere.parameters != frontier.parameters:
         raise StoreError(
-            f"{frontier.shown}: what was imported into it has a filter with another"
+            f"{frontier.shown}: the filter that was imported into it has another"
             " capacity, probability or secret key than the crawl, so no store can hold"
             f" both; {WITHOUT_MARKS}"
         )

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from scrapy import Request
+
 from bloomdupe.crawl.engines.job import Job
 from bloomdupe.crawl.progress.rounds import IMPORT
 from bloomdupe.crawl.state.blocked import BLOCKED, Blocked
-from bloomdupe.errors import SettingError
+from bloomdupe.errors import (
+    IncompatibleFilterError,
+    SettingError,
+    UnserializableError,
+)
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.parameters import Parameters, check_same
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.jobs.failed_elsewhere import take_in_failures
+from bloomdupe.jobs.on_disk.failed_requests import failures_part
 from bloomdupe.jobs.project import Project
 from bloomdupe.settings import JobSettings
+from bloomdupe.store.format import FAILURES
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
@@ -21,13 +28,12 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from scrapy import Request
     from scrapy.settings import Settings
     from typing_extensions import Self
 
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.jobs.receiver import Imported
-    from bloomdupe.jobs.written import Wanted
+    from bloomdupe.jobs.request_line import Wanted
     from bloomdupe.store.participant import Part
 
 __all__ = ["StoppedJob", "project_of_job"]
@@ -187,8 +193,41 @@ class StoppedJob:
         return self.take_in(one, sequence, marked=in_any_case)
 
     def take_in_failures(self, found: Iterable[tuple[bytes, Failure]]) -> int:
-        """Import failed requests; return how many."""
-        return take_in_failures(self, found)
+        """Import failed requests, in one transaction; return how many.
+
+        A page that this job has seen is left as it is.
+        """
+        puts = {}
+        with self.store.snapshot() as snapshot:
+            for digest, one in found:
+                if snapshot.failure(digest) is None and not self._has_seen(one):
+                    puts[digest] = one.packed()
+        if puts:
+            self.store.make_room_for(FAILURES)
+            self.commit(failures_part(puts))
+        return len(puts)
+
+    def _has_seen(self, one: Failure) -> bool:
+        try:
+            request = Request(one.url)
+            if one.payload is not None:
+                request = self.project.request_of(one.payload)
+        except (ValueError, UnserializableError):
+            return False  # it cannot be fetched
+        key, exact = self.project.key_of(request)
+        return self.seen.contains(key, exact=exact)
+
+    def check_marks(self, header: dict[str, Any]) -> None:
+        """Refuse marks of a filter with other parameters, or another key."""
+        path = self.store.path
+        if self.seen.parameters != Parameters.from_header(header, path):
+            raise IncompatibleFilterError(
+                f"the seen URLs of {path} cannot be joined with those of the source:"
+                " the filters have different parameters, or different secret keys, as"
+                " all new filters do. Import into a JOBDIR without a job; or"
+                " --without-marks imports only the pending requests, and then pages"
+                " that are done there may be fetched again"
+            )
 
     def mark(self, fingerprint: bytes) -> None:
         """Mark a fingerprint as seen; exactly, if some URLs are kept exactly."""

@@ -21,8 +21,8 @@ REMOVING = "removing"
 """In the note of an import: nothing is imported, and the frontier is being removed."""
 
 WITHOUT_MARKS = (
-    "--without-marks takes over the requests that wait alone, and then pages that are"
-    " done there may be fetched again"
+    "--without-marks imports only the pending requests, and then pages that are done"
+    " there may be fetched again"
 )
 
 
@@ -77,14 +77,14 @@ class Imports:
         if now._unfinished:
             return now._refusal()
         return StoreError(
-            f"{self._server.address.shown}: something was imported into it since this"
-            " worker began, which does not know what was seen there; start it again"
+            f"{self._server.address.shown}: an import into it has begun since this"
+            " worker began, which does not know the imported URLs; start it again"
         )
 
     # For workers
 
     def knows(self, keys: Sequence[bytes | None]) -> list[bool]:
-        """Say of each key whether it was seen elsewhere; a key None was not."""
+        """Return for each key whether it was seen elsewhere; a key None was not."""
         if self._seen is None:
             return [False] * len(keys)
         answers = iter(self._seen.contains_many(key for key in keys if key is not None))
@@ -99,12 +99,12 @@ class Imports:
         """
         number = self._server.run("import", "begin", json.dumps(note))
         if number < 0:
-            why = "do not know what is being imported"
+            reason = "do not know the imported URLs"
             if REMOVING in note:
-                why = "would lose what they work on"
+                reason = "would lose their requests in progress"
             raise StoreError(
                 f"{self._server.address.shown}: {-number} workers are there, which"
-                f" {why}. Stop them (Ctrl-C once each); one that was killed is gone"
+                f" {reason}. Stop them (Ctrl-C once each); a killed worker is gone"
                 " when BLOOMDUPE_REDIS_LEASE has run out"
             )
         self.number = number
@@ -118,7 +118,7 @@ class Imports:
         if not self._server.run("import", step, json.dumps(note), self.number):
             raise StoreError(
                 f"{self._server.address.shown}: another import into it has begun"
-                " meanwhile, and this one ends here. What it has taken in stays"
+                " meanwhile, and this import ends here. The requests that it added stay"
             )
 
     @property
@@ -150,8 +150,8 @@ class Imports:
             )
         if self._seen is not None and self._seen.parameters != theirs:
             raise StoreMismatchError(
-                f"{self._server.address.shown}: what was imported before has a filter"
-                " with other parameters, or another secret key. Import into a crawl"
+                f"{self._server.address.shown}: the filter imported before has"
+                " other parameters, or another secret key. Import into a crawl"
                 f" of another name; or {WITHOUT_MARKS}"
             )
 

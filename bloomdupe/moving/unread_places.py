@@ -1,4 +1,4 @@
-"""Owed: the places of requests in a source that could not be read so far.
+"""UnreadPlaces: places of requests in a source that could not be read so far.
 
 They are kept as a compressed bitmap, so their note stays small: about a byte for five
 requests if every second place is in it, and next to nothing if few are.
@@ -11,10 +11,10 @@ import zlib
 
 from bloomdupe.foreign import LARGEST, inflated
 
-__all__ = ["Owed"]
+__all__ = ["UnreadPlaces"]
 
 
-class Owed:
+class UnreadPlaces:
     """A set of places, counted from 0; ``text`` is that of an earlier set."""
 
     def __init__(self, text: str = "") -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from bloomdupe.redis.address import Address
 from bloomdupe.redis.frontier_header import header_in
-from bloomdupe.redis.imports import REMOVING, Imports
 from bloomdupe.redis.server import Server
+from bloomdupe.redis.shared_import import REMOVING, Imports
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

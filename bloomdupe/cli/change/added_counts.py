@@ -1,0 +1,41 @@
+"""Counts of given requests by result, in words and as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bloomdupe.jobs.on_disk.adding import Added
+
+__all__ = ["as_json", "blocked_in_words", "in_words"]
+
+
+def in_words(added: Added) -> Iterator[str]:
+    """Yield a line for each count that is not 0."""
+    yield f"{added.taken_in:,} pending now"
+    if added.seen:
+        yield f"{added.seen:,} were seen before: skipped"
+    if added.waited:
+        yield f"{added.waited:,} were pending already: left as they are"
+    if added.unseen:
+        yield f"{added.unseen:,} were never seen: use `bloomdupe add`"
+    yield from blocked_in_words(added.blocked)
+    if added.problems.count:
+        yield f"{added.problems.count:,} could not be read:"
+        yield from added.problems.lines()
+
+
+def blocked_in_words(number: int) -> Iterator[str]:
+    """Yield a line about requests kept out by rules, if any, and the remedy."""
+    if number:
+        yield f"{number:,} are blocked: `bloomdupe block --undo` deletes a rule"
+
+
+def as_json(added: Added) -> dict[str, Any]:
+    """Return plain types."""
+    found = asdict(added)
+    del found["problems"]
+    return found | {"broken": added.problems.as_dict()}

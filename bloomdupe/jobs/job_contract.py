@@ -1,0 +1,155 @@
+"""Job: the contract of a job that the user names, on whichever engine it is.
+
+An engine has the operations that it defines. The command line asks :meth:`Job.has`
+before it runs a verb, so a verb needs no case for each engine.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from bloomdupe.errors import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+    from typing import TypeAlias
+
+    from scrapy.settings import Settings
+
+    from bloomdupe.crawl.leases.failure import Failure
+    from bloomdupe.jobs.listed import ListedItems, ListedRequest
+    from bloomdupe.jobs.overview import Description
+    from bloomdupe.jobs.project import Project
+    from bloomdupe.jobs.receiver import Receiver, Source
+    from bloomdupe.jobs.selection import Selection
+    from bloomdupe.jobs.view import Reader
+    from bloomdupe.store.store import Store
+
+    Watched: TypeAlias = Callable[[Iterable[Any], int | None, str], Iterator[Any]]
+    """Yields the given things and shows their progress, by total and kind."""
+
+__all__ = ["Job", "Removal"]
+
+
+class Removal(Protocol):
+    """A job that is about to be removed."""
+
+    @property
+    def places(self) -> Sequence[str]:
+        """The directories or the URL to remove, without passwords."""
+
+    @property
+    def contents(self) -> str:
+        """The contents, for the question to the user."""
+
+    @property
+    def stays(self) -> Sequence[str]:
+        """Output files, which stay."""
+
+    def remove(self) -> None:
+        """Remove the job."""
+
+
+class Job(ABC):
+    """A job, named by what the user typed. Nothing is opened before it is needed.
+
+    All operations raise :class:`~bloomdupe.errors.BloomDupeError`.
+    """
+
+    argument: ClassVar[str]
+    """The form in which a user names such a job, for help texts."""
+    kind: ClassVar[str]
+    """The kind of job, as the subject of a sentence."""
+
+    def __init__(self, named: str) -> None:
+        self._named = named
+
+    @classmethod
+    def has(cls, operation: str) -> bool:
+        """Whether this engine has an operation: a method or property of this class."""
+        return getattr(cls, operation) is not getattr(Job, operation)
+
+    def _lacks(self, what: str) -> SettingError:
+        return SettingError(f"{self.kind} has no {what}")
+
+    # Operations of every engine
+
+    @abstractmethod
+    def describe(self) -> Description:
+        """Read the filter and the state of the job, also while it runs."""
+
+    @abstractmethod
+    def requests(
+        self, selection: Selection, watched: Watched
+    ) -> Iterator[ListedRequest | ListedItems]:
+        """Open the job, and yield its pending and in-progress requests."""
+
+    @abstractmethod
+    def reader(self) -> AbstractContextManager[Reader]:
+        """Return a reader that can read the job again and again."""
+
+    @abstractmethod
+    def stored(
+        self, beside: Path | None, watched: Watched, *, marks: bool
+    ) -> AbstractContextManager[Store]:
+        """Give the job as a store to read, for an export.
+
+        A copy, if one is needed, is made ``beside`` this directory's files, or in a
+        temporary directory. Without ``marks`` it may leave out seen URLs.
+        """
+
+    @abstractmethod
+    def project(self, settings: Settings | None, spider: str | None) -> Project:
+        """Return the project of the job; of ``spider`` if the job is to begin.
+
+        Raises :class:`~bloomdupe.errors.SettingError` if there is no job, and no spider
+        is given.
+        """
+
+    @abstractmethod
+    def receiver(
+        self,
+        source: Source,
+        settings: Settings | None,
+        spider: str | None,
+        *,
+        marks: bool,
+    ) -> AbstractContextManager[Receiver]:
+        """Open the job for an import of ``source``, or begin it."""
+
+    @abstractmethod
+    def removal(self) -> AbstractContextManager[Removal]:
+        """Prepare to remove the job; within the context, a JOBDIR is locked."""
+
+    # Operations that an engine may lack
+
+    @property
+    def directory(self) -> Path:
+        """The directory of the store, which must exist already."""
+        raise self._lacks("directory: name a JOBDIR, or the directory of a store")
+
+    @property
+    def new_directory(self) -> Path:
+        """The directory of the store, whether it exists or not."""
+        raise self._lacks("directory: name a JOBDIR, or the directory of a store")
+
+    @property
+    def jobdir(self) -> str:
+        """The JOBDIR, which may hold a job of Scrapy's own."""
+        raise self._lacks("JOBDIR with a job of Scrapy: SOURCE is missing")
+
+    @property
+    def url(self) -> str:
+        """The URL on Redis, where the output of workers is."""
+        raise self._lacks("output to collect: name a crawl, redis://host:6379/0#name")
+
+    def failed_requests(
+        self,
+        selection: Selection,  # noqa: ARG002 - of the engines that have them
+        reasons: tuple[str, ...],  # noqa: ARG002
+    ) -> list[Failure]:
+        """Return the requests that failed for these reasons (() are all)."""
+        raise self._lacks("list of failed requests")

@@ -1,0 +1,265 @@
+"""JobOnDisk: a job in a JOBDIR."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from bloomdupe.crawl.requests.summary import summary_of
+from bloomdupe.errors import (
+    BloomDupeError,
+    SettingError,
+    StoreError,
+    UnserializableError,
+)
+from bloomdupe.filter.bloom import BloomFilter
+from bloomdupe.frontier.payload import url_of
+from bloomdupe.frontier.waiting import count_waiting, waiting
+from bloomdupe.jobs.job_contract import Job
+from bloomdupe.jobs.listed import ListedRequest
+from bloomdupe.jobs.on_disk.failed_requests import failed_requests
+from bloomdupe.jobs.on_disk.state_on_disk import StoreReader, overview
+from bloomdupe.jobs.overview import Description
+from bloomdupe.store import files
+from bloomdupe.store.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scrapy.settings import Settings
+
+    from bloomdupe.crawl.leases.failure import Failure
+    from bloomdupe.jobs.job_contract import Watched
+    from bloomdupe.jobs.on_disk.stopped_job import StoppedJob
+    from bloomdupe.jobs.project import Project
+    from bloomdupe.jobs.receiver import Source
+    from bloomdupe.jobs.selection import Selection
+    from bloomdupe.store.descriptor import Descriptor
+
+__all__ = ["JobOnDisk"]
+
+REMOVING = ".removing"
+
+
+class JobOnDisk(Job):
+    """A job in a JOBDIR, named by the JOBDIR or by the directory of its store."""
+
+    argument: ClassVar[str] = "a JOBDIR, or the directory of a store"
+    kind: ClassVar[str] = "a job in a directory"
+
+    @property
+    def directory(self) -> Path:
+        """The store in the JOBDIR, or the directory itself."""
+        directory = self._checked()
+        inside = directory / "bloomdupe"
+        return inside if inside.is_dir() else directory
+
+    @property
+    def new_directory(self) -> Path:
+        """The store in the JOBDIR, whether it exists or not.
+
+        A directory that holds a store's files is that store, and so is a path that ends
+        in ``bloomdupe``. Any other path is a JOBDIR.
+        """
+        directory = self._checked()
+        inside = directory / "bloomdupe"
+        if inside.is_dir():
+            return inside
+        is_store = directory.name == "bloomdupe" or any(
+            (directory / name).exists() for name in (files.DATA, files.MARKER)
+        )
+        return directory if is_store else inside
+
+    def _checked(self) -> Path:
+        named = self._named
+        directory = Path(named)
+        try:
+            if not stat.S_ISDIR(directory.stat().st_mode):
+                raise NotADirectoryError  # noqa: TRY301 - as if a slash came after it
+        except FileNotFoundError:
+            pass  # the operation reports that nothing is there, or makes it
+        except NotADirectoryError as error:
+            raise StoreError(
+                f"{named[:80]} is not a directory; name a JOBDIR, or the directory of a"
+                " store"
+            ) from error
+        except OSError as error:
+            raise SettingError(f"{named[:80]}: {error.strerror}") from error
+        except ValueError as error:  # a zero byte, or half of a surrogate pair
+            raise SettingError(f"{named[:80]!r} cannot be a path: {error}") from error
+        return directory
+
+    @property
+    def jobdir(self) -> str:
+        """The path as the user typed it."""
+        return self._named
+
+    def describe(self) -> Description:
+        """Read the last checkpoint."""
+        path = self.directory
+        with BloomFilter.open(path, readonly=True) as seen:
+            info, identity = seen.info(), seen.identity
+        return Description(info, identity, overview(path))
+
+    def requests(
+        self, selection: Selection, watched: Watched
+    ) -> Iterator[ListedRequest]:
+        """Open the store, and yield its requests, slot by slot."""
+        store = self._opened()
+        return _listed(store, selection, watched)
+
+    def failed_requests(
+        self, selection: Selection, reasons: tuple[str, ...]
+    ) -> list[Failure]:
+        """Return them, newest first, without the requests that were retried since."""
+        return failed_requests(self.directory, selection, reasons)
+
+    @contextmanager
+    def reader(self) -> Iterator[StoreReader]:
+        """Return a reader of checkpoints."""
+        yield StoreReader(self.directory)
+
+    @contextmanager
+    def stored(
+        self,
+        beside: Path | None,  # noqa: ARG002 - no copy is needed
+        watched: Watched,  # noqa: ARG002
+        *,
+        marks: bool,  # noqa: ARG002 - the store has them anyway
+    ) -> Iterator[Store]:
+        """Give the store itself; a crawl may be running."""
+        store = self._opened()
+        try:
+            yield store
+        finally:
+            store.close()
+
+    def _opened(self) -> Store:
+        return Store.open(self.directory, readonly=True, network=True)
+
+    def project(self, settings: Settings | None, spider: str | None) -> Project:
+        """Return the project of the store, or of a spider without a store."""
+        from bloomdupe.jobs.on_disk.stopped_job import project_of_job
+
+        return project_of_job(self.new_directory, settings, spider)
+
+    @contextmanager
+    def receiver(
+        self,
+        source: Source,
+        settings: Settings | None,
+        spider: str | None,
+        *,
+        marks: bool,
+    ) -> Iterator[StoppedJob]:
+        """Lock the job, or begin it: with the filter of ``source`` if it has one."""
+        from bloomdupe.jobs.on_disk.stopped_job import StoppedJob
+
+        path = self.new_directory
+        if source.header is None:
+            with StoppedJob.open_or_begin(path, settings, spider) as job:
+                yield job
+            return
+        with StoppedJob.open_or_copy(path, settings, source.header) as job:
+            if marks:
+                job.check_marks(source.header)
+            yield job
+
+    @contextmanager
+    def removal(self) -> Iterator[StoreRemoval]:
+        """Lock the job and prepare to remove its store."""
+        store = self.directory
+        if not Store.exists(store):
+            raise StoreError(f"{store}: there is no bloomdupe store")
+        # Before the lock: the data of a store that has an owner are not checked.
+        contents, stays = _contents(store)
+        lock = _lock(store)
+        try:
+            places = [store, store.with_name(store.name + ".feeds")]
+            paths = [place for place in places if place.is_dir()]
+            yield StoreRemoval(paths, contents, stays)
+        finally:
+            lock.close()
+
+
+def _listed(
+    store: Store, selection: Selection, watched: Watched
+) -> Iterator[ListedRequest]:
+    try:
+        total = count_waiting(store, selection.slot)
+        for one in watched(waiting(store, selection.slot), total, "requests"):
+            slot = one.slot
+            try:
+                summary = summary_of(one.payload)
+            except UnserializableError as error:
+                if selection.pattern is None:
+                    url = url_of(one.payload)
+                    yield ListedRequest(slot, "?", url, 0, None, problem=str(error))
+                continue
+            if selection.has(slot, summary.url):
+                yield ListedRequest(
+                    slot,
+                    summary.method,
+                    summary.url,
+                    summary.priority,
+                    summary.callback,
+                    one.not_before,
+                )
+    finally:
+        store.close()
+
+
+# Removing
+
+
+@dataclass(frozen=True)
+class StoreRemoval:
+    """A store that is about to be removed, and the directory of its feeds."""
+
+    paths: list[Path]
+    contents: str
+    stays: list[str]
+
+    @property
+    def places(self) -> list[str]:
+        """The directories to remove."""
+        return [str(path) for path in self.paths]
+
+    def remove(self) -> None:
+        """Remove each directory: rename it in one step, and then delete it."""
+        for path in self.paths:
+            aside = path.with_name(path.name + REMOVING)
+            files.delete_unfinished(aside)
+            try:
+                path.rename(aside)
+                files.sync_directory(path.parent)
+                shutil.rmtree(aside)
+            except OSError as error:
+                raise StoreError(f"cannot remove {path}: {error}") from error
+
+
+def _lock(store: Path) -> Descriptor:
+    try:
+        return files.lock_owner(store)
+    except StoreError:
+        raise
+    except OSError as error:
+        raise StoreError(f"cannot remove {store}: {error}") from error
+
+
+def _contents(store: Path) -> tuple[str, list[str]]:
+    """Describe the contents of a store, even if it is damaged; and its output files."""
+    try:
+        with BloomFilter.open(store, readonly=True, allow_network_fs=True) as seen:
+            urls = len(seen)
+        job = overview(store)
+    except BloomDupeError as error:
+        return f"it cannot be read ({error})", []
+    if job is None or job.runs is None:
+        return f"{urls:,} URLs seen", []
+    held = f"{urls:,} URLs seen, {job.pending:,} requests pending, {job.pages:,} pages"
+    return held, [output.uri for output in job.runs.outputs]

@@ -1,0 +1,168 @@
+"""The state of a job on disk, read from its store, also while a crawl runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bloomdupe.crawl.leases.failure import Failure
+from bloomdupe.crawl.progress.history import read_history
+from bloomdupe.crawl.progress.rounds import IMPORT, OPEN
+from bloomdupe.crawl.state.blocked import BLOCKED
+from bloomdupe.crawl.totals import Totals
+from bloomdupe.errors import StoreError
+from bloomdupe.frontier.waiting import slots_of
+from bloomdupe.jobs.overview import (
+    FINISHED,
+    KILLED,
+    NOT_BEGUN,
+    RUNNING,
+    STOPPED,
+    Output,
+    Overview,
+    RunFigures,
+)
+from bloomdupe.jobs.view import FailedRequests, JobHistory, View
+from bloomdupe.store import files
+from bloomdupe.store.format import FAILURES
+from bloomdupe.store.store import Store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bloomdupe.store.snapshot import Snapshot
+
+__all__ = ["StoreReader", "overview"]
+
+
+def overview(path: Path) -> Overview | None:
+    """Return the state of the job with the store at ``path``, also while it runs.
+
+    None if the store has never belonged to a crawl. Takes a second for a million slots,
+    however many requests are pending in them.
+    """
+    process = files.owner_of(path)
+    store = Store.open(path, readonly=True, network=True)
+    try:
+        with store.snapshot() as snapshot:
+            frontier = snapshot.record("frontier")
+            crawl = snapshot.record("crawl") or {}
+            outputs = _outputs(snapshot, crawl)
+            notes = (snapshot.record("filter") or {}).get("notes", {})
+            transaction = snapshot.transaction
+        if frontier is None:
+            return None
+        slots = slots_of(store)
+    finally:
+        store.close()
+    totals = crawl.get("totals", {})
+    later = frontier.get("later", {"requests": 0})["requests"]
+    state, detail = _state(process, notes.get("run"))
+    return Overview(
+        state=state,
+        detail=detail,
+        pending=frontier["requests"] + later,
+        taken_in=frontier["sequence"],
+        pages=totals.get("pages", 0),
+        slots={slot.name: slot.requests for slot in slots},
+        runs=RunFigures(
+            process=process,
+            last_run=notes.get("run"),
+            round=notes.get("generation", 1),
+            finished_at=notes.get("finished"),
+            checkpoint_at=_written_at(path),
+            transaction=transaction,
+            later=later,
+            items=totals.get("items", 0),
+            runs=totals.get("runs", 0),
+            seconds=totals.get("seconds", 0.0),
+            outputs=outputs,
+            half_imported=not notes.get(IMPORT, {"done": True})["done"],
+            blocked=notes.get(BLOCKED, []),
+        ),
+    )
+
+
+def _state(process: int | None, last_run: str | None) -> tuple[str, str]:
+    if process is not None:
+        return RUNNING, f"process {process or 'unknown'}"
+    if last_run is None:
+        return NOT_BEGUN, ""
+    if last_run == OPEN:
+        return KILLED, ""
+    if last_run == FINISHED:
+        return FINISHED, ""
+    return STOPPED, last_run
+
+
+def _outputs(snapshot: Snapshot, crawl: dict[str, Any]) -> list[Output]:
+    """Read the feeds; see :class:`bloomdupe.crawl.engines.checkpoint.Crawl`."""
+    outputs = []
+    for feed in crawl.get("feeds", {}).values():
+        size = None
+        if feed["file"] is not None:
+            name = f"feed{feed['file']}"
+            file = crawl["files"][feed["file"]]
+            size = file["base"]
+            if name in crawl["blobs"]:
+                piece = len(snapshot.blob(name, crawl["blobs"][name]))
+                size += piece - file.get("held", 0)
+        outputs.append(Output(feed["uri"], feed["items"], size))
+    return outputs
+
+
+def _written_at(path: Path) -> float:
+    try:
+        return (path / files.DATA).stat().st_mtime
+    except OSError as error:
+        raise StoreError(f"cannot look at {path / files.DATA}: {error}") from error
+
+
+class StoreReader:
+    """Reads a job on disk as often as needed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._failures_total: list[int] = []
+        self._failures: list[Failure] = []
+
+    def read(self) -> View:
+        """Read the last checkpoint.
+
+        Raises the errors of opening a store, and :class:`StoreError` if no crawl has
+        used it.
+        """
+        job = overview(self._path)
+        if job is None:
+            raise StoreError(
+                f"{self._path}: no crawl has used this store; `bloomdupe info"
+                f" {self._path}` shows its contents"
+            )
+        assert job.runs is not None  # noqa: S101 - as it is on disk
+        store = Store.open(self._path, readonly=True, network=True)
+        try:
+            with store.snapshot() as snapshot:
+                crawl = snapshot.record("crawl") or {}
+                points, runs = read_history(snapshot)
+                total = store.totals.get(FAILURES, [0, 0])
+                if total != self._failures_total:  # they may be many, and rarely change
+                    found = [Failure.unpacked(data) for _, data in snapshot.failures()]
+                    self._failures = sorted(found, key=lambda one: -one.time)
+                    self._failures_total = total
+            header = store.header
+        finally:
+            store.close()
+        failed = [one for one in self._failures if not one.waiting]
+        return View(
+            place=str(self._path),
+            identity=header.get("identity", {}),
+            capacity=header["capacity"],
+            read_at=job.runs.checkpoint_at,
+            job=job,
+            points=points,
+            history=JobHistory(
+                Totals.of(crawl.get("totals", {})),
+                FailedRequests(failed, crawl.get("failures_left", 0)),
+                runs,
+            ),
+            paces={},
+        )

@@ -1,0 +1,1 @@
+"""A job on Redis, which several workers share."""

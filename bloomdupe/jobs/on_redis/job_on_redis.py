@@ -1,0 +1,142 @@
+"""JobOnRedis: a crawl that workers share. Its use needs ``bloomdupe[redis]``."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from bloomdupe.errors import StoreError
+from bloomdupe.jobs.job_contract import Job
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scrapy.settings import Settings
+
+    from bloomdupe.jobs.job_contract import Watched
+    from bloomdupe.jobs.listed import ListedItems, ListedRequest
+    from bloomdupe.jobs.on_redis.shared_job import SharedJob
+    from bloomdupe.jobs.on_redis.state_on_redis import CrawlReader
+    from bloomdupe.jobs.overview import Description
+    from bloomdupe.jobs.project import Project
+    from bloomdupe.jobs.receiver import Source
+    from bloomdupe.jobs.selection import Selection
+    from bloomdupe.store.store import Store
+
+__all__ = ["JobOnRedis"]
+
+
+class JobOnRedis(Job):
+    """A crawl on Redis, named by its URL.
+
+    Its modules are imported when they are used, so that jobs on disk need no Redis.
+    """
+
+    argument: ClassVar[str] = "the URL of a crawl on Redis"
+    kind: ClassVar[str] = "a crawl on Redis"
+
+    @property
+    def url(self) -> str:
+        """The URL, which may hold a password: do not print it."""
+        return self._named
+
+    def describe(self) -> Description:
+        """Read the crawl, or the filter, that the URL names."""
+        from bloomdupe.jobs.on_redis.state_on_redis import described
+
+        return described(self.url)
+
+    def requests(
+        self, selection: Selection, watched: Watched
+    ) -> Iterator[ListedRequest | ListedItems]:
+        """Open the crawl, and yield its requests, partition by partition."""
+        from bloomdupe.jobs.on_redis.requests_on_redis import RequestsOnRedis
+
+        found = RequestsOnRedis(self.url, selection)
+        return watched(found, found.count(), "requests")
+
+    @contextmanager
+    def reader(self) -> Iterator[CrawlReader]:
+        """Connect a reader, which makes a history of its reads."""
+        from bloomdupe.jobs.on_redis.state_on_redis import CrawlReader
+
+        with CrawlReader(self.url) as reader:
+            yield reader
+
+    @contextmanager
+    def stored(
+        self, beside: Path | None, watched: Watched, *, marks: bool
+    ) -> Iterator[Store]:
+        """Give a temporary copy; no worker may be running."""
+        from bloomdupe.jobs.on_redis.shared_copy import copied
+
+        with TemporaryDirectory(prefix="bloomdupe-", dir=beside) as folder:
+            place = Path(folder) / "store"
+            with copied(self.url, place, watched, marks=marks) as store:
+                yield store
+
+    def project(self, settings: Settings | None, spider: str | None) -> Project:
+        """Return the project of the crawl, or of a spider without a crawl."""
+        from bloomdupe.jobs.on_redis.shared_job import project_of_shared_job
+
+        return project_of_shared_job(self.url, settings, spider)
+
+    @contextmanager
+    def receiver(
+        self,
+        source: Source,
+        settings: Settings | None,
+        spider: str | None,
+        *,
+        marks: bool,
+    ) -> Iterator[SharedJob]:
+        """Open the crawl, or begin it with the project's settings."""
+        from bloomdupe.jobs.on_redis.shared_job import SharedJob
+
+        with SharedJob.open_or_begin(
+            self.url, settings, spider, source, marks=marks
+        ) as job:
+            yield job
+
+    @contextmanager
+    def removal(self) -> Iterator[CrawlRemoval]:
+        """Read the crawl; refuse a URL that names no crawl."""
+        from bloomdupe.jobs.on_redis.state_on_redis import overview
+        from bloomdupe.redis.frontier_reader import FrontierReader
+
+        with FrontierReader.open(self.url) as reader:
+            try:
+                job = overview(reader)
+            except StoreError as error:
+                contents = f"it cannot be read ({error})"
+            else:
+                workers = job.workers
+                assert workers is not None  # noqa: S101 - every crawl here has them
+                seen = sum(one.keys for one in workers.partitions)
+                contents = (
+                    f"{job.state}, {seen:,} URLs seen, {job.pending:,} requests"
+                    f" pending, {workers.leased:,} in progress, {job.pages:,} done,"
+                    f" {workers.entries:,} entries of output that were not collected"
+                )
+            shown = reader.shown
+        yield CrawlRemoval(self.url, [shown], contents)
+
+
+class CrawlRemoval(NamedTuple):
+    """A crawl that is about to be removed."""
+
+    url: str
+    places: list[str]
+    contents: str
+    stays: tuple[str, ...] = ()
+
+    def remove(self) -> None:
+        """Remove all its keys.
+
+        Raises :class:`~bloomdupe.errors.StoreError` while workers are there.
+        """
+        from bloomdupe.redis.frontier_removal import remove_frontier
+
+        remove_frontier(self.url)

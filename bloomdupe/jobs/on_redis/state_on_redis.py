@@ -1,0 +1,218 @@
+"""The state of a crawl on Redis, read partition by partition, again and again."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import replace
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from bloomdupe.crawl.progress.history import Point
+from bloomdupe.crawl.progress.pace import RECENT
+from bloomdupe.errors import StoreError, StoreUnreachableError
+from bloomdupe.filter.bloom import BloomFilter
+from bloomdupe.filter.sizing import expected_loss
+from bloomdupe.jobs.overview import (
+    FINISHED,
+    NOT_BEGUN,
+    RUNNING,
+    STOPPED,
+    Description,
+    Overview,
+    PartitionedFilter,
+    WorkerFigures,
+)
+from bloomdupe.jobs.view import View
+from bloomdupe.redis.address import Address
+from bloomdupe.redis.frontier_reader import FrontierReader, kind_at
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from bloomdupe.redis.frontier_reader import PartitionState
+
+__all__ = ["CrawlReader", "described", "overview"]
+
+MINUTE = 60.0
+NO_WORKER = "no worker is alive"
+
+
+def described(url: str) -> Description:
+    """Describe the crawl, or the filter, that a URL names."""
+    kind = kind_at(url)
+    if kind == "crawl":
+        with FrontierReader.open(url) as reader:
+            job = overview(reader)
+            return Description(_filter(reader, job), reader.identity, job)
+    if kind == "nothing":
+        raise StoreError(
+            f"{Address.of(url).shown}: there is neither a crawl nor a filter of this"
+            " name"
+        )
+    with BloomFilter.open(url, readonly=True) as seen:
+        return Description(seen.info(), seen.identity, None)
+
+
+def overview(reader: FrontierReader) -> Overview:
+    """Return the state of a crawl; takes a second for a million slots, and 200 MB.
+
+    The crawl is finished if no request is pending or in progress in any partition, and
+    a second reading of all partitions finds the same: then it held for all at once.
+    """
+    reader.check_still_there()
+    alive = reader.workers()
+    states = reader.states()
+    memory, limit = reader.memory_used()
+    detail = ""
+    if not any(one.pushed for one in states):
+        state = NOT_BEGUN
+    elif not any(one.slots or one.leased for one in states) and (
+        _counts(states) == _counts(reader.states())
+    ):
+        state = FINISHED
+    elif alive:
+        state = RUNNING
+    else:
+        state, detail = STOPPED, NO_WORKER
+    return Overview(
+        state=state,
+        detail=detail,
+        pending=sum(one.pending for one in states),
+        taken_in=sum(one.pushed for one in states),
+        pages=sum(one.done for one in states),
+        slots=_slots(reader, states),
+        workers=WorkerFigures(states, alive, memory, limit),
+    )
+
+
+def _slots(reader: FrontierReader, states: list[PartitionState]) -> dict[str, int]:
+    slots: dict[str, int] = {}
+    for one in states:
+        if one.slots:
+            for name, count in reader.slots(one.number).items():
+                slots[name] = slots.get(name, 0) + count
+    return slots
+
+
+def _counts(states: list[PartitionState]) -> list[tuple[int, int, int]]:
+    return [(one.pushed, one.slots, one.leased) for one in states]
+
+
+def _filter(reader: FrontierReader, job: Overview) -> PartitionedFilter:
+    """Calculate the figures of the filters; takes 2 ms for each partition."""
+    states = _workers(job).partitions
+    keys = sum(one.keys for one in states)
+    weighted = sum(
+        min(1.0, sum(shape.rate(count) for shape, count in one.layers)) * one.keys
+        for one in states
+    )
+    return PartitionedFilter(
+        path=reader.shown,
+        capacity=reader.parameters.capacity,
+        fpp=reader.parameters.fpp,
+        partition_by=reader.partition_by,
+        keys=keys,
+        current_fpp=weighted / keys if keys else 0.0,
+        expected_loss=sum(expected_loss(one.layers) for one in states),
+        grown_partitions=sum(len(one.layers) > 1 for one in states),
+    )
+
+
+def _workers(job: Overview) -> WorkerFigures:
+    assert job.workers is not None  # noqa: S101 - every crawl on Redis has them
+    return job.workers
+
+
+class CrawlReader:
+    """Reads a crawl on Redis as often as needed, and keeps its history."""
+
+    def __init__(self, url: str) -> None:
+        self._reader = FrontierReader.open(url)
+        self._view: View | None = None
+        self._done: dict[int, tuple[str, int]] = {}
+        """The owner of each partition, and its number of finished requests."""
+        self._by_worker: Counter[str] = Counter()
+        """Finished requests since the first read."""
+        self._reads: list[tuple[float, Counter[str]]] = []
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._reader.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read(self) -> View:
+        """Read the crawl.
+
+        If Redis does not answer, but has answered before, the last view comes again
+        with the ``trouble``. Raises the other errors of :func:`overview`.
+        """
+        try:
+            job = overview(self._reader)
+        except StoreUnreachableError as error:
+            if self._view is None:
+                raise
+            self._view = replace(self._view, trouble=str(error))
+            return self._view
+        now = monotonic()
+        points = [] if self._view is None else self._view.points
+        begun = points[0].time - points[0].seconds if points else now
+        kept = [point for point in points if now - point.time <= RECENT]
+        self._view = View(
+            place=self._reader.shown,
+            identity=self._reader.identity,
+            capacity=self._reader.parameters.capacity,
+            read_at=time.time(),
+            job=job,
+            points=[*kept, _point(job, now, now - begun)],
+            history=None,
+            paces=self._paces(job, now),
+        )
+        return self._view
+
+    def _paces(self, job: Overview, now: float) -> dict[str, float]:
+        """Count finished requests by worker, and return pages a second by worker.
+
+        Requests of a partition that changes its owner between two reads are not
+        counted.
+        """
+        for one in _workers(job).partitions:
+            owner, done = self._done.get(one.number, ("", 0))
+            if owner and owner == one.owner:
+                self._by_worker[owner] += max(0, one.done - done)
+            self._done[one.number] = one.owner, one.done
+        names = {worker.name for worker in _workers(job).workers}
+        self._by_worker = Counter({name: self._by_worker[name] for name in names})
+        self._reads.append((now, self._by_worker.copy()))
+        while len(self._reads) > 2 and now - self._reads[1][0] >= MINUTE:
+            del self._reads[0]
+        paces = {}
+        for name in names:
+            then, before = next(read for read in self._reads if name in read[1])
+            if now > then:
+                paces[name] = (self._by_worker[name] - before[name]) / (now - then)
+        return paces
+
+
+def _point(job: Overview, now: float, seconds: float) -> Point:
+    """Return a point of a history; values that Redis does not know are 0."""
+    workers = _workers(job)
+    nothing: dict[str, Any] = dict.fromkeys(Point._fields, 0)
+    known = {
+        "time": now,
+        "run": 1,
+        "seconds": seconds,
+        "pages": job.pages,
+        "seen": sum(one.keys for one in workers.partitions),
+        "pending": job.pending,
+        "leased": workers.leased,
+        "slots": len(job.slots),
+        "statuses": [],
+        "memory": workers.memory,
+    }
+    return Point(**{**nothing, **known})

@@ -1,0 +1,140 @@
+"""View: all data about a job that can be shown, on either engine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from bloomdupe.crawl.progress.pace import per_minute, recent, since, time_to_go
+
+if TYPE_CHECKING:
+    from bloomdupe.crawl.leases.failure import Failure
+    from bloomdupe.crawl.progress.history import Point, Ran
+    from bloomdupe.crawl.totals import Totals
+    from bloomdupe.jobs.overview import Overview
+
+__all__ = ["FailedRequests", "JobHistory", "Reader", "View"]
+
+MINUTE = 60.0
+MOST_SLOTS = 100
+"""Slots that are printed as JSON."""
+
+
+@dataclass(frozen=True)
+class FailedRequests:
+    """Failed requests."""
+
+    requests: list[Failure]
+    """Failed requests that were not retried since, latest first."""
+    left: int
+    """Number of failed requests that were removed because there were too many."""
+
+    @property
+    def reasons(self) -> Counter[str]:
+        """Count them by reason; each HTTP status is a reason."""
+        return Counter(
+            f"HTTP {one.status}" if one.reason == "status" else one.reason
+            for one in self.requests
+        )
+
+    @property
+    def slots(self) -> Counter[str]:
+        """Count them by slot."""
+        return Counter(one.slot for one in self.requests)
+
+
+@dataclass(frozen=True)
+class JobHistory:
+    """The counts, failed requests and runs that a store keeps."""
+
+    totals: Totals
+    failed: FailedRequests
+    runs: list[Ran]
+
+
+@dataclass(frozen=True)
+class View:
+    """A job, and its recent points."""
+
+    place: str
+    """The directory of the store, or the URL without the password."""
+    identity: dict[str, Any]
+    capacity: int
+    """Expected URLs of the filter."""
+    read_at: float
+    """Unix time of the checkpoint, or of reading."""
+    job: Overview
+    points: list[Point]
+    """Points of the history; of a crawl on Redis, since the reader began, with times
+    of a monotonic clock.
+    """
+    history: JobHistory | None
+    """None: the engine keeps no history."""
+    paces: dict[str, float]
+    """Pages a second over the last minute, for each worker seen in two reads."""
+    trouble: str | None = None
+    """The reason why the job could not be read this time; all else is older then."""
+
+    @property
+    def spider(self) -> str:
+        """The name of the spider, or the place of the job."""
+        return str(self.identity.get("spider", self.place))
+
+    @property
+    def last(self) -> Point | None:
+        """The last point of the history; None in a job of an earlier version."""
+        return self.points[-1] if self.points else None
+
+    @property
+    def rate(self) -> float | None:
+        """Pages a minute, during the last minute of the last run."""
+        if not self.points:
+            return None
+        found = per_minute(since(self.points, MINUTE), self.points[-1])
+        return None if found is None else max(0.0, found)
+
+    @property
+    def to_go(self) -> float | None:
+        """Estimated seconds until no request is pending; None: unknown."""
+        if not (self.job.running and self.points):
+            return None
+        return time_to_go(recent(self.points), self.points[-1])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain types, for JSON."""
+        rate, history, workers = self.rate, self.history, self.job.workers
+        found: dict[str, Any] = {
+            "job": self.job.as_dict(),
+            "seconds_to_go": self.to_go,
+            "slots": dict(self.job.largest(MOST_SLOTS)),
+        }
+        if history is not None:
+            found |= {
+                "totals": history.totals.record,
+                "last_point": None if self.last is None else self.last._asdict(),
+                "pages_per_minute": rate,
+                "failed": dict(history.failed.reasons),
+                "failures_left": history.failed.left,
+                "runs": [ran._asdict() for ran in history.runs],
+            }
+        if workers is not None:
+            found |= {
+                "path": self.place,
+                "identity": self.identity,
+                "capacity": self.capacity,
+                "keys": self.points[-1].seen,
+                "pages_per_second": None if rate is None else rate / MINUTE,
+                "workers": [
+                    {**one._asdict(), "pages_per_second": self.paces.get(one.name)}
+                    for one in workers.workers
+                ],
+            }
+        return found
+
+
+class Reader(Protocol):
+    """Reads a job as often as needed."""
+
+    def read(self) -> View:
+        """Return the present view."""
