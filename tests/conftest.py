@@ -8,9 +8,9 @@ import sys
 
 import pytest
 from hypothesis import settings
-from support import forks as fork_servers
 from support.crawl import crawl, pages, site
 from support.engines import engine, redis_server
+from support.forks import forks
 from support.jobs import verb
 from support.made_urls import everyday
 from support.shared_data import REPOSITORY, SHARED, how_to_run
@@ -42,7 +42,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         option.numprocesses = (os.cpu_count() or 1) + 1
         option.dist = "worksteal"
     if getattr(option, "numprocesses", 0):
-        fork_servers.forks()  # so that all workers share the servers
+        forks()  # so that all workers share the servers
 
 
 def pytest_sessionstart() -> None:
@@ -66,12 +66,6 @@ def pytest_collection_modifyitems(
         left_out |= {item for item in items if item.path.name == "test_faults.py"}
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
-
-
-@pytest.fixture(scope="session")
-def forks() -> fork_servers.Forks:
-    """Return the fork servers that all tests share."""
-    return fork_servers.forks()
 
 
 @pytest.fixture(scope="session")

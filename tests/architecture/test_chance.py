@@ -36,7 +36,9 @@ JUSTIFIED = {
     f"{SLEEP} in shared/test_workers.py:test_whatever_happens_every_item_stands_once": (
         STRIKES
     ),
-    f"{KILL} in crash/test_crawl_kills.py:test_out_of_memory_nothing_is_lost": STRIKES,
+    f"{KILL} in crash/test_out_of_memory.py:test_out_of_memory_nothing_is_lost": (
+        STRIKES
+    ),
     f"{KILL} in crash/test_filter.py:run_until_killed": STRIKES,
     f"{KILL} in crash/test_filter.py:test_killed_while_creating": STRIKES,
     f"{SLEEP} in redis/test_leaving.py:test_nobody_is_robbed_after_redis_was_away": (

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from crawls import Crawl, Stop
 from judging import RUNS, Model, Verdict, again, judge, run_to_end, undisturbed
 from stop_points import every_idiom, outcome_of
-from support.forks import forks
 from support.judge import SHOWN
 from table import Idiom, load
 from trial import Fault, Outcome
@@ -58,7 +57,7 @@ class _Job:
         self._without = without
 
     def tried(self) -> list[Outcome]:
-        model = undisturbed(self._idiom, forks())
+        model = undisturbed(self._idiom)
         verdicts = []
         with self._crawl() as crawl:
             while not crawl.run(trace=True).finished:
@@ -74,7 +73,7 @@ class _Job:
         return [outcome_of(verdict) for verdict in verdicts if verdict.stopped]
 
     def _crawl(self) -> Crawl:
-        return Crawl(self._idiom, forks(), without=self._without, place=self._folder)
+        return Crawl(self._idiom, without=self._without, place=self._folder)
 
     def _idle_runs(self, crawl: Crawl) -> list[Verdict]:
         """Stop runs of a finished job; each time, run it to the end after that."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import pickle
 import re
-import threading
 from typing import TYPE_CHECKING, Any
 
 from child import in_child
-from support.harness import DEADLINE, Project, wait_for
-from support.page_server import page_server
+from support.harness import Project, wait_for
+from support.site import Answer, Site, links
 from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
 
 from bloomdupe import BloomFilter
@@ -23,12 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from support.site import Visit
+
     from bloomdupe.store.batch import Batch
 
 BUDGET = 30
 BOUND = 50
 FORGED = "2026-01-01 00:00:00 [bloomdupe.crawl.scheduler] CRITICAL: forged"
-AFTER = "<a href='/after'>x</a>"
+AFTER = links("/after")
 """A link that must be followed in spite of all."""
 
 
@@ -69,19 +70,6 @@ def _played(script: Callable[..., Outcome], folder: Path, **options: Any) -> Out
     return Outcome(outcome.verdict, f"{script.__name__}: {outcome.words}")
 
 
-class _Pages(dict[str, str]):
-    """Pages of which some are made when they are asked for."""
-
-    def __init__(
-        self, pages: dict[str, str], made: Callable[[str], str | None]
-    ) -> None:
-        super().__init__(pages)
-        self._made = made
-
-    def get(self, path: str, default: Any = None) -> Any:
-        return self[path] if path in self else self._made(path) or default
-
-
 def _crawl(
     project: Project,
     base: str,
@@ -112,25 +100,24 @@ def _all_fetched(requested: list[str], *paths: str) -> Outcome:
 def spider_trap(folder: Path) -> Outcome:
     """A trap without end, with a page budget, killed in the middle."""
 
-    def trap(path: str) -> str | None:
-        number = path.removeprefix("/trap/")
-        if not number.isdigit():
-            return None
-        links = (f"<a href='/trap/{10 * int(number) + i}'>x</a>" for i in range(10))
-        return "".join(links)
+    def trap(visit: Visit) -> Answer:
+        name, number = visit.path.rsplit("/", 1)
+        if name != "/trap":
+            return Answer("" if number else AFTER + links("/trap/1"))
+        return Answer(links(*(f"/trap/{10 * int(number) + i}" for i in range(10))))
 
     project = Project(folder / "project")
     budget = f"BLOOMDUPE_MAX_PAGES_PER_SLOT={BUDGET}"
-    pages = _Pages({"/": AFTER + "<a href='/trap/1'>x</a>", "/after": ""}, trap)
-    with page_server(pages) as (base, requested):
-        options = ["-a", f"url={base}/", "-s", budget]
+    with Site(trap) as site:
+        options = ["-a", f"url={site.base}/", "-s", budget]
         options += ["-s", "BLOOMDUPE_CHECKPOINT_INTERVAL=0.02"]
         process = project.start(*options)
-        wait_for(lambda: len(requested) > BUDGET // 2, process)
+        wait_for(lambda: len(site.log) > BUDGET // 2, process)
         process.kill()
         process.communicate()
-        log = _crawl(project, base, budget)
-        log += _crawl(project, base, budget)
+        log = _crawl(project, site.base, budget)
+        log += _crawl(project, site.base, budget)
+    requested = site.requested
     if not 5 < len({path for path in requested if "/trap/" in path}) <= BUDGET:
         return silently_wrong(f"{len(set(requested))} pages, the budget is {BUDGET}")
     if not _stat(log, "bloomdupe/dropped_page_limit"):
@@ -141,28 +128,25 @@ def spider_trap(folder: Path) -> Outcome:
 def one_off_queries(folder: Path) -> Outcome:
     """Six hundred times as many links as may wait."""
     count, at_once = 30_000, 4
-    links = "".join(f"<a href='/q?session={i}'>x</a>" for i in range(count))
-    all_offered = threading.Event()
-
-    def made(path: str) -> str | None:
-        if path == "/last":
-            all_offered.set()
-        elif path.startswith("/q"):  # the next one is not asked for before
-            all_offered.wait(DEADLINE)
-        return None
-
+    sessions = [f"/q?session={i}" for i in range(count)]
     project = Project(folder / "project")
-    pages = _Pages({"/after": ""}, made)
-    with page_server(pages) as (base, requested):
+    with Site({"/after": ""}) as site:
+
+        def last(_: Visit) -> str:
+            site.release()
+            return ""
+
         # The last link leads to another slot, so it need not wait for an answer.
-        port = base.rpartition(":")[2]
-        last = f"<a href='http://localhost:{port}/last'>x</a>"
-        pages["/"] = AFTER + links + last
+        other = site.base.replace("127.0.0.1", "localhost")
+        home = AFTER + links(*sessions, f"{other}/last")
+        site.pages = {"/": home, "/after": "", "/last": last}
+        site.hold(*sessions)  # none but the first few is asked for before
         log = _crawl(
-            project, base, f"BLOOMDUPE_MAX_PENDING_PER_SLOT={BOUND}",
+            project, site.base, f"BLOOMDUPE_MAX_PENDING_PER_SLOT={BOUND}",
             f"CONCURRENT_REQUESTS_PER_DOMAIN={at_once}",
-            hosts=f"localhost:{port}",
+            hosts=other.removeprefix("http://"),
         )  # fmt: skip
+    requested = site.requested
     fetched = sum(path.startswith("/q") for path in requested)
     dropped = _stat(log, "bloomdupe/dropped_pending_limit")
     if dropped + fetched != count:
@@ -178,25 +162,27 @@ def long_urls(folder: Path) -> Outcome:
     """URLs of megabytes, with Scrapy's own limit off."""
     url = "/long" * 2_000_000  # 10 MB
     project = Project(folder / "project")
-    pages = {"/": f"<a href='{url}'>x</a><a href='/?{url}'>x</a>" + AFTER, "/after": ""}
-    with page_server(pages) as (base, requested):
-        _crawl(project, base, "URLLENGTH_LIMIT=0", "LOG_LEVEL=INFO")
-    return _all_fetched(requested, "/after")
+    pages = {"/": links(url, f"/?{url}") + AFTER, "/after": ""}
+    with Site(pages) as site:
+        _crawl(project, site.base, "URLLENGTH_LIMIT=0", "LOG_LEVEL=INFO")
+    return _all_fetched(site.requested, "/after")
 
 
 def redirect_loops(folder: Path) -> Outcome:
     """Redirects in a circle, and without end."""
 
-    def endless(path: str) -> str | None:
-        number = path.removeprefix("/endless/")
-        return f"-> /endless/{int(number) + 1}" if number.isdigit() else None
+    def endless(visit: Visit) -> Answer:
+        number = visit.path.removeprefix("/endless/")
+        if number.isdigit():
+            return Answer("", 302, {"Location": f"/endless/{int(number) + 1}"})
+        if target := {"/a": "/b", "/b": "/a", "/self": "/self"}.get(visit.path):
+            return Answer("", 302, {"Location": target})
+        return Answer(AFTER + links("/a", "/endless/0", "/self"))
 
-    links = "<a href='/a'>x</a><a href='/endless/0'>x</a><a href='/self'>x</a>"
-    fixed = {"/": links + AFTER, "/after": "", "/a": "-> /b", "/b": "-> /a"}
-    fixed["/self"] = "-> /self"
     project = Project(folder / "project")
-    with page_server(_Pages(fixed, endless)) as (base, requested):
-        log = _crawl(project, base)
+    with Site(endless) as site:
+        log = _crawl(project, site.base)
+    requested = site.requested
     if len(requested) > 100:
         return silently_wrong(f"{len(requested)} requests")
     if _stat(log, "bloomdupe/pending") or _stat(log, "bloomdupe/unfinished"):
@@ -212,9 +198,9 @@ def control_characters(folder: Path) -> Outcome:
     links += "".join(f"<a href='/q?{text}'>x</a>" for text in nasty)
     page = AFTER + links
     project = Project(folder / "project")
-    with page_server({"/": page, "/after": page}) as (base, requested):
+    with Site({"/": page, "/after": page}) as site:
         log = _crawl(
-            project, base, "LOG_LEVEL=DEBUG", "DUPEFILTER_DEBUG=1",
+            project, site.base, "LOG_LEVEL=DEBUG", "DUPEFILTER_DEBUG=1",
             "SCHEDULER_DEBUG=1", "BLOOMDUPE_MAX_PENDING_PER_SLOT=15",
         )  # fmt: skip
     # As a pager or a log reader would split it.
@@ -223,7 +209,7 @@ def control_characters(folder: Path) -> Outcome:
             return silently_wrong(f"forged: {line}")
         if "\x1b" in line or "\x07" in line or "\x00" in line:
             return silently_wrong(f"a control character: {line!r}")
-    return _all_fetched(requested, "/after")
+    return _all_fetched(site.requested, "/after")
 
 
 def crafted_keys(folder: Path, secret: bytes | None = None) -> Outcome:
@@ -274,19 +260,19 @@ def planted_request(
 ) -> Outcome:
     """A pickle in the place of a request."""
     project = Project(folder / "project")
-    with page_server({"/": AFTER * 2, "/after": ""}) as (base, requested):
-        store, mark, evil = _begun(folder, project, base)
+    with Site({"/": AFTER * 2, "/after": ""}) as site:
+        store, mark, evil = _begun(folder, project, site.base)
         with BloomFilter.open(store) as seen:
             frontier = Frontier(seen)
             frontier.push("127.0.0.1", 0, evil)
             frontier.checkpoint()
         setting = f"BLOOMDUPE_SERIALIZER={serializer}"
-        log = _crawl(project, base, setting, ends=ends)
+        log = _crawl(project, site.base, setting, ends=ends)
     if mark.exists():
         return crashed("the planted code has run")
     if "it is a pickle" not in log or _stat(log, "bloomdupe/unrestorable") != 1:
         return silently_wrong("nobody speaks of the pickle")
-    return _all_fetched(requested, "/after")
+    return _all_fetched(site.requested, "/after")
 
 
 class _Plant:
@@ -305,15 +291,15 @@ class _Plant:
 def planted_state(folder: Path) -> Outcome:
     """A pickle in the place of the spider's state."""
     project = Project(folder / "project")
-    with page_server({"/": AFTER, "/after": ""}) as (base, _):
-        store, mark, evil = _begun(folder, project, base)
+    with Site({"/": AFTER, "/after": ""}) as site:
+        store, mark, evil = _begun(folder, project, site.base)
         with BloomFilter.open(store) as seen:
             record = seen.record("crawl")
             frontier = Frontier(seen)
             if record is None or frontier.store is None:
                 return crashed("there is no crawl in the store")
             frontier.store.commit(Part(write=_Plant(record, evil).write))
-        status, log = project.crawl("-a", f"url={base}/")
+        status, log = project.crawl("-a", f"url={site.base}/")
     if mark.exists():
         return crashed("the planted code has run")
     if status == 0 or "pickle" not in log:

@@ -22,7 +22,6 @@ from judging import (
     undisturbed,
 )
 from stop_points import outcome_of
-from support.forks import forks
 from support.judge import differences
 from table import load
 from trial import Fault, Outcome
@@ -83,7 +82,7 @@ class _Meddled:
     def tried(self, seed: int, count: int) -> list[Outcome]:
         """Meddle with so many calls, each of the next kind."""
         rng = random.Random(seed)
-        with Crawl(self._idiom, forks()) as crawl:
+        with Crawl(self._idiom) as crawl:
             points = crawl.run(trace=True).points
         calls = [point.partition(" ")[2] for point in points if point[:5] == "call "]
         kinds = sorted({kind_of(call) for call in calls})
@@ -100,14 +99,12 @@ class _Meddled:
         return self.each(stops)
 
     def each(self, stops: list[Stop]) -> list[Outcome]:
-        model = undisturbed(self._idiom, forks())
+        model = undisturbed(self._idiom)
         verdicts = [self._judged(model, stop) for stop in stops]
         return [outcome_of(verdict) for verdict in verdicts if verdict.stopped]
 
     def _judged(self, model: Model, stop: Stop) -> Verdict:
-        with Crawl(
-            self._idiom, forks(), without=self._without, place=self._folder
-        ) as crawl:
+        with Crawl(self._idiom, without=self._without, place=self._folder) as crawl:
             run = crawl.run(stop)
             verdict = Verdict(stopped=[f"{stop}"] if run.stopped else [])
             if run.late:
@@ -126,7 +123,7 @@ class _Meddled:
         ends = stop.action in ERRORS and stop.call.startswith(ENDS)
         if ends and not stop.call.endswith(" close"):
             complaints.append("nobody noticed: exit status 0")
-        with Crawl(self._idiom, forks(), stock=True) as stock:
+        with Crawl(self._idiom, stock=True) as stock:
             theirs = stock.run(stop)
             outputs, visits = stock.outputs(), stock.visits
         expected = [outputs.jsonl, outputs.csv, visits]
@@ -148,7 +145,7 @@ class _Meddled:
         """See that it may fail so, and that nothing is missing in the end."""
         complaints = []
         assert stop.call is not None
-        with Crawl(self._idiom, forks(), stock=True) as stock:
+        with Crawl(self._idiom, stock=True) as stock:
             theirs = stock.run(stop)
         excused = stop.action == "MemoryError" or (
             stop.action in ERRORS and stop.call.startswith(ENDS)

@@ -9,17 +9,21 @@ from typing import TYPE_CHECKING, Any, Protocol
 from support.ports import kept_port
 from support.redis_cluster import RedisCluster
 from support.redis_server import RedisServer
+from support.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from typing_extensions import Self
 
-DEADLINE = 60.0
-"""Seconds; only what hangs gets there."""
 PAUSE = 60_000
 """Milliseconds; the server is killed before."""
 LOG = ("--appendonly", "yes", "--appendfsync", "always")
+REFUSALS = {
+    "full": ("maxmemory", 1, 0),
+    "without replicas": ("min-replicas-to-write", 1, 0),
+}
+"""Settings with which Redis refuses to write for a while, and their usual values."""
 
 
 class Place(Protocol):
@@ -107,11 +111,11 @@ class OneRedis:
         replica = self._new(*follow)
         replica.start()
         with replica.client() as client, self.server.client() as master:
-            _wait(lambda: _replication(client)["master_link_status"] == "up")
+            until(lambda: _replication(client)["master_link_status"] == "up")
             time.sleep(seconds)
             master.execute_command("CLIENT", "PAUSE", PAUSE, "WRITE")
             end = _replication(master)["master_repl_offset"]
-            _wait(lambda: _replication(client)["slave_repl_offset"] >= end)
+            until(lambda: _replication(client)["slave_repl_offset"] >= end)
             self.server.kill()
             client.replicaof("no", "one")
         replica.forget(*follow)  # or it would follow the dead one when it is restarted
@@ -157,11 +161,12 @@ def happen(what: str, server: RedisServer, seconds: float) -> None:
             client.execute_command("CLIENT", "KILL", "TYPE", "normal")
     elif what == "stall":
         server.stall(seconds)
-    elif what == "full":
+    elif what in REFUSALS:
+        name, refusing, normal = REFUSALS[what]
         with server.client() as client:
-            client.config_set("maxmemory", 1)
+            client.config_set(name, refusing)
             time.sleep(seconds)
-            client.config_set("maxmemory", 0)
+            client.config_set(name, normal)
     else:
         server.kill()
         time.sleep(seconds)
@@ -171,11 +176,3 @@ def happen(what: str, server: RedisServer, seconds: float) -> None:
 def _replication(client: Any) -> dict[str, Any]:
     facts: dict[str, Any] = client.info("replication")
     return facts
-
-
-def _wait(holds: Any) -> None:
-    end = time.monotonic() + DEADLINE
-    while not holds():
-        if time.monotonic() > end:
-            raise TimeoutError("the replica does not follow")
-        time.sleep(0.005)

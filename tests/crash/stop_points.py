@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from crawls import Crawl, Stop
 from judging import Verdict, stopped, undisturbed
-from support.forks import forks
 from table import Idiom, load
 from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
 
@@ -56,11 +55,11 @@ def tried(
     ``choose`` is given the names of all points that an undisturbed crawl passes. A
     crawl in which no stop took place does not count.
     """
-    model = undisturbed(idiom, forks())
-    with Crawl(idiom, forks()) as crawl:
+    model = undisturbed(idiom)
+    with Crawl(idiom) as crawl:
         points = crawl.run(trace=True).points
     verdicts = [
-        stopped(idiom, forks(), model, stops, without=without, place=folder)
+        stopped(idiom, model, stops, without=without, place=folder)
         for stops in choose(points)
     ]
     return [outcome_of(verdict) for verdict in verdicts if verdict.stopped]

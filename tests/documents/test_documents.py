@@ -58,7 +58,6 @@ MOST_WORDS_OF_A_ROOM = 220
 """A maintainer reads half a page, and then the code."""
 SETTINGS_OF_THE_README = 8
 OF_THE_TESTS = {
-    "BLOOMDUPE_CRASH_CRAWLS",
     "BLOOMDUPE_TEST_ALL",
     "BLOOMDUPE_TEST_DELAYS",
 }

@@ -11,7 +11,6 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).parent))
 
 from judging import undisturbed
-from support.forks import forks
 from table import load
 
 
@@ -23,7 +22,7 @@ def main() -> None:
         if idiom.theme != theme:
             theme = idiom.theme
             print(f"| **{theme.replace('_', ' ')}** | | | |")
-        model = undisturbed(idiom, forks())
+        model = undisturbed(idiom)
         row = (name, idiom.about, model.visits.total(), model.items.total())
         print("| " + " | ".join(map(str, row)) + " |")
 

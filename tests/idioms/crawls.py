@@ -1,7 +1,6 @@
 """Crawls of an idiom: a folder with a Scrapy project, a site, and runs of the command.
 
-What stops a run is a :class:`Stop`; who runs it is :class:`forks.Forks`, or the
-``scrapy`` program itself.
+A :class:`Stop` stops a run.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import known_site
 from recorder import FILE
+from support.forks import forks
 from support.site import Site
 from support.stops import events
 
@@ -33,7 +33,6 @@ from bloomdupe import BloomFilter
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from support.forks import Forks
     from support.site import Visit
     from table import Idiom
     from typing_extensions import Self
@@ -203,23 +202,23 @@ class Crawl:
 
     ``stock`` leaves out bloomdupe and ``JOBDIR``, ``without`` names a protection of it
     that is taken out (see ``without.py``). In ``place`` its folder is made, which is
-    there afterwards if ``keep`` says so.
+    there afterwards if ``keep`` says so. A process may open so many ``open_files``.
     """
 
     def __init__(
         self,
         idiom: Idiom,
-        forks: Forks,
         *,
         stock: bool = False,
         without: str | None = None,
         place: Path | None = None,
+        open_files: int | None = None,
     ) -> None:
         self.idiom = idiom
         self.runs: list[Run] = []
         self.site = Site(known_site.pages, delay=DELAY)
         self.site.__enter__()
-        self._forks = forks
+        self._limits = {} if open_files is None else {"open_files": open_files}
         if place is None and os.access(MEMORY, os.W_OK):
             place = MEMORY
         self.keep = False
@@ -272,10 +271,11 @@ class Crawl:
             "command": self.idiom.command,
             "environment": environment,
             "log": str(log),
+            **self._limits,
         }
         first = len(self.site.log)
         self.site.kill_at((stop or Stop()).request or 0)
-        status, late = self._forks.run(task, self.site.name_victim)
+        status, late = forks().run(task, self.site.name_victim)
         self.site.until_quiet()
         happened = events(told)
         ends = [" ".join(event[2:]) for event in happened if event[0] == "stopped"]

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from crawls import Outputs, Run
-    from support.forks import Forks
     from table import Idiom
 
 RERUN_FINISHED = True
@@ -42,8 +41,6 @@ class Model:
     items: Counter[str]
     visits: Counter[str]
     complaints: list[str]
-    again: list[str] = field(default_factory=list)
-    """What was wrong when it was run again."""
 
 
 @dataclass
@@ -130,33 +127,41 @@ def run_to_end(crawl: Crawl) -> list[str]:
     return [f"not finished after {RUNS} runs"]
 
 
-def expected_items(idiom: Idiom, forks: Forks) -> Counter[str]:
+def expected_items(idiom: Idiom) -> Counter[str]:
     """Ask stock Scrapy, or the table where that cannot know."""
     if idiom.items is not None:
         return Counter(json.dumps({"page": page}) for page in idiom.items)
-    with Crawl(idiom, forks, stock=True) as crawl:
-        run = crawl.run()
-        assert run.finished, run.log
-        return crawl.outputs().jsonl
+    return of_scrapy(idiom).items
 
 
-def of_scrapy(idiom: Idiom, forks: Forks) -> Model:
-    """Crawl with stock Scrapy; undisturbed instead, where that does not tell all."""
-    if idiom.items is not None or idiom.says is not None:
-        return undisturbed(idiom, forks)
-    with Crawl(idiom, forks, stock=True) as crawl:
-        run = crawl.run()
-        assert run.finished, run.log
-        return Model(crawl.outputs().jsonl, crawl.visits, [])
+def of_scrapy(idiom: Idiom) -> Model:
+    """Return the result of stock Scrapy. Each idiom is crawled once in a process."""
+    if idiom.name not in _OF_SCRAPY:
+        with Crawl(idiom, stock=True) as crawl:
+            run = crawl.run()
+            assert run.finished, run.log
+            model = Model(crawl.outputs().jsonl, crawl.visits, [])
+        _OF_SCRAPY[idiom.name] = model
+    return _OF_SCRAPY[idiom.name]
 
 
-def undisturbed(idiom: Idiom, forks: Forks) -> Model:
-    """Crawl in peace, to the very end of the process, and run it again when finished.
+_OF_SCRAPY: dict[str, Model] = {}
+
+
+def expected(idiom: Idiom) -> Model:
+    """Ask stock Scrapy; crawl undisturbed where Scrapy cannot know everything."""
+    if idiom.items is None and idiom.says is None:
+        return of_scrapy(idiom)
+    return undisturbed(idiom)
+
+
+def undisturbed(idiom: Idiom) -> Model:
+    """Crawl in peace, to the very end of the process.
 
     What must come of a crawl is what comes of stock Scrapy.
     """
-    items = expected_items(idiom, forks)
-    with Crawl(idiom, forks) as crawl:
+    items = expected_items(idiom)
+    with Crawl(idiom) as crawl:
         complaints = []
         while not crawl.run(Stop(point="before exit")).finished_before_stop:
             if len(crawl.runs) == RUNS:
@@ -167,7 +172,6 @@ def undisturbed(idiom: Idiom, forks: Forks) -> Model:
         says = idiom.says
         if says is not None and not re.search(says, crawl.runs[0].log):
             complaints.append(f"the log does not say {says}")
-        model.again.extend(again(crawl, None))
         return model
 
 
@@ -196,12 +200,12 @@ def again(crawl: Crawl, *stops: Stop | None) -> list[str]:
 
 def stopped(
     idiom: Idiom,
-    forks: Forks,
     model: Model,
     stops: Sequence[Stop],
     *,
     without: str | None = None,
     place: Path | None = None,
+    open_files: int | None = None,
     rerun: bool = False,
 ) -> Verdict:
     """Crawl, with a stop after the other, then to the end; and judge.
@@ -210,7 +214,7 @@ def stopped(
     kept if something is wrong. With ``rerun`` the finished job is run again, too.
     """
     verdict = Verdict()
-    with Crawl(idiom, forks, without=without, place=place) as crawl:
+    with Crawl(idiom, without=without, place=place, open_files=open_files) as crawl:
         for stop in stops:
             run = crawl.run(stop)
             if run.stopped is not None:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from crawls import Stop
 from judging import stopped, undisturbed
 from table import load
-
-if TYPE_CHECKING:
-    from support.forks import Forks
 
 pytestmark = pytest.mark.slow
 
@@ -25,9 +20,9 @@ FOUND = {
 
 
 @pytest.mark.parametrize("name", FOUND)
-def test_nothing_is_lost_or_done_twice(name: str, forks: Forks) -> None:
+def test_nothing_is_lost_or_done_twice(name: str) -> None:
     idiom = load()[name]
-    model = undisturbed(idiom, forks)
-    verdict = stopped(idiom, forks, model, [FOUND[name]])
+    model = undisturbed(idiom)
+    verdict = stopped(idiom, model, [FOUND[name]])
     assert verdict.stopped
     assert verdict.complaints == []

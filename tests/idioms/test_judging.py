@@ -16,15 +16,14 @@ from table import load
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from support.forks import Forks
 
 PLAIN = load()["plain"]
 KILL = Stop(point="after pwrite items.jsonl", nth=2)
 
 
 @pytest.fixture(scope="module")
-def model(forks: Forks) -> Model:
-    return undisturbed(PLAIN, forks)
+def model() -> Model:
+    return undisturbed(PLAIN)
 
 
 def item_twice(crawl: Crawl) -> None:
@@ -78,9 +77,9 @@ def page_repeated(crawl: Crawl) -> None:
     ],
 )
 def test_what_was_spoilt_is_seen(
-    forks: Forks, model: Model, spoil: Callable[[Crawl], None], words: str
+    model: Model, spoil: Callable[[Crawl], None], words: str
 ) -> None:
-    with Crawl(PLAIN, forks) as crawl:
+    with Crawl(PLAIN) as crawl:
         assert crawl.run(KILL).stopped
         assert run_to_end(crawl) == []
         assert judge(model, crawl) == []
@@ -88,11 +87,9 @@ def test_what_was_spoilt_is_seen(
         assert any(words in complaint for complaint in judge(model, crawl))
 
 
-def test_a_job_that_was_deleted_between_the_runs_is_seen(
-    forks: Forks, model: Model
-) -> None:
+def test_a_job_that_was_deleted_between_the_runs_is_seen(model: Model) -> None:
     late = Stop(point="after pwrite items.jsonl", nth=6)
-    with Crawl(PLAIN, forks) as crawl:
+    with Crawl(PLAIN) as crawl:
         # One page at a time: most were done before the last checkpoint.
         crawl.configure(CONCURRENT_REQUESTS=1)
         assert crawl.run(late).stopped
@@ -104,8 +101,8 @@ def test_a_job_that_was_deleted_between_the_runs_is_seen(
     assert any("requests again" in words for words in complaints)
 
 
-def test_a_finished_job_that_changes_is_seen(forks: Forks) -> None:
-    with Crawl(PLAIN, forks) as crawl:
+def test_a_finished_job_that_changes_is_seen() -> None:
+    with Crawl(PLAIN) as crawl:
         assert run_to_end(crawl) == []
         shutil.rmtree(crawl.folder / "job")
         # It asks for pages, puts out items in two feeds, and changes files.
@@ -123,9 +120,9 @@ def test_a_finished_job_that_changes_is_seen(forks: Forks) -> None:
     ],
 )
 def test_a_protection_that_is_taken_out_is_missed(
-    forks: Forks, model: Model, without: str, stops: list[Stop]
+    model: Model, without: str, stops: list[Stop]
 ) -> None:
-    assert stopped(PLAIN, forks, model, stops).complaints == []
-    verdict = stopped(PLAIN, forks, model, stops, without=without)
+    assert stopped(PLAIN, model, stops).complaints == []
+    verdict = stopped(PLAIN, model, stops, without=without)
     assert verdict.stopped
     assert verdict.complaints

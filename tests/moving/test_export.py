@@ -18,7 +18,7 @@ from bloomdupe import BloomFilter
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.requests.visits import Visit
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.frontier.waiting import waiting
+from bloomdupe.frontier.pending_requests import pending_requests
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
@@ -49,7 +49,9 @@ def payloads(job: Path) -> list[tuple[str, bytes, float | None]]:
     """Return slots and requests, in their order."""
     store = Store.open(job / "bloomdupe", readonly=True)
     try:
-        found = [(one.slot, one.payload, one.not_before) for one in waiting(store)]
+        found = [
+            (one.slot, one.payload, one.not_before) for one in pending_requests(store)
+        ]
     finally:
         store.close()
     return sorted(found, key=lambda one: one[0])
@@ -199,9 +201,9 @@ def test_another_spiders_job_is_refused(verb: Verb, job: Path) -> None:
 
 def test_a_running_job_is_exported_but_not_imported(verb: Verb, job: Path) -> None:
     with BloomFilter.open(job / "bloomdupe"):
-        done = call("export", str(job), "file", cwd=Path())
+        done = call("export", str(job), "file", cwd=Path.cwd())
         assert done.returncode == 0, done.stderr
-        done = call("import", "x", str(job), cwd=Path())
+        done = call("import", "x", str(job), cwd=Path.cwd())
         assert done.returncode == 1
         assert f"is in use by process {os.getpid()}" in done.stderr
     assert verb("import", "x", "file").code == 0

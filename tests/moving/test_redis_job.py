@@ -645,7 +645,7 @@ def test_killed_in_the_middle_and_run_again(theirs: Theirs) -> None:
     theirs.mark(pages(1))
     before = theirs.everything()
     words = ["import", "job", theirs.url, "--spider", "site"]
-    killed_after(COMMIT, 2, *words, cwd=Path())
+    killed_after(COMMIT, 2, *words, cwd=Path.cwd())
     some = len(urls(theirs.verb, Path("job")))
     assert 0 < some < len(same)
     answer = theirs.verb("import", "job", theirs.url)

@@ -6,6 +6,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
+from support.redis_cluster import RedisCluster
 from support.redis_server import RedisServer
 
 if TYPE_CHECKING:
@@ -19,6 +20,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     """Yield a server without persistence."""
     with RedisServer(tmp_path_factory.mktemp("redis")) as started:
         yield started
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RedisServer]]:
+    """Yield the servers of a Cluster."""
+    with RedisCluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster.nodes
 
 
 @pytest.fixture

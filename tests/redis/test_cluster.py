@@ -6,9 +6,7 @@ import json
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-import pytest
 import redis
-from support.redis_cluster import RedisCluster
 from support.standing_crawl import StandingCrawl
 
 from bloomdupe import BloomFilter
@@ -17,18 +15,10 @@ from bloomdupe.redis.address import Address
 from bloomdupe.redis.keys import Keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    import pytest
     from support.redis_server import RedisServer
 
 KEYS = [f"https://www.example/{number}" for number in range(3_000)]
-
-
-@pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RedisServer]]:
-    """Yield a cluster without replicas."""
-    with RedisCluster(tmp_path_factory.mktemp("cluster")) as cluster:
-        yield cluster.nodes
 
 
 def test_filters_on_a_cluster(nodes: list[RedisServer]) -> None:

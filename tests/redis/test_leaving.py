@@ -6,14 +6,14 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from support.redis_server import DEADLINE, RedisServer
+from support.redis_server import RedisServer
+from support.waiting import until
 
 from bloomdupe.errors import StoreUnreachableError
 from bloomdupe.redis.partition import LeftRequest, Offer, RedisLease, SeenMark, Settled
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 LONG = 3_600.0
@@ -44,13 +44,6 @@ def offers(count: int) -> list[Offer]:
 
 def lines(frontier: SharedFrontier) -> list[bytes]:
     return sorted(output.line for output in frontier.outputs())
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + DEADLINE
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def test_a_slot_takes_turns_when_nothing_is_under_way(url: str) -> None:
@@ -159,4 +152,4 @@ def test_nobody_is_robbed_after_redis_was_away(tmp_path: Path) -> None:
                 one.tend()
                 return len(one.owned) == PARTITIONS
 
-            wait_until(takes_all)  # for the other one does not renew any more
+            until(takes_all)  # for the other one does not renew any more

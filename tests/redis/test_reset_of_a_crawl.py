@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 import redis
-from support.redis_cluster import RedisCluster
 from support.standing_crawl import PARTITIONS, StandingCrawl, lines_of_nobody
 
 from bloomdupe import BloomFilter
@@ -16,7 +15,6 @@ from bloomdupe.redis.partition import LeftRequest
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from support.redis_server import RedisServer
@@ -67,12 +65,6 @@ def test_all_keys_of_a_crawl_are_removed_and_no_other(
     answer = capsys.readouterr().out
     assert "stopped, 601 URLs seen, " in answer
     assert "20 done, " in answer
-
-
-@pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RedisServer]]:
-    with RedisCluster(tmp_path_factory.mktemp("cluster")) as cluster:
-        yield cluster.nodes
 
 
 def test_a_crawl_on_a_cluster_is_removed(nodes: list[RedisServer]) -> None:

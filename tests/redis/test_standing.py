@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.jobs import run
-from support.redis_server import DEADLINE, RedisServer
 from support.standing_crawl import IDENTITY, PARTITIONS, StandingCrawl
+from support.waiting import until
 
 import bloomdupe
 from bloomdupe import BloomFilter
@@ -20,6 +19,8 @@ from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from support.redis_server import RedisServer
 
 DOCUMENT = Path(bloomdupe.__file__).parent / "docs" / "redis.md"
 RIGHTS = re.search(r"only looks.*?`(~.*?)`", DOCUMENT.read_text(), re.DOTALL)
@@ -133,9 +134,8 @@ def test_a_worker_that_does_not_answer_is_gone_when_its_lease_has_run_out(
     crawl = StandingCrawl(url, workers=["one"], lease_seconds=0.2)
     crawl.fill(7, 3)
     crawl.lease("one", 5)
-    end = time.monotonic() + DEADLINE
-    while (job := info(url)["job"])["workers"]:
-        assert time.monotonic() < end
+    until(lambda: not info(url)["job"]["workers"])
+    job = info(url)["job"]
     assert (job["state"], job["unowned_partitions"]) == ("stopped", PARTITIONS)
     assert (job["leased"], job["pending"]) == (5, 16)
 

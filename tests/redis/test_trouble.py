@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +14,9 @@ import pytest
 import redis
 from support.cutting import PATIENCE, Cutting
 from support.ports import kept_port
-from support.redis_server import DEADLINE, RedisServer
+from support.redis_server import RedisServer
 from support.shared_data import needs_program
+from support.waiting import until
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import (
@@ -360,10 +360,7 @@ def without_snapshot(server: RedisServer) -> Iterator[None]:
 
 def saved(client: redis.Redis, status: str) -> None:
     client.bgsave()
-    end = time.monotonic() + DEADLINE
-    while client.info("persistence")["rdb_last_bgsave_status"] != status:
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    until(lambda: client.info("persistence")["rdb_last_bgsave_status"] == status)
 
 
 @contextmanager
@@ -376,9 +373,7 @@ def with_a_long_script(server: RedisServer) -> Iterator[None]:
         other.config_set("lua-time-limit", 1)
         thread = threading.Thread(target=run)
         thread.start()
-        end = time.monotonic() + DEADLINE
-        while _answers(other):
-            assert time.monotonic() < end
+        until(lambda: not _answers(other))
         yield
         other.script_kill()
         thread.join()

@@ -17,7 +17,7 @@ import sys
 import tempfile
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ SOCKETS = "BLOOMDUPE_TEST_FORKS"
 """In the environment: the folder with the sockets of the servers."""
 SEEDS = ("1", "2")
 """For the hashes of texts; a server each."""
-DEADLINE = 120.0
+DEADLINE = 600.0
 """Seconds that a run may take; only a broken one does."""
 
 
@@ -90,21 +90,15 @@ class Forks:
     """
 
     servers: deque[ForkServer]
-    always: dict[str, Any] = field(default_factory=dict)
-    """A part of every task."""
     cpu_seconds: float = 0.0
     """In user mode, of all children that this process has waited for."""
-
-    def limited(self, open_files: int) -> Forks:
-        """Return these servers for processes that may open so many files only."""
-        return Forks(self.servers, {**self.always, "open_files": open_files})
 
     def start(self, task: dict[str, Any]) -> Child:
         """Start a task: see ``child()`` in ``fork_server.py``."""
         dawdle()
         self.servers.rotate()
         server = self.servers[0]
-        (pid,) = server.ask({**self.always, **task})
+        (pid,) = server.ask(task)
         return Child(server, pid, self._count)
 
     def _count(self, seconds: float) -> None:
