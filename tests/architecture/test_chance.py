@@ -48,12 +48,10 @@ JUSTIFIED = {
     f"{SLEEP} in spiders/everyday.py:process_item": SLOW,
     f"{SLEEP} in spiders/taken_out.py:settle_first": SLOW,
     f"{SLEEP} in spiders/taken_out.py:slowly": SLOW,
-    f"{SLEEP} in crawler/test_known.py:parse": SLOW,
     f"{SLEEP} in support/delays.py:dawdle": SLOW,
     f"{SLEEP} in support/site.py:enter": SLOW,
     f"{SLEEP} in idioms/everyday/others.py:meddle": SLOW,
     f"{SLEEP} in support/stops.py:pause": "It is what the loops of the stops call.",
-    f"{KILL} in feeds/storages.py:wait_for": HANGS,
 }
 """What may stay, and why."""
 

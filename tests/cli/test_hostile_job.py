@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgpack  # type: ignore[import-untyped]
 import pytest
 from scrapy import Request
-from support.jobs import IDENTITY
+from support.jobs import IDENTITY, bare_job
 from support.monitored_jobs import NOW, failures_part, point
 from support.report_page import Page
 from support.shared_data import needs_package
@@ -135,11 +135,8 @@ def test_a_name_is_neither_a_formula_nor_markup(verb: Verb, job: Path) -> None:
 
 def test_a_name_that_is_a_colour_stays_a_name(verb: Verb, tmp_path: Path) -> None:
     needs_package("matplotlib")
-    with BloomFilter.open(tmp_path / "job/bloomdupe", 100, identity=IDENTITY) as seen:
-        frontier = Frontier(seen)
-        frontier.push("#000003", 0, b"\x91\xa1x")
-        frontier.checkpoint()
-    assert verb("report", tmp_path / "job").code == 0
+    job = bare_job(tmp_path / "job", "#000003", b"\x91\xa1x")
+    assert verb("report", job).code == 0
     shown = (tmp_path / "report.html").read_text("utf-8")
     assert ">#000003<" in shown
     assert re.search("fill: var\\(--first\\)", shown)
@@ -151,20 +148,13 @@ def test_a_name_in_any_script_is_drawn_without_a_word(
 ) -> None:
     needs_package("matplotlib")
     name = "\u4f60\U0001f980\u0e01\u05d0"
-    with BloomFilter.open(tmp_path / "job/bloomdupe", 100, identity=IDENTITY) as seen:
-        frontier = Frontier(seen)
-        frontier.push(name, 0, b"\x91\xa1x")
-        frontier.checkpoint()
-    answer = verb("report", tmp_path / "job")
+    answer = verb("report", bare_job(tmp_path / "job", name, b"\x91\xa1x"))
     assert (answer.code, answer.err) == (0, "")
     assert name in (tmp_path / "report.html").read_text("utf-8")
 
 
 def test_a_terminal_without_these_letters_gets_escapes(tmp_path: Path) -> None:
-    with BloomFilter.open(tmp_path / "b/bloomdupe", 100, identity=IDENTITY) as seen:
-        frontier = Frontier(seen)
-        frontier.push("m\xfcller.example", 0, b"\x91\xa1x")
-        frontier.checkpoint()
+    bare_job(tmp_path / "b", "m\xfcller.example", b"\x91\xa1x")
     done = subprocess.run(
         [sys.executable, "-m", "bloomdupe.cli.main", "list", str(tmp_path / "b")],
         env={**os.environ, "PYTHONIOENCODING": "ascii"},

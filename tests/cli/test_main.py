@@ -7,13 +7,18 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from support.jobs import call
 
 from bloomdupe import BloomFilter
 from bloomdupe.cli import main as cli
 from bloomdupe.cli.show.size import amount
 from bloomdupe.filter import hashing, sizing
+
+if TYPE_CHECKING:
+    from support.jobs import Verb
 
 KEY = bytes(16)
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -30,19 +35,11 @@ def job(tmp_path: Path) -> Path:
     return tmp_path / "job"
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    code = cli.main([str(argument) for argument in arguments])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
 # size
 
 
-def test_size_answers_the_questions_of_the_literature(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    code, out, _ = run(capsys, "size", "--urls", "10M", "--fpp", "1e-2", "--json")
+def test_size_answers_the_questions_of_the_literature(verb: Verb) -> None:
+    code, out, _ = verb("size", "--urls", "10M", "--fpp", "1e-2", "--json")
     report = json.loads(out)
     assert code == 0
     assert report["bits_per_key_optimal"] == pytest.approx(9.585, abs=1e-3)
@@ -51,25 +48,19 @@ def test_size_answers_the_questions_of_the_literature(
     assert report["memory_bytes"] >= report["disk_bytes"] == report["pages"] * 8168
 
 
-def test_size_buys_a_probability_for_memory(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    _, out, _ = run(capsys, "size", "--urls", "1e7", "--memory", "10M", "--json")
+def test_size_buys_a_probability_for_memory(verb: Verb) -> None:
+    _, out, _ = verb("size", "--urls", "1e7", "--memory", "10M", "--json")
     report = json.loads(out)
     assert report["bits_per_key"] <= 8
     assert report["fpp_optimal"] == pytest.approx(0.0214, abs=3e-4)
     assert report["fpp_calculated"] < 1.3 * report["fpp_optimal"]
-    _, again, _ = run(capsys, "size", "--bits-per-key", "8", "--json")
+    _, again, _ = verb("size", "--bits-per-key", "8", "--json")
     assert json.loads(again)["hashes"] == report["hashes"]
 
 
-def test_size_measures(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_size_measures(verb: Verb, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hashing, "new_secret", lambda: KEY)
-    code, out, _ = run(
-        capsys, "size", "--urls", "20K", "--fpp", "0.05", "--measure", "--json"
-    )
+    code, out, _ = verb("size", "--urls", "20K", "--fpp", "0.05", "--measure", "--json")
     report = json.loads(out)
     assert code == 0
     measured = report["fpp_measured"]
@@ -81,24 +72,22 @@ def test_size_measures(
 
 
 @pytest.mark.parametrize("place", ["/dev/zero", "/dev/zero/job"])
-@pytest.mark.parametrize("verb", ["info", "top", "report", "verify", "list", "add"])
-def test_a_file_is_no_job(
-    capsys: pytest.CaptureFixture[str], verb: str, place: str
-) -> None:
-    code, _, err = run(capsys, verb, place)
+@pytest.mark.parametrize("name", ["info", "top", "report", "verify", "list", "add"])
+def test_a_file_is_no_job(verb: Verb, name: str, place: str) -> None:
+    code, _, err = verb(name, place)
     assert code == 1
     assert f"{place} is not a directory; name a JOBDIR" in err
 
 
-def test_size_of_an_overfull_filter(capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = run(
-        capsys, "size", "--urls", "1M", "--fpp", "1e-2", "--filled", "10M", "--json"
+def test_size_of_an_overfull_filter(verb: Verb) -> None:
+    _, out, _ = verb(
+        "size", "--urls", "1M", "--fpp", "1e-2", "--filled", "10M", "--json"
     )
     assert json.loads(out)["fpp_calculated"] > 0.9
 
 
-def test_size_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = run(capsys, "size", "--urls", "1M", "--fpp", "1e-3")
+def test_size_prints_a_table(verb: Verb) -> None:
+    _, out, _ = verb("size", "--urls", "1M", "--fpp", "1e-3")
     assert "expected URLs (n)" in out
     assert "1,000,000" in out
 
@@ -114,9 +103,9 @@ def test_size_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_size_refuses_bad_values(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+    verb: Verb, arguments: list[str], message: str
 ) -> None:
-    code, out, err = run(capsys, "size", *arguments)
+    code, out, err = verb("size", *arguments)
     assert code == 2
     assert out == ""
     assert message in err
@@ -145,31 +134,27 @@ def test_amounts(text: str, number: int) -> None:
 
 
 @pytest.mark.parametrize("inside", ["", "bloomdupe"])
-def test_info_takes_a_jobdir_or_a_store(
-    capsys: pytest.CaptureFixture[str], job: Path, inside: str
-) -> None:
+def test_info_takes_a_jobdir_or_a_store(verb: Verb, job: Path, inside: str) -> None:
     before = (job / "bloomdupe/data.mdb").read_bytes()
-    code, out, _ = run(capsys, "info", job / inside, "--json")
+    code, out, _ = verb("info", job / inside, "--json")
     report = json.loads(out)
     assert code == 0
     assert report["identity"] == {"spider": "site"}
     assert 2400 < report["keys"] <= 2500
     assert report["trials"] > 1000
     assert len(report["layers"]) == 2
-    code, out, _ = run(capsys, "info", job / inside)
+    code, out, _ = verb("info", job / inside)
     assert "made for spider" in out
     assert "95 %" in out
     assert (job / "bloomdupe/data.mdb").read_bytes() == before
 
 
-def test_compact_and_backup(
-    capsys: pytest.CaptureFixture[str], job: Path, tmp_path: Path
-) -> None:
-    code, out, _ = run(capsys, "compact", job, "--json")
+def test_compact_and_backup(verb: Verb, job: Path, tmp_path: Path) -> None:
+    code, out, _ = verb("compact", job, "--json")
     report = json.loads(out)
     assert code == 0
     assert report["bytes_after"] < report["bytes_before"]
-    code, out, _ = run(capsys, "backup", job, tmp_path / "copy")
+    code, out, _ = verb("backup", job, tmp_path / "copy")
     assert code == 0
     with (
         BloomFilter.open(tmp_path / "copy") as copy,
@@ -179,12 +164,10 @@ def test_compact_and_backup(
         assert f"{len(seen):,} URLs" in out
 
 
-def test_a_missing_store_is_an_error(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    for verb in (["info"], ["compact"], ["backup"]):
-        target = [tmp_path / "copy"] if verb == ["backup"] else []
-        code, out, err = run(capsys, *verb, tmp_path / "nowhere", *target)
+def test_a_missing_store_is_an_error(verb: Verb, tmp_path: Path) -> None:
+    for name in ("info", "compact", "backup"):
+        target = [tmp_path / "copy"] if name == "backup" else []
+        code, out, err = verb(name, tmp_path / "nowhere", *target)
         assert code == 1
         assert out == ""
         assert "nowhere: there is no bloomdupe store" in err
@@ -194,20 +177,13 @@ def test_a_missing_store_is_an_error(
 # As a user calls it
 
 
-def call(*command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True, check=False, timeout=60
-    )
-
-
 def test_the_console_script(tmp_path: Path) -> None:
-    script = Path(sys.executable).with_name("bloomdupe")
-    done = call(str(script), "size", "--json", cwd=tmp_path)
+    done = call("size", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["urls"] == 10_000_000
-    assert call(str(script), cwd=tmp_path).returncode == 2
-    for verb in ("", "size", "info", "compact", "backup"):
-        assert call(str(script), *verb.split(), "--help", cwd=tmp_path).returncode == 0
+    assert call(cwd=tmp_path).returncode == 2
+    for words in ((), ("size",), ("info",), ("compact",), ("backup",)):
+        assert call(*words, "--help", cwd=tmp_path).returncode == 0
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
@@ -246,14 +222,15 @@ def test_whoever_stops_reading_the_output_changes_nothing(
 
 
 def test_the_scrapy_command_knows_the_jobdir(job: Path, tmp_path: Path) -> None:
-    scrapy = str(Path(sys.executable).with_name("scrapy"))
     shutil.copy(REPOSITORY / "scrapy.cfg", tmp_path)
     (tmp_path / "crawler").symlink_to(REPOSITORY / "crawler")
-    done = call(scrapy, "bloomdupe", "info", str(job), "--json", cwd=tmp_path)
+    words = ("bloomdupe", "info")
+    done = call(*words, str(job), "--json", cwd=tmp_path, script="scrapy")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["capacity"] == 2000
-    assert "look after the stores of crawls" in call(scrapy, cwd=tmp_path).stdout
-    done = call(scrapy, "bloomdupe", "info", "nowhere", cwd=tmp_path)
+    shown = call(cwd=tmp_path, script="scrapy").stdout
+    assert "look after the stores of crawls" in shown
+    done = call(*words, "nowhere", cwd=tmp_path, script="scrapy")
     assert done.returncode == 1
     assert "nowhere: there is no bloomdupe store" in done.stderr
 

@@ -8,71 +8,40 @@ import pytest
 from scrapy import Request, Spider
 from scrapy.http import Response
 from scrapy.utils.test import get_crawler
-from support.page_server import page_server
-from support.small_site import JOB, Site
+from spiders.beside import One, install
 
 from bloomdupe.crawl.http_cache import WholeCache
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-SPIDERS = """
-import scrapy
+    from support.crawl import Crawl
 
-
-class One(scrapy.Spider):
-    name = "one"
-
-    def parse(self, response):
-        pass
-"""
-DELTAFETCH = """
-from scrapy.exceptions import NotConfigured
-
-
-class DeltaFetch:
-    @classmethod
-    def from_crawler(cls, crawler):
-        if not crawler.settings.getbool("DELTAFETCH_ENABLED"):
-            raise NotConfigured
-        return cls()
-"""
 NAME = "scrapy_deltafetch.middleware.DeltaFetch"
-DERIVED = "spiders.Derived"
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    derived = f"\nfrom {NAME.rpartition('.')[0]} import DeltaFetch\n"
-    derived += "class Derived(DeltaFetch): pass\n"
-    (tmp_path / "spiders.py").write_text(SPIDERS + derived)
-    package = tmp_path / "scrapy_deltafetch"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    (package / "middleware.py").write_text(DELTAFETCH)
-    with page_server({"/": ""}) as (base, requested):
-        yield Site(tmp_path, base, requested)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("middlewares", "enabled", "warned"),
     [
-        (f'{{"{NAME}": 100}}', 1, True),
-        (f'{{"{DERIVED}": 100}}', 1, True),
-        (f'{{"{NAME}": 100}}', 0, False),
-        (f'{{"{NAME}": null}}', 1, False),
-        ("{}", 1, False),
+        ({NAME: 100}, 1, True),
+        ({"spiders.beside.Derived": 100}, 1, True),
+        ({NAME: 100}, 0, False),
+        ({NAME: None}, 1, False),
+        ({}, 1, False),
     ],
 )
 def test_a_memory_of_its_own_is_warned_of_if_it_is_in_use(
-    site: Site, middlewares: str, enabled: int, warned: bool
+    crawl: Crawl, middlewares: dict[str, int | None], enabled: int, warned: bool
 ) -> None:
-    settings = [f"SPIDER_MIDDLEWARES={middlewares}", f"DELTAFETCH_ENABLED={enabled}"]
-    log = site.crawl("One", JOB, *settings)["log"]
-    assert (f"{NAME} notes at once" in log) == warned
-    assert "Traceback" not in log
+    run = crawl.run(
+        One,
+        before=install,
+        DELTAFETCH_ENABLED=enabled,
+        SPIDER_MIDDLEWARES=middlewares,
+    )
+    assert (f"{NAME} notes at once" in run.log) == warned
+    assert "Traceback" not in run.log
 
 
 class Meddled(Response):

@@ -17,7 +17,7 @@ from support.harness import (
     statuses,
     wait_for,
 )
-from support.page_server import page_server
+from support.site import Site, links
 
 from crawler.sample_site import SampleJob, SampleSite
 
@@ -167,15 +167,15 @@ def test_other_hosts_are_followed_only_if_named(
     project: Project, sample: SampleProcess
 ) -> None:
     other = sample.url.removeprefix("http://").rstrip("/")
-    pages = {"/": f"<a href='{sample.url}files/0.txt'>x</a><a href='/ok'>x</a>"}
-    with page_server(pages | {"/ok": "ok"}) as (base, requested):
-        job = "127.0.0.1~" + base.rpartition(":")[2]
-        code, log = project.crawl("-a", f"url={base}/")
+    pages = {"/": links(f"{sample.url}files/0.txt", "/ok")}
+    with Site(pages | {"/ok": "ok"}) as site:
+        job = "127.0.0.1~" + site.base.rpartition(":")[2]
+        code, log = project.crawl("-a", f"url={site.base}/")
         assert code == 0, log
-        assert sorted(requested) == ["/", "/ok", "/robots.txt"]
+        assert sorted(site.requested) == ["/", "/ok", "/robots.txt"]
         assert not sample.requests()
         code, log = project.crawl(
-            "-a", f"url={base}/", "-a", f"hosts={other}", "-s", "JOBDIR=with hosts"
+            "-a", f"url={site.base}/", "-a", f"hosts={other}", "-s", "JOBDIR=with hosts"
         )
         assert code == 0, log
         assert (200, "/files/0.txt") in sample.requests()
@@ -189,51 +189,45 @@ def test_a_page_is_described(project: Project) -> None:
         "/next": "-> /end",
         "/end": "",
     }
-    with page_server(pages) as (base, _):
-        code, log = project.crawl("-a", f"url={base}/", "-O", "out.jsonl")
+    with Site(pages) as site:
+        code, log = project.crawl("-a", f"url={site.base}/", "-O", "out.jsonl")
     assert code == 0, log
     start, end = read_items(project.folder / "out.jsonl")
     assert not list((project.folder / "crawls").glob("*/items.jsonl"))
-    assert start["url"] == f"{base}/"
+    assert start["url"] == f"{site.base}/"
     assert start["title"] == "The start\u00e9"
     assert (start["depth"], start["referrer"]) == (0, None)
     assert start["length"] == len(pages["/"].encode())
     assert start["content_type"] == "text/html; charset=utf-8"
     assert start["time"].endswith("+00:00")
-    assert (end["url"], end["title"]) == (f"{base}/end", "")
+    assert (end["url"], end["title"]) == (f"{site.base}/end", "")
     assert (end["depth"], end["status"]) == (1, 200)
 
 
 def test_a_start_page_on_another_host_is_told(project: Project) -> None:
-    with (
-        page_server({"/": "x"}) as (there, _),
-        page_server({"/": f"-> {there}/"}) as (
-            here,
-            _,
-        ),
-    ):
-        code, log = project.crawl("-a", f"url={here}/")
+    with Site({"/": "x"}) as there, Site({"/": f"-> {there.base}/"}) as here:
+        code, log = project.crawl("-a", f"url={here.base}/")
     assert code == 0
-    assert f"add -a hosts={there.removeprefix('http://')}" in log
+    assert f"add -a hosts={there.base.removeprefix('http://')}" in log
 
 
 def test_a_crawl_whose_start_page_fails_has_failed_and_says_so_again(
     project: Project,
 ) -> None:
-    with page_server({}) as (base, _):
+    with Site({}) as site:
         for _ in range(2):
-            code, log = project.crawl("-a", f"url={base}/")
+            code, log = project.crawl("-a", f"url={site.base}/")
             assert code == 1
             assert "not finished (start_failed)" in log
             assert "remove the folder crawls/" in log
-    code, log = project.crawl("-a", f"url={base}/", "-s", "JOBDIR=other")
+    code, log = project.crawl("-a", f"url={site.base}/", "-s", "JOBDIR=other")
     assert code == 1
-    assert f"Start page failed: {base}/: " in log
+    assert f"Start page failed: {site.base}/: " in log
 
 
 def test_a_page_that_fails_does_not_stop_the_others(project: Project) -> None:
-    pages = {"/": "<a href='/bad'>x</a><a href='/ok'>x</a>", "/bad": "-> /bad"}
-    with page_server(pages | {"/ok": "ok"}) as (base, requested):
-        code, log = project.crawl("-a", f"url={base}/")
+    pages = {"/": links("/bad", "/ok"), "/bad": "-> /bad"}
+    with Site(pages | {"/ok": "ok"}) as site:
+        code, log = project.crawl("-a", f"url={site.base}/")
     assert code == 0, log
-    assert "/ok" in requested
+    assert "/ok" in site.requested

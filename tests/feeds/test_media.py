@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import multiprocessing
 import os
 import resource
@@ -13,140 +12,79 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy.pipelines.files import FSFilesStore
-from support.forks import forks
-from support.page_server import page_server
+from spiders.media import First, limit
+from support.crawl import FEEDS
 
 from bloomdupe.feeds.media import WholeFilesStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-MOST = 8 << 20
-"""Bytes at which the process that is to die may write no more to a file."""
-SIZE = 10 << 20
+    from support.crawl import Crawl
+    from support.site import Pages
 
-SETTINGS = """
-ADDONS = {"bloomdupe.Addon": 500}
-JOBDIR = "job"
-FILES_STORE = "files"
-FEEDS = {"items.jsonl": {"format": "jsonlines"}}
-BLOOMDUPE_EXPECTED_URLS = 10_000
-SPIDER_MODULES = ["spiders"]
-TELNETCONSOLE_ENABLED = False
-"""
-
-SPIDERS = """
-import os, resource, signal
-import scrapy
-from scrapy.pipelines.files import FilesPipeline, FSFilesStore
-
-
-class Named(FilesPipeline):
-    # A pipeline of the project's own, with a folder in the names.
-
-    def file_path(self, request, response=None, info=None, *, item=None):
-        return "some/folder" + scrapy.utils.httpobj.urlparse_cached(request).path
-
-
-class OwnStore(FSFilesStore):
-    pass
-
-
-class WithOwnStore(FilesPipeline):
-    STORE_SCHEMES = {**FilesPipeline.STORE_SCHEMES, "": OwnStore}
-
-
-class First(scrapy.Spider):
-    name = "first"
-    start_urls = ["BASE/page"]
-
-    def parse(self, response):
-        if "DOOMED" in os.environ:
-            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (MOST, MOST))
-        for pipeline in self.crawler.engine.scraper.itemproc.middlewares:
-            print(type(pipeline).__name__, type(pipeline.store).__name__)
-        yield {"file_urls": [response.urljoin("/file.bin")]}
-"""
+PIPELINE = "scrapy.pipelines.files.FilesPipeline"
+OFF = {"bloomdupe.feeds.media.WholeFiles": None}
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Iterator[Path]:
-    pages = {"/page": "x", "/file.bin": "y" * SIZE}
-    with page_server(pages) as (base, _):
-        (tmp_path / "project.py").write_text(SETTINGS)
-        (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = project\n")
-        text = SPIDERS.replace("BASE", base).replace("MOST", str(MOST))
-        (tmp_path / "spiders.py").write_text(text)
-        yield tmp_path
+def pages() -> Pages:
+    return {"/": "x", "/file.bin": "y" * (10 << 20)}
 
 
-def crawl(
-    project: Path, pipelines: str, *settings: str, doomed: bool = False
-) -> tuple[int, str]:
-    """Run a crawl; return its exit status and its log."""
-    values = [f'ITEM_PIPELINES={{"{pipelines}": 1}}', *settings]
-    options = [part for value in values for part in ("-s", value)]
-    log = project / "crawl.log"
-    task = {
-        "folder": str(project),
-        "environment": {"DOOMED": "1"} if doomed else {},
-        "log": str(log),
-        "command": ["scrapy", "crawl", "first", *options],
-    }
-    status, late = forks().run(task, lambda _: None)
-    assert not late, log.read_text()
-    return status, log.read_text()
+@pytest.fixture
+def crawl(crawl: Crawl) -> Crawl:
+    crawl.settings |= {"FILES_STORE": "files", "FEEDS": FEEDS}
+    return crawl
 
 
-def files(project: Path) -> dict[str, int]:
+def sizes(crawl: Crawl) -> list[int]:
     """Return the sizes of the files that are no leftovers of a killed run."""
-    return {
-        file.name: file.stat().st_size
-        for file in (project / "files").rglob("*")
-        if file.is_file() and not file.name.startswith(".")
-    }
+    return [
+        file.stat().st_size
+        for file in (crawl.folder / "files").rglob("[!.]*")
+        if file.is_file()
+    ]
+
+
+@pytest.mark.parametrize("pipeline", [PIPELINE, "spiders.media.Named"])
+def test_a_file_is_whole_after_a_kill_in_the_midst_of_it(
+    crawl: Crawl, pipeline: str
+) -> None:
+    crawl.settings["ITEM_PIPELINES"] = {pipeline: 1}
+    crawl.run(First, before=limit, status=-signal.SIGXFSZ)
+    assert not sizes(crawl)
+    crawl.run(First)
+    (item,) = crawl.items()
+    (file,) = item["files"]
+    assert file["status"] == "downloaded"
+    assert (crawl.folder / "files" / file["path"]).stat().st_size == 10 << 20
+    assert len([p for p in (crawl.folder / "files").rglob("*") if p.is_file()]) == 1
+
+
+def test_control_scrapy_itself_leaves_half_a_file(crawl: Crawl) -> None:
+    crawl.settings |= {"ITEM_PIPELINES": {PIPELINE: 1}, "EXTENSIONS": OFF}
+    crawl.run(First, before=limit, status=-signal.SIGXFSZ)
+    (size,) = sizes(crawl)
+    assert size < 10 << 20
+    crawl.run(First)
+    assert sizes(crawl) == [size]
 
 
 @pytest.mark.parametrize(
-    "pipeline", ["scrapy.pipelines.files.FilesPipeline", "spiders.Named"]
+    ("pipeline", "job", "stores"),
+    [
+        ("WithOwnStore", "job", "WithOwnStore OwnStore"),
+        ("Named", None, "Named FSFilesStore"),
+        ("Named", "job", "Named WholeFilesStore"),
+    ],
 )
-def test_a_file_is_whole_after_a_kill_in_the_midst_of_it(
-    project: Path, pipeline: str
-) -> None:
-    status, log = crawl(project, pipeline, doomed=True)
-    assert status == -signal.SIGXFSZ, log
-    assert not files(project)
-    status, log = crawl(project, pipeline)
-    assert status == 0, log
-    (item,) = map(json.loads, (project / "items.jsonl").read_text().splitlines())
-    (file,) = item["files"]
-    assert file["status"] == "downloaded"
-    assert (project / "files" / file["path"]).stat().st_size == SIZE
-    left = [place for place in (project / "files").rglob("*") if place.is_file()]
-    assert len(left) == 1, left
-
-
-def test_control_scrapy_itself_leaves_half_a_file(project: Path) -> None:
-    pipeline = "scrapy.pipelines.files.FilesPipeline"
-    off = 'EXTENSIONS={"bloomdupe.feeds.media.WholeFiles": null}'
-    assert crawl(project, pipeline, off, doomed=True)[0] == -signal.SIGXFSZ
-    (size,) = files(project).values()
-    assert size < SIZE
-    assert crawl(project, pipeline, off)[0] == 0
-    assert [*files(project).values()] == [size]
-
-
 def test_other_stores_and_crawls_without_a_job_are_left_as_they_are(
-    project: Path,
+    crawl: Crawl, pipeline: str, job: str | None, stores: str
 ) -> None:
-    _, log = crawl(project, "spiders.WithOwnStore")
-    assert "WithOwnStore OwnStore" in log
-    _, log = crawl(project, "spiders.Named", "JOBDIR=")
-    assert "Named FSFilesStore" in log
-    _, log = crawl(project, "spiders.Named", "JOBDIR=other")
-    assert "Named WholeFilesStore" in log
+    pipelines = {f"spiders.media.{pipeline}": 1}
+    run = crawl.run(First, ITEM_PIPELINES=pipelines, JOBDIR=job)
+    assert run.stats["stores"] == stores
 
 
 # The store by itself

@@ -23,6 +23,7 @@ from support.jobs import (
     COMMIT,
     IDENTITY,
     SPIDER,
+    bare_job,
     call,
     killed_after,
     make_job,
@@ -32,7 +33,6 @@ from support.jobs import (
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.requests.serializer import Serializer
-from bloomdupe.frontier.frontier import Frontier
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,11 +98,8 @@ def test_a_waiting_request_is_found_however_its_url_begins(
 ) -> None:
     others = ["https://ax.example/a", "https://x.example.org/a", "https://x.examples/a"]
     job = tmp_path / "job"
-    with BloomFilter.open(job / "bloomdupe", 100, identity=IDENTITY) as seen:
-        frontier = Frontier(seen)
-        for one in (url, *others):
-            frontier.push("slot", 0, Serializer(SPIDER).dump(Request(one)))
-        frontier.checkpoint()
+    dump = Serializer(SPIDER).dump
+    bare_job(job, "slot", *(dump(Request(one)) for one in (url, *others)))
     assert verb("check", job, url).out == f"pending in slot, priority 0, parse: {url}\n"
 
 
@@ -280,18 +277,14 @@ def test_requeue_chooses_among_what_is_given(
     ],
 )
 def test_drop_takes_out_what_is_chosen_and_it_stays_seen(
-    verb: Verb,
-    capsys: pytest.CaptureFixture[str],
-    job: Path,
-    options: list[str],
-    goes: Callable[[str], bool],
+    verb: Verb, job: Path, options: list[str], goes: Callable[[str], bool]
 ) -> None:
     gone = [url for url in WAIT if goes(url)]
     order = [url for url in urls(verb, job) if not goes(url)]
     answer = verb("drop", job, *options)
     assert answer == (0, f"{len(gone)} removed, {len(order)} pending\n", "")
     assert urls(verb, job) == order
-    assert sound(capsys, job)
+    assert sound(verb, job)
     for url in gone[:3]:
         assert verb("check", job, url).out == f"seen, not pending: {url}\n"
         assert verb("add", job, url).out.startswith("0 pending now")
@@ -393,9 +386,7 @@ def test_a_line_that_asks_in_vain_is_named(
     assert len(urls(verb, job)) == len(WAIT)
 
 
-def test_union_takes_over_what_was_seen(
-    verb: Verb, capsys: pytest.CaptureFixture[str], job: Path
-) -> None:
+def test_union_takes_over_what_was_seen(verb: Verb, job: Path) -> None:
     assert verb("backup", job, "copy").code == 0
     assert verb("add", "copy", "https://new.example/").code == 0
     assert verb("check", job, "https://new.example/").out.startswith("new")
@@ -408,7 +399,7 @@ def test_union_takes_over_what_was_seen(
     found = verb("check", job, "https://new.example/").out
     assert found == "seen, not pending: https://new.example/\n"
     assert len(urls(verb, job)) == len(WAIT)
-    assert sound(capsys, job)
+    assert sound(verb, job)
 
 
 def test_union_refuses_what_does_not_fit_before_it_changes_anything(
@@ -511,9 +502,7 @@ def test_what_is_no_job_is_refused(verb: Verb, tmp_path: Path, name: str) -> Non
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
 
 
-def test_a_store_of_an_earlier_version_is_changed(
-    verb: Verb, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_store_of_an_earlier_version_is_changed(verb: Verb, tmp_path: Path) -> None:
     """One with requests of all kinds, as an earlier version wrote it."""
     golden = Path(__file__).parents[1] / "golden/frontier1"
     shutil.copytree(golden, tmp_path / "job")
@@ -523,4 +512,4 @@ def test_a_store_of_an_earlier_version_is_changed(
     assert answer.code == 1
     assert "does not say which spider and which fingerprinter" in answer.err
     assert len(urls(verb, tmp_path / "job")) == 9
-    assert sound(capsys, tmp_path / "job")
+    assert sound(verb, tmp_path / "job")

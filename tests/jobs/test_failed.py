@@ -120,9 +120,7 @@ def test_lines_stay_lines(verb: Verb, job: Path) -> None:
     assert lines[1] == f"b.example  status 404  2x  2023-11-14 22:13:22 UTC  {B}3"
 
 
-def test_what_has_failed_waits_again_once(
-    verb: Verb, job: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_has_failed_waits_again_once(verb: Verb, job: Path) -> None:
     answer = verb("requeue", job, "--failed", "--reason", "status")
     assert (answer.code, answer.out) == (0, "2 pending now\n")
     answer = verb("requeue", job, "--failed")  # only those whose page has not come
@@ -138,7 +136,7 @@ def test_what_has_failed_waits_again_once(
     assert sorted(urls(verb, job)) == [f"{A}1", f"{A}2", f"{B}3"]
     assert re.findall(r"example/(\d)", verb("list", job, "--failed").out) == ["4"]
     assert " 3  GET  parse  " in verb("list", job).out  # its priority
-    assert sound(capsys, job)
+    assert sound(verb, job)
 
 
 def test_check_knows_what_has_failed(verb: Verb, job: Path) -> None:
@@ -152,9 +150,7 @@ def test_check_knows_what_has_failed(verb: Verb, job: Path) -> None:
     assert found["urls"][0]["failed"] == {"reason": "status", "status": 503, "times": 2}
 
 
-def test_what_is_dropped_does_not_wait_any_more(
-    verb: Verb, job: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_dropped_does_not_wait_any_more(verb: Verb, job: Path) -> None:
     verb("requeue", job, "--failed")
     assert verb("drop", job, f"{A}1").out == "1 removed, 2 pending\n"
     assert re.findall(r"example/(\d)", verb("list", job, "--failed").out) == ["4", "1"]
@@ -165,7 +161,7 @@ def test_what_is_dropped_does_not_wait_any_more(
         "1 pending now",
         "1 were pending already: left as they are",
     ]
-    assert sound(capsys, job)
+    assert sound(verb, job)
 
 
 def test_what_is_blocked_does_not_wait_again(verb: Verb, job: Path) -> None:

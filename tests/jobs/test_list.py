@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from scrapy import Request
-from support.jobs import SPIDER, make_job, run
+from support.jobs import SPIDER, Harm, bare_job, call, make_job
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.requests.serializer import Serializer
-from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store import files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from support.jobs import Verb
 
 HOSTS = ("a.example", "b.example", "c.example")
 
@@ -73,9 +72,9 @@ def listed(out: str) -> list[dict[str, object]]:
 
 
 def test_all_requests_are_listed_once_each_slot_in_its_order(
-    capsys: pytest.CaptureFixture[str], job: Path
+    verb: Verb, job: Path
 ) -> None:
-    found = listed(run(capsys, "list", job, "--json").out)
+    found = listed(verb("list", job, "--json").out)
     # By priority, then the newest first.
     order = sorted(range(999), key=lambda number: (number % 3, number), reverse=True)
     for host in HOSTS:
@@ -85,13 +84,11 @@ def test_all_requests_are_listed_once_each_slot_in_its_order(
     assert len(found) == 3000
 
 
-def test_what_is_said_of_a_request(
-    capsys: pytest.CaptureFixture[str], job: Path
-) -> None:
+def test_what_is_said_of_a_request(verb: Verb, job: Path) -> None:
     chosen = ["--slot", "b.example", "--pattern", "form$"]
-    answer = run(capsys, "list", job, *chosen)
+    answer = verb("list", job, *chosen)
     assert answer.out == "b.example  0  POST  parse_item  https://b.example/form\n"
-    (one,) = listed(run(capsys, "list", job, *chosen, "--json").out)
+    (one,) = listed(verb("list", job, *chosen, "--json").out)
     assert one == {
         "slot": "b.example",
         "method": "POST",
@@ -113,46 +110,38 @@ def test_what_is_said_of_a_request(
     ],
 )
 def test_slot_pattern_and_limit(
-    capsys: pytest.CaptureFixture[str], job: Path, options: list[str], lines: int
+    verb: Verb, job: Path, options: list[str], lines: int
 ) -> None:
-    answer = run(capsys, "list", job, *options)
+    answer = verb("list", job, *options)
     assert (answer.code, answer.out.count("\n"), answer.err) == (0, lines, "")
 
 
-def test_a_bad_expression_is_refused(
-    capsys: pytest.CaptureFixture[str], job: Path
-) -> None:
-    answer = run(capsys, "list", job, "--pattern", "(")
+def test_a_bad_expression_is_refused(verb: Verb, job: Path) -> None:
+    answer = verb("list", job, "--pattern", "(")
     assert (answer.code, answer.out) == (2, "")
     assert "--pattern '(' is not a regular expression" in answer.err
 
 
 @pytest.mark.parametrize("limit", ["0", "x", "-1", "1.5"])
 def test_a_limit_that_is_none_is_refused(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, limit: str
+    verb: Verb, capsys: pytest.CaptureFixture[str], tmp_path: Path, limit: str
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        run(capsys, "list", tmp_path, f"--limit={limit}")
+        verb("list", tmp_path, f"--limit={limit}")
     assert ended.value.code == 2
     assert f"{limit!r} is not a number of lines" in capsys.readouterr().err
 
 
 def test_a_pickled_request_is_listed_and_runs_nothing(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    verb: Verb, tmp_path: Path
 ) -> None:
-    make_job(tmp_path / "job", ["https://a.example/"])
     serializer = Serializer(SPIDER, pickles=True)
     harmful = serializer.dump(
         Request("https://a.example/pickled", meta={"harm": Harm(tmp_path / "harm")})
     )
     assert harmful.startswith(b"P")
-    with BloomFilter.open(tmp_path / "job/bloomdupe") as seen:
-        frontier = Frontier(seen)
-        frontier.push("a.example", 0, harmful)
-        frontier.push("a.example", 0, b"Pgarbage")
-        frontier.push("a.example", 0, b"\xff")
-        frontier.checkpoint()
-    answer = run(capsys, "list", tmp_path / "job")
+    job = bare_job(tmp_path / "job", "a.example", harmful, b"Pgarbage", b"\xff")
+    answer = verb("list", job)
     lines = answer.out.splitlines()
     assert answer.code == 0
     assert "a.example  0  GET  parse  https://a.example/pickled" in lines
@@ -160,34 +149,18 @@ def test_a_pickled_request_is_listed_and_runs_nothing(
     assert not (tmp_path / "harm").exists()
 
 
-class Harm:
-    """Something that does harm when it is unpickled."""
-
-    def __init__(self, place: Path) -> None:
-        self.place = place
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (Path.touch, (self.place,))
-
-
-def test_a_url_cannot_break_a_line(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    with BloomFilter.open(tmp_path / "job/bloomdupe", 100) as seen:
-        frontier = Frontier(seen)
-        frontier.push("a", 0, b"\x91\xa9https:\n\x1bx")
-        frontier.checkpoint()
-    answer = run(capsys, "list", tmp_path / "job")
-    assert answer.out == "a  0  GET  parse  https:\\n\\x1bx\n"
+def test_a_url_cannot_break_a_line(verb: Verb, tmp_path: Path) -> None:
+    job = bare_job(tmp_path / "job", "a", b"\x91\xa9https:\n\x1bx")
+    assert verb("list", job).out == "a  0  GET  parse  https:\\n\\x1bx\n"
 
 
 def test_a_store_that_was_never_a_crawls_has_no_requests(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    verb: Verb, tmp_path: Path
 ) -> None:
     with BloomFilter.open(tmp_path / "job/bloomdupe", 100) as seen:
         seen.add("x")
-    assert run(capsys, "list", tmp_path / "job") == (0, "", "")
-    report = json.loads(run(capsys, "info", tmp_path / "job", "--json").out)
+    assert verb("list", tmp_path / "job") == (0, "", "")
+    report = json.loads(verb("info", tmp_path / "job", "--json").out)
     assert report["job"] is None
 
 
@@ -212,40 +185,28 @@ def test_whoever_stops_reading_a_list_changes_nothing(
 # info
 
 
-def job_report(capsys: pytest.CaptureFixture[str], job: Path) -> dict[str, object]:
-    report: dict[str, object] = json.loads(run(capsys, "info", job, "--json").out)
+def job_report(verb: Verb, job: Path) -> dict[str, object]:
+    report: dict[str, object] = json.loads(verb("info", job, "--json").out)
     return report["job"]  # type: ignore[return-value]
 
 
-def test_info_counts_what_waits(capsys: pytest.CaptureFixture[str], job: Path) -> None:
-    report = job_report(capsys, job)
+def test_info_counts_what_waits(verb: Verb, job: Path) -> None:
+    report = job_report(verb, job)
     assert report["pending"] == report["taken_in"] == 3000
     assert report["slots"] == 3
     assert report["largest"] == dict.fromkeys(HOSTS, 1000)
     assert report["process"] is None
-    out = run(capsys, "info", job).out
+    out = verb("info", job).out
     assert "requests pending                       3,000, of 3,000 ever added" in out
     assert "the last run ended: shutdown" in out
 
 
-@pytest.fixture
-def held(job: Path) -> Iterator[Path]:
-    """Return a job that a process runs: this one."""
-    with BloomFilter.open(job / "bloomdupe"):
-        yield job
-
-
-def test_info_and_list_look_at_a_running_job(held: Path) -> None:
-    script = str(Path(sys.executable).with_name("bloomdupe"))
-    done = subprocess.run(
-        [script, "info", str(held)], capture_output=True, text=True, check=True
-    )
-    assert f"in use by process {os.getpid()}" in done.stdout
-    assert "requests pending or in progress" in done.stdout
-    done = subprocess.run(
-        [script, "list", str(held)], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.count("\n") == 3000
+def test_info_and_list_look_at_a_running_job(job: Path) -> None:
+    with BloomFilter.open(job / "bloomdupe"):  # in this process
+        shown = call("info", str(job), cwd=job).stdout
+        assert f"in use by process {os.getpid()}" in shown
+        assert "requests pending or in progress" in shown
+        assert call("list", str(job), cwd=job).stdout.count("\n") == 3000
 
 
 def test_an_owner_is_known_as_long_as_it_lives(job: Path) -> None:

@@ -8,7 +8,6 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from support.jobs import run
 from support.monitored_jobs import monitored_job
 from support.report_page import Page, value_of
 from support.shared_data import needs_package, needs_program
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from support.jobs import Verb
+
 CHARTS = {
     "Pages", "Rate", "Pending", "Active hosts", "Links", "Checkpoints",
     "Memory and disk", "Filter", "Status codes", "Depth", "Failures by reason", "Hosts",
@@ -30,13 +31,11 @@ CHARTS = {
 
 
 @pytest.fixture
-def report(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> Callable[[Path], Page]:
+def report(verb: Verb, tmp_path: Path) -> Callable[[Path], Page]:
     needs_package("matplotlib")
 
     def write(job: Path) -> Page:
-        answer = run(capsys, "report", job, "-o", tmp_path / "report.html")
+        answer = verb("report", job, "-o", tmp_path / "report.html")
         assert answer.code == 0, answer.err
         return Page((tmp_path / "report.html").read_text("utf-8"))
 
@@ -55,13 +54,11 @@ def test_without_drawings_a_page_holds_the_figures_and_escapes_all_texts() -> No
 
 
 def test_the_numbers_are_those_of_info(
-    tmp_path: Path,
-    report: Callable[[Path], Page],
-    capsys: pytest.CaptureFixture[str],
+    verb: Verb, tmp_path: Path, report: Callable[[Path], Page]
 ) -> None:
     job = monitored_job(tmp_path)
     page = report(job)
-    info = json.loads(run(capsys, "info", job, "--json").out)
+    info = json.loads(verb("info", job, "--json").out)
     assert json.loads(page.json) == info
     assert len(page.values) > 10
     for name, value in page.values.items():
@@ -120,29 +117,25 @@ def test_an_older_job_has_a_report_without_lines(
     assert any("made by an earlier version" in text for text in page.texts)
 
 
-def test_where_it_cannot_be_written_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_it_cannot_be_written_is_refused(verb: Verb, tmp_path: Path) -> None:
     needs_package("matplotlib")
     job = monitored_job(tmp_path)
-    answer = run(capsys, "report", job, "-o", tmp_path)
+    answer = verb("report", job, "-o", tmp_path)
     assert answer.code == 2
     assert f"--output {tmp_path}: it is a directory" in answer.err
-    answer = run(capsys, "report", job, "-o", tmp_path / "no" / "page.html")
+    answer = verb("report", job, "-o", tmp_path / "no" / "page.html")
     assert answer.code == 2
     assert "No such file or directory" in answer.err
 
 
 def test_without_the_package_or_a_job_there_is_none(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    verb: Verb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(extra, "find_spec", lambda _: None)
-    answer = run(capsys, "report", tmp_path / "nothing")
+    answer = verb("report", tmp_path / "nothing")
     assert answer.code == 1
     assert "nothing" in answer.err
-    answer = run(capsys, "report", monitored_job(tmp_path))
+    answer = verb("report", monitored_job(tmp_path))
     assert answer.code == 1
     assert "needs the package matplotlib" in answer.err
     assert "pip install 'bloomdupe[report]'" in answer.err

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from rich.console import Console
-from support.jobs import run
 from support.monitored_jobs import LONG, monitored_job, point
 from support.terminal import Terminal
 
@@ -23,6 +22,8 @@ from bloomdupe.monitoring.top import BARS, screen, spark
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from support.jobs import Verb
 
 
 @pytest.fixture
@@ -61,16 +62,14 @@ def test_slots_are_sorted_as_asked(job: Path) -> None:
     assert first == {"pending": "a", "failed": "b", "name": "a"}
 
 
-def test_a_line_for_those_who_have_no_terminal(
-    job: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    answer = run(capsys, "top", job)
+def test_a_line_for_those_who_have_no_terminal(verb: Verb, job: Path) -> None:
+    answer = verb("top", job)
     assert answer.code == 0
     assert "\x1b" not in answer.out
     assert "site  stopped: shutdown" in answer.out
     assert re.search(r"failed +4  4 HTTP 404", answer.out)
     assert "q quit" not in answer.out
-    found = json.loads(run(capsys, "top", job, "--json").out)
+    found = json.loads(verb("top", job, "--json").out)
     assert found["job"]["pending"] == 7
     assert found["failed"] == {"HTTP 404": 4}
     assert found["slots"] == {"a.example": 5, "b.example": 1, LONG: 1}
@@ -78,41 +77,37 @@ def test_a_line_for_those_who_have_no_terminal(
     assert found["seconds_to_go"] is None  # it does not run
 
 
-def test_a_job_of_an_earlier_version_has_no_history(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    answer = run(capsys, "top", monitored_job(tmp_path, history=False))
+def test_a_job_of_an_earlier_version_has_no_history(verb: Verb, tmp_path: Path) -> None:
+    answer = verb("top", monitored_job(tmp_path, history=False))
     assert answer.code == 0
     assert "made by an earlier version" in answer.out
     assert "7" in answer.out
 
 
-def test_what_is_no_job_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    answer = run(capsys, "top", tmp_path / "nothing")
+def test_what_is_no_job_is_refused(verb: Verb, tmp_path: Path) -> None:
+    answer = verb("top", tmp_path / "nothing")
     assert answer.code == 1
     assert "there is no bloomdupe store" in answer.err
     BloomFilter.open(tmp_path / "filter", 1_000).close()
-    answer = run(capsys, "top", tmp_path / "filter")
+    answer = verb("top", tmp_path / "filter")
     assert answer.code == 1
     assert "no crawl has used this store" in answer.err
-    answer = run(capsys, "top", tmp_path / "filter", "--interval", "0")
+    answer = verb("top", tmp_path / "filter", "--interval", "0")
     assert answer.code == 2
     assert "--interval 0: expected seconds from 0.1 to 3600" in answer.err
 
 
 def test_a_missing_package_is_named_with_the_command_that_helps(
-    job: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    verb: Verb, job: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ExtraMissingError, match=r"pip install 'bloomdupe\[x\]'"):
         need("no_such_package", "x", "this")
     monkeypatch.setattr(extra, "find_spec", lambda _: None)
-    answer = run(capsys, "top", job)
+    answer = verb("top", job)
     assert answer.code == 1
     assert "needs the package rich" in answer.err
     assert "pip install 'bloomdupe[top]'" in answer.err
-    assert run(capsys, "top", job, "--json").code == 0
+    assert verb("top", job, "--json").code == 0
 
 
 def test_keys_sort_and_quit_and_the_terminal_is_as_before(job: Path) -> None:

@@ -27,6 +27,7 @@ from support.collecting_child import (
     started,
 )
 from support.redis_server import DEADLINE, RedisServer
+from support.waiting import until
 
 from bloomdupe.cli.move import collect as cli_collect
 from bloomdupe.moving import collecting
@@ -73,13 +74,6 @@ def streams(crawl: Crawl) -> list[str]:
 def record_of(directory: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((directory / RECORD).read_text())
     return found
-
-
-def eventually(what: Callable[[], object]) -> None:
-    end = time.monotonic() + DEADLINE
-    while not what():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 # What comes out
@@ -324,13 +318,13 @@ def test_following_until_the_crawl_has_ended(
     monkeypatch.setattr(cli_collect, "PAUSE", 0.02)
     crawl, rng, out = Crawl(url), random.Random(7), tmp_path / "out"
     with started(url, out, "--follow", "--delete") as pid:
-        eventually((out / RECORD).exists)
+        until((out / RECORD).exists)
         crawl.offer(100)
         while crawl.settle(rng):
             if not rng.randrange(20):
                 before = record_of(out)["positions"]
                 crawl.settle(rng)
-                eventually(lambda: record_of(out)["positions"] != before)  # noqa: B023
+                until(lambda: record_of(out)["positions"] != before)  # noqa: B023
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert crawl.complaints(out) == []
     assert "not ended" not in Path(f"{out}.said").read_text()
@@ -344,7 +338,7 @@ def test_ctrl_c_ends_following(crawl: Crawl, tmp_path: Path, *, json_: bool) -> 
     crawl.offer(1)
     options = ["--follow", *(["--json"] if json_ else [])]
     with started(crawl.url, out, *options) as pid:
-        eventually(lambda: (out / RECORD).exists() and not crawl.complaints(out))
+        until(lambda: (out / RECORD).exists() and not crawl.complaints(out))
         os.kill(pid, signal.SIGINT)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
     said = Path(f"{out}.said").read_text()
@@ -376,7 +370,7 @@ def test_following_waits_for_redis_and_says_so_once(
 
     def look_several_times() -> None:
         before = len(looks.read_text())
-        eventually(lambda: len(looks.read_text()) > before + len("look\n") * 3)
+        until(lambda: len(looks.read_text()) > before + len("look\n") * 3)
 
     server = RedisServer(
         tmp_path / "redis", "--appendonly", "yes", "--appendfsync", "always"
@@ -388,11 +382,11 @@ def test_following_waits_for_redis_and_says_so_once(
         server.kill()
         with started(server.url("a"), out, "--follow") as pid:
             for times in (1, 2):
-                eventually(lambda: said.exists() and times == waits())  # noqa: B023
+                until(lambda: said.exists() and times == waits())  # noqa: B023
                 look_several_times()
                 server.start()
-                eventually((out / RECORD).exists)
-                eventually(lambda: not crawl.complaints(out))
+                until((out / RECORD).exists)
+                until(lambda: not crawl.complaints(out))
                 if times == 1:
                     server.kill()
             crawl.put_out(9, rng)
@@ -523,7 +517,7 @@ def test_a_file_that_is_changed_meanwhile_is_noticed(
     out = tmp_path / "out"
     crawl.offer(1)
     with started(crawl.url, out, "--follow") as pid:
-        eventually(lambda: (out / RECORD).exists() and not crawl.complaints(out))
+        until(lambda: (out / RECORD).exists() and not crawl.complaints(out))
         for name in NAMES:
             (out / name).rename(out / f"{name}.1")
         crawl.put_out(20, random.Random(12))
@@ -560,7 +554,7 @@ def test_a_frontier_that_is_made_anew_meanwhile_is_noticed(
     out = tmp_path / "out"
     crawl.offer(1)
     with started(crawl.url, out, "--follow") as pid:
-        eventually(lambda: (out / RECORD).exists() and not crawl.complaints(out))
+        until(lambda: (out / RECORD).exists() and not crawl.complaints(out))
         with server.client() as client:
             client.flushdb()
         with contextlib.suppress(OSError):
@@ -575,7 +569,7 @@ def test_a_second_one_at_the_same_time_is_refused(
     out = tmp_path / "out"
     crawl.offer(1)
     with started(crawl.url, out, "--follow") as pid:
-        eventually((out / RECORD).exists)
+        until((out / RECORD).exists)
         refused = verb("collect", crawl.url, out)
         assert refused.code == 1
         assert f"is in use by process {pid};" in refused.err

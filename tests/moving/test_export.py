@@ -6,15 +6,13 @@ import json
 import os
 import shutil
 import stat
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from scrapy import FormRequest, Request
 from scrapy.utils.request import fingerprint
-from support.jobs import SPIDER, make_job, sound, urls
+from support.jobs import IDENTITY, SPIDER, call, make_job, put, sound, urls
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.requests.serializer import Serializer
@@ -78,9 +76,7 @@ def job(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("by_file", [True, False])
-def test_a_job_comes_back_as_it_was(
-    verb: Verb, capsys: pytest.CaptureFixture[str], job: Path, by_file: bool
-) -> None:
+def test_a_job_comes_back_as_it_was(verb: Verb, job: Path, by_file: bool) -> None:
     source = job
     if by_file:
         answer = verb("export", job, "file")
@@ -100,7 +96,7 @@ def test_a_job_comes_back_as_it_was(
         assert copy.parameters == seen.parameters
     for url in (DONE[0], PLAIN[0], "https://a.example/new"):
         assert verb("check", "copy", url).out == verb("check", job, url).out
-    assert sound(capsys, Path("copy"))
+    assert sound(verb, Path("copy"))
     # Again, it changes nothing.
     assert verb("import", "copy", source).out.startswith(
         "0 requests pending now\n113 were"
@@ -128,10 +124,7 @@ def test_what_is_known_of_a_page_that_comes_again_stays_with_it(
     serializer = Serializer(SPIDER)
     payload = serializer.dump(Request("https://a.example/known"))
     known = serializer.with_visit(payload, Visit(visits=3, etag=b"v1").values)
-    with BloomFilter.open(job / "bloomdupe") as seen:
-        frontier = Frontier(seen)
-        frontier.push("a.example", 0, known)
-        frontier.checkpoint()
+    put(job, "a.example", known)
     assert verb("export", job, "out").code == 0
     assert verb("import", "copy", "out").code == 0
     assert ("a.example", known, None) in payloads(Path("copy"))
@@ -139,7 +132,7 @@ def test_what_is_known_of_a_page_that_comes_again_stays_with_it(
 
 
 def test_what_waits_for_a_point_in_time_is_found_and_dropped(
-    verb: Verb, capsys: pytest.CaptureFixture[str], job: Path
+    verb: Verb, job: Path
 ) -> None:
     after = "after 2096-10-02 07:06:40 UTC"
     listed = verb("list", job, "--slot", "a.example").out.splitlines()
@@ -156,7 +149,7 @@ def test_what_waits_for_a_point_in_time_is_found_and_dropped(
     assert "  scheduled for later                  2\n" in verb("info", job).out
     assert verb("drop", job, "--slot", "b.example").out == "51 removed, 62 pending\n"
     assert verb("drop", job, "--pattern", "later").out == "1 removed, 61 pending\n"
-    assert sound(capsys, job)
+    assert sound(verb, job)
     assert len(urls(verb, job)) == 61
 
 
@@ -198,16 +191,8 @@ def test_marks_of_another_filter_are_refused(verb: Verb, job: Path) -> None:
 
 
 def test_another_spiders_job_is_refused(verb: Verb, job: Path) -> None:
-    with BloomFilter.open(
-        "other/bloomdupe",
-        10,
-        identity={
-            "spider": "other",
-            "fingerprinter": "scrapy.utils.request.RequestFingerprinter",
-            "exact_urls": [],
-        },
-    ):
-        pass
+    identity = {**IDENTITY, "spider": "other"}
+    BloomFilter.open("other/bloomdupe", 10, identity=identity).close()
     for options in ((), ("--without-marks",)):
         answer = verb("import", "other", job, *options)
         assert answer.code == 1
@@ -215,16 +200,11 @@ def test_another_spiders_job_is_refused(verb: Verb, job: Path) -> None:
 
 
 def test_a_running_job_is_exported_but_not_imported(verb: Verb, job: Path) -> None:
-    script = str(Path(sys.executable).with_name("bloomdupe"))
     with BloomFilter.open(job / "bloomdupe"):
-        for command, code in ((["export", job, "file"], 0), (["import", "x", job], 1)):
-            done = subprocess.run(
-                [script, *map(str, command)],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            assert done.returncode == code, done.stderr
+        done = call("export", str(job), "file", cwd=Path.cwd())
+        assert done.returncode == 0, done.stderr
+        done = call("import", "x", str(job), cwd=Path.cwd())
+        assert done.returncode == 1
         assert f"is in use by process {os.getpid()}" in done.stderr
     assert verb("import", "x", "file").code == 0
     assert payloads(Path("x")) == payloads(job)
@@ -311,10 +291,7 @@ def test_pickles_are_exported_and_not_taken_back(verb: Verb, job: Path) -> None:
     pickled = Serializer(SPIDER, pickles=True).dump(
         Request("https://a.example/pickled", meta={"x": Path()})
     )
-    with BloomFilter.open(job / "bloomdupe") as seen:
-        frontier = Frontier(seen)
-        frontier.push("a.example", 0, pickled)
-        frontier.checkpoint()
+    put(job, "a.example", pickled)
     answer = verb("export", job, "file")
     assert "1 of the requests are pickles" in answer.out
     answer = verb("import", "copy", "file")

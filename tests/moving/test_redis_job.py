@@ -9,7 +9,6 @@ for one test only, which runs it.
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import subprocess
 import sys
@@ -21,16 +20,24 @@ from uuid import uuid4
 import msgpack  # type: ignore[import-untyped]
 import pytest
 from scrapy import Request
-from support.jobs import COMMIT, SPIDER, call, killed_after, sound, urls
-from support.page_server import page_server
+from spiders.redis_job import Site
+from support.jobs import (
+    COMMIT,
+    SPIDER,
+    Harm,
+    as_project,
+    killed_after,
+    restored,
+    sound,
+    urls,
+)
 from support.ports import kept_port
 from support.redis_server import RedisServer
 from support.shared_data import needs_package
+from support.site import links
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.errors import StoreError
-from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.jobs.lines import Problems
 from bloomdupe.jobs.project import Project
 from bloomdupe.links.scrapy_redis import (
@@ -43,12 +50,65 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     import redis
+    from support.crawl import Crawl
     from support.jobs import Answer, Verb
 
 PASSWORD = "open-sesame"  # noqa: S105 - of a server that lives for a test
 OURS = "bloomdupe.links.scrapy_redis"
 FINGERPRINTER = f"REQUEST_FINGERPRINTER_CLASS = '{OURS}.ScrapyRedisFingerprinter'\n"
 QUEUES = ["PriorityQueue", "FifoQueue", "LifoQueue"]
+
+
+class Theirs:
+    """A crawl that scrapy-redis has kept, and the job into which it is taken over."""
+
+    def __init__(self, client: redis.Redis, url: str, verb: Verb) -> None:
+        self.client = client
+        self.url = url
+        self.verb = verb
+
+    def import_(self, *options: str) -> Answer:
+        return self.verb("import", "job", self.url, "--spider", "site", *options)
+
+    def push(self, requests: Iterable[Request], queue: str = "PriorityQueue") -> None:
+        """Put requests into a queue."""
+        for request in requests:
+            if queue == "PriorityQueue":
+                self.client.zadd("site:requests", {dumped(request): -request.priority})
+            else:
+                self.client.lpush("site:requests", dumped(request))
+
+    def mark(
+        self, requests: Iterable[Request], theirs: Any = ScrapyRedisFingerprinter
+    ) -> None:
+        """Let requests count as seen."""
+        for request in requests:
+            self.client.sadd("site:dupefilter", theirs().fingerprint(request).hex())
+
+    def feed(self, kind: str, data: list[str]) -> None:
+        """Put start URLs into a key of this kind."""
+        for place, one in enumerate(data):
+            if kind == "list":
+                self.client.rpush("site:start_urls", one)
+            elif kind == "set":
+                self.client.sadd("site:start_urls", one)
+            else:
+                self.client.zadd("site:start_urls", {one: -place})
+
+    def everything(self) -> dict[bytes, Any]:
+        read: dict[Any, Callable[[bytes], Any]] = {
+            b"list": lambda key: self.client.lrange(key, 0, -1),
+            b"set": self.client.smembers,
+            b"zset": lambda key: self.client.zrange(key, 0, -1, withscores=True),
+        }
+        return {
+            key: read[self.client.type(key)](key) for key in self.client.scan_iter()
+        }
+
+    def listed(self) -> list[str]:
+        """Return the paths of what is pending, in the order of the job."""
+        found = urls(self.verb, Path("job"))
+        return [one.removeprefix("https://a.example/") for one in found]
 
 
 @pytest.fixture(scope="module")
@@ -58,74 +118,18 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
 
 
 @pytest.fixture
-def client(server: RedisServer) -> Iterator[redis.Redis]:
-    with server.client() as connected:
-        connected.flushall()
-        yield connected
-
-
-@pytest.fixture
-def url(server: RedisServer) -> str:
-    return f"unix://{server.socket}"
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Callable[[str], None]:
-    """Return what makes the folder that of a project, with these settings."""
-
-    def make(settings: str) -> None:
-        name = f"settings_{uuid4().hex}"
-        (tmp_path / "scrapy.cfg").write_text(f"[settings]\ndefault = {name}\n")
-        (tmp_path / f"{name}.py").write_text(settings)
-
-    return make
-
-
-@pytest.fixture
-def import_(verb: Verb, url: str) -> Callable[..., Answer]:
-    """Return what imports from the server."""
-    return lambda *options: verb("import", "job", url, "--spider", "site", *options)
+def theirs(server: RedisServer, verb: Verb) -> Iterator[Theirs]:
+    with server.client() as client:
+        client.flushall()
+        yield Theirs(client, f"unix://{server.socket}", verb)
 
 
 def dumped(request: Request) -> bytes:
     return pickle.dumps(request.to_dict(spider=SPIDER), protocol=-1)
 
 
-def push(client: redis.Redis, requests: Iterable[Request], queue: str) -> None:
-    """Put requests into a queue."""
-    for request in requests:
-        if queue == "PriorityQueue":
-            client.zadd("site:requests", {dumped(request): -request.priority})
-        else:
-            client.lpush("site:requests", dumped(request))
-
-
-def mark(
-    client: redis.Redis,
-    requests: Iterable[Request],
-    theirs: Any = ScrapyRedisFingerprinter,
-) -> None:
-    """Let requests count as seen."""
-    for request in requests:
-        client.sadd("site:dupefilter", theirs().fingerprint(request).hex())
-
-
 def pages(count: int, **arguments: Any) -> list[Request]:
     return [Request(f"https://a.example/{n}", **arguments) for n in range(count)]
-
-
-def listed(verb: Verb) -> list[str]:
-    """Return the paths of what waits, in the order in which the job takes them."""
-    return [one.removeprefix("https://a.example/") for one in urls(verb, Path("job"))]
-
-
-def everything(client: redis.Redis) -> dict[bytes, Any]:
-    read: dict[Any, Callable[[bytes], Any]] = {
-        b"list": lambda key: client.lrange(key, 0, -1),
-        b"set": client.smembers,
-        b"zset": lambda key: client.zrange(key, 0, -1, withscores=True),
-    }
-    return {key: read[client.type(key)](key) for key in client.scan_iter()}
 
 
 # What waits
@@ -134,15 +138,9 @@ def everything(client: redis.Redis) -> dict[bytes, Any]:
 @pytest.mark.parametrize("queue", QUEUES)
 @pytest.mark.parametrize("order", ["Lifo", "Fifo"])
 def test_what_waits_is_taken_over_in_its_order(
-    verb: Verb,
-    client: redis.Redis,
-    project: Callable[[str], None],
-    import_: Callable[..., Answer],
-    capsys: pytest.CaptureFixture[str],
-    queue: str,
-    order: str,
+    theirs: Theirs, queue: str, order: str
 ) -> None:
-    project(
+    as_project(
         f"{FINGERPRINTER}SCHEDULER_QUEUE_CLASS = 'scrapy_redis.queue.{queue}'\n"
         f"SCHEDULER_DISK_QUEUE = 'scrapy.squeues.Pickle{order}DiskQueue'\n"
     )
@@ -151,10 +149,10 @@ def test_what_waits_is_taken_over_in_its_order(
         one.replace(priority=n % 5 - 2 if by_priority else 0)
         for n, one in enumerate(pages(1_200))
     ]
-    push(client, requests, queue)
-    mark(client, [*requests, Request("https://a.example/done")])
-    before = everything(client)
-    answer = import_()
+    theirs.push(requests, queue)
+    theirs.mark([*requests, Request("https://a.example/done")])
+    before = theirs.everything()
+    answer = theirs.import_()
     assert answer.code == 0, answer
     assert answer.out.startswith(
         "1,200 requests pending now\n1,201 URLs count as seen\n"
@@ -168,21 +166,19 @@ def test_what_waits_is_taken_over_in_its_order(
         "FifoQueue": [one.url for one in requests],
         "LifoQueue": [one.url for one in reversed(requests)],
     }[queue]
-    assert [f"https://a.example/{one}" for one in listed(verb)] == expected
-    assert everything(client) == before
-    assert sound(capsys, Path("job"))
-    found = verb("check", "job", "https://a.example/done", "https://a.example/new").out
+    assert [f"https://a.example/{one}" for one in theirs.listed()] == expected
+    assert theirs.everything() == before
+    assert sound(theirs.verb, Path("job"))
+    found = theirs.verb(
+        "check", "job", "https://a.example/done", "https://a.example/new"
+    ).out
     assert found == (
         "seen, not pending: https://a.example/done\nnew: https://a.example/new\n"
     )
 
 
-def test_requests_come_back_as_they_were(
-    client: redis.Redis,
-    project: Callable[[str], None],
-    import_: Callable[..., Answer],
-) -> None:
-    project(FINGERPRINTER)
+def test_requests_come_back_as_they_were(theirs: Theirs) -> None:
+    as_project(FINGERPRINTER)
     requests = [
         Request(
             "https://a.example/form",
@@ -198,15 +194,10 @@ def test_requests_come_back_as_they_were(
         ),
         Request("data:,x", errback=SPIDER.parse_item, dont_filter=True),
     ]
-    push(client, requests, "PriorityQueue")
-    mark(client, requests[:1])
-    assert import_().code == 0
-    found = []
-    with BloomFilter.open("job/bloomdupe") as seen:
-        frontier = Frontier(seen)
-        while (entry := frontier.lease()) is not None:
-            assert entry.payload is not None
-            found.append(Serializer(SPIDER).load(entry.payload).to_dict(spider=SPIDER))
+    theirs.push(requests)
+    theirs.mark(requests[:1])
+    assert theirs.import_().code == 0
+    found = [request.to_dict(spider=SPIDER) for request in restored(Path("job"))]
     expected = [request.to_dict(spider=SPIDER) for request in requests]
     for one in (*found, *expected):
         # The spider's parse is what no callback stands for.
@@ -214,35 +205,27 @@ def test_requests_come_back_as_they_were(
     assert sorted(found, key=str) == sorted(expected, key=str)
 
 
-def test_start_requests_that_wait_come_last_and_in_their_order(
-    verb: Verb,
-    client: redis.Redis,
-    project: Callable[[str], None],
-    import_: Callable[..., Answer],
-) -> None:
-    project(f"{FINGERPRINTER}SCHEDULER_QUEUE_CLASS = 'scrapy_redis.queue.FifoQueue'\n")
+def test_start_requests_that_wait_come_last_and_in_their_order(theirs: Theirs) -> None:
+    as_project(
+        f"{FINGERPRINTER}SCHEDULER_QUEUE_CLASS = 'scrapy_redis.queue.FifoQueue'\n"
+    )
     starts = pages(3, dont_filter=True, meta={"is_start_request": True})
     others = [Request("https://a.example/x"), Request("https://a.example/y")]
-    push(client, [*starts, *others], "FifoQueue")
-    mark(client, others)
-    assert import_().code == 0
-    assert listed(verb) == ["x", "y", "0", "1", "2"]
+    theirs.push([*starts, *others], "FifoQueue")
+    theirs.mark(others)
+    assert theirs.import_().code == 0
+    assert theirs.listed() == ["x", "y", "0", "1", "2"]
 
 
-def test_the_score_counts_and_not_what_the_request_says(
-    verb: Verb,
-    client: redis.Redis,
-    project: Callable[[str], None],
-    import_: Callable[..., Answer],
-) -> None:
-    project(FINGERPRINTER)
+def test_the_score_counts_and_not_what_the_request_says(theirs: Theirs) -> None:
+    as_project(FINGERPRINTER)
     first, second = pages(2)
-    client.zadd("site:requests", {dumped(second): -5, dumped(first): 5})
-    mark(client, [first, second])
-    assert import_().code == 0
-    out = verb("list", "job", "--json").out
+    theirs.client.zadd("site:requests", {dumped(second): -5, dumped(first): 5})
+    theirs.mark([first, second])
+    assert theirs.import_().code == 0
+    out = theirs.verb("list", "job", "--json").out
     assert [json.loads(line)["priority"] for line in out.splitlines()] == [5, -5]
-    assert listed(verb) == ["1", "0"]
+    assert theirs.listed() == ["1", "0"]
 
 
 @dataclass
@@ -252,80 +235,56 @@ class Harmless:
     number: int
 
 
-class Harm:
-    def __init__(self, place: Path) -> None:
-        self.place = place
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (Path.touch, (self.place,))
-
-
-def test_a_pickle_runs_nothing_unless_it_is_trusted(
-    verb: Verb,
-    client: redis.Redis,
-    project: Callable[[str], None],
-    import_: Callable[..., Answer],
-    tmp_path: Path,
-) -> None:
-    project(FINGERPRINTER)
-    harm = tmp_path / "harm"
+def test_a_pickle_runs_nothing_unless_it_is_trusted(theirs: Theirs) -> None:
+    as_project(FINGERPRINTER)
+    harm = Path("harm")
     requests = pages(1)
     requests.append(Request("https://a.example/x", meta={"x": Harmless(1)}))
     requests.append(Request("https://a.example/y", meta={"x": Harm(harm)}))
-    push(client, requests, "PriorityQueue")
-    client.zadd("site:requests", {b"\x80\x05garbage": 0, b"": 0, pickle.dumps([1]): 0})
-    mark(client, requests)
-    answer = import_()
+    theirs.push(requests)
+    theirs.client.zadd(
+        "site:requests", {b"\x80\x05garbage": 0, b"": 0, pickle.dumps([1]): 0}
+    )
+    theirs.mark(requests)
+    answer = theirs.import_()
     assert answer.code == 1
     assert "it has a test_redis_job.Harmless in it" in answer.out
     assert "it has a pathlib.Path.touch in it" in answer.out
     assert "5 could not be read:" in answer.out
     assert "site:requests, request " in answer.out
     assert "it is no dict of a request" in answer.out
-    assert listed(verb) == ["0"]
+    assert theirs.listed() == ["0"]
     assert not harm.exists()
     # The control: this is what could be run.
-    verb("reset", "job", "--yes")
-    import_("--trust-pickles")
+    theirs.verb("reset", "job", "--yes")
+    theirs.import_("--trust-pickles")
     assert harm.exists()
-    assert {"0", "x"} <= set(listed(verb))
+    assert {"0", "x"} <= set(theirs.listed())
 
 
-def test_no_module_is_imported_because_a_request_names_it(
-    verb: Verb,
-    client: redis.Redis,
-    project: Callable[[str], None],
-    import_: Callable[..., Answer],
-    tmp_path: Path,
-) -> None:
-    project(FINGERPRINTER)
-    (tmp_path / "evil.py").write_text("open('harm', 'w').close()\n")
+def test_no_module_is_imported_because_a_request_names_it(theirs: Theirs) -> None:
+    as_project(FINGERPRINTER)
+    (Path("evil.py")).write_text("open('harm', 'w').close()\n")
     good = pages(1)
-    push(client, good, "PriorityQueue")
-    mark(client, good)
+    theirs.push(good)
+    theirs.mark(good)
     given = {**good[0].to_dict(spider=SPIDER), "_class": "evil.Request"}
-    client.zadd("site:requests", {pickle.dumps(given): 0})
+    theirs.client.zadd("site:requests", {pickle.dumps(given): 0})
     given = {**good[0].to_dict(spider=SPIDER), "callback": ["parse"]}
-    client.zadd("site:requests", {pickle.dumps(given): 0})
-    answer = import_()
+    theirs.client.zadd("site:requests", {pickle.dumps(given): 0})
+    answer = theirs.import_()
     assert "the module of evil.Request is not loaded" in answer.out
     assert "it has a callback that is no name: ['parse']" in answer.out
-    assert not (tmp_path / "harm").exists()
-    assert listed(verb) == ["0"]
+    assert not (Path("harm")).exists()
+    assert theirs.listed() == ["0"]
 
 
 SERIALIZER = "SCHEDULER_SERIALIZER = {!r}\n"
 
 
 @pytest.mark.parametrize("serializer", ["msgpack", "json", "pickle"])
-def test_serializers_that_run_nothing(
-    verb: Verb,
-    client: redis.Redis,
-    project: Callable[[str], None],
-    import_: Callable[..., Answer],
-    serializer: str,
-) -> None:
-    project(FINGERPRINTER + SERIALIZER.format(serializer))
+def test_serializers_that_run_nothing(theirs: Theirs, serializer: str) -> None:
+    as_project(FINGERPRINTER + SERIALIZER.format(serializer))
     request = Request("https://a.example/0", meta={"a": [1]}, priority=3)
     given: Any = request.to_dict(spider=SPIDER)
     if serializer == "json":  # which has no bytes
@@ -333,77 +292,64 @@ def test_serializers_that_run_nothing(
         data = json.dumps(given).encode()
     else:
         data = {"msgpack": msgpack.packb, "pickle": pickle.dumps}[serializer](given)
-    client.zadd("site:requests", {data: -3})
-    mark(client, [request])
-    answer = import_()
+    theirs.client.zadd("site:requests", {data: -3})
+    theirs.mark([request])
+    answer = theirs.import_()
     assert answer.code == 0, answer
-    assert listed(verb) == ["0"]
+    assert theirs.listed() == ["0"]
 
 
-def test_another_serializer_has_to_be_trusted(
-    verb: Verb,
-    client: redis.Redis,
-    project: Callable[[str], None],
-    import_: Callable[..., Answer],
-    tmp_path: Path,
-) -> None:
+def test_another_serializer_has_to_be_trusted(theirs: Theirs) -> None:
     name = f"serializer_{uuid4().hex}"
-    (tmp_path / f"{name}.py").write_text(
+    (Path(f"{name}.py")).write_text(
         "import json\nopen('read', 'w').close()\n"
         "loads = lambda data: json.loads(data[::-1])\n"
     )
-    project(FINGERPRINTER + SERIALIZER.format(name))
+    as_project(FINGERPRINTER + SERIALIZER.format(name))
     given = {"url": "https://a.example/0"}
-    client.zadd("site:requests", {json.dumps(given).encode()[::-1]: 0})
-    mark(client, pages(1))
-    answer = import_()
+    theirs.client.zadd("site:requests", {json.dumps(given).encode()[::-1]: 0})
+    theirs.mark(pages(1))
+    answer = theirs.import_()
     assert (answer.code, answer.out) == (2, "")
     assert "--trust-pickles reads the data" in answer.err
-    assert not (tmp_path / "read").exists()
-    assert import_("--trust-pickles").code == 0
-    assert listed(verb) == ["0"]
+    assert not (Path("read")).exists()
+    assert theirs.import_("--trust-pickles").code == 0
+    assert theirs.listed() == ["0"]
 
 
 # What is seen
 
 
 @pytest.mark.parametrize(
-    "theirs", [ScrapyRedisFingerprinter, ScrapyRedis07Fingerprinter]
+    "function", [ScrapyRedisFingerprinter, ScrapyRedis07Fingerprinter]
 )
 def test_marks_that_would_mean_nothing_are_refused(
-    verb: Verb,
-    client: redis.Redis,
-    project: Callable[[str], None],
-    import_: Callable[..., Answer],
-    tmp_path: Path,
-    theirs: type,
+    theirs: Theirs, function: type
 ) -> None:
     requests = pages(3)
-    push(client, requests, "PriorityQueue")
-    mark(client, [*requests, Request("https://a.example/done")], theirs)
-    answer = import_()
+    theirs.push(requests)
+    theirs.mark([*requests, Request("https://a.example/done")], function)
+    answer = theirs.import_()
     assert (answer.code, answer.out) == (1, "")
-    setting = f"REQUEST_FINGERPRINTER_CLASS = '{OURS}.{theirs.__name__}'"
+    setting = f"REQUEST_FINGERPRINTER_CLASS = '{OURS}.{function.__name__}'"
     assert setting in answer.err
     assert "--without-marks imports only the pending requests" in answer.err
-    assert not (tmp_path / "job").exists()
+    assert not Path("job").exists()
     # What it says helps.
-    project(setting)
-    assert import_().code == 0
-    assert verb("check", "job", "https://a.example/done").out.startswith("seen")
+    as_project(setting)
+    assert theirs.import_().code == 0
+    assert theirs.verb("check", "job", "https://a.example/done").out.startswith("seen")
 
 
-def test_without_marks_done_pages_are_new(
-    verb: Verb, client: redis.Redis, import_: Callable[..., Answer]
-) -> None:
+def test_without_marks_done_pages_are_new(theirs: Theirs) -> None:
     requests = pages(3)
-    push(client, requests, "PriorityQueue")
-    mark(client, [*requests, Request("https://a.example/done")])
-    answer = import_("--without-marks")
+    theirs.push(requests)
+    theirs.mark([*requests, Request("https://a.example/done")])
+    answer = theirs.import_("--without-marks")
     assert answer.code == 0
     assert "count as seen" not in answer.out
-    assert listed(verb) == ["0", "1", "2"]
-    assert verb("check", "job", "https://a.example/done").out.startswith("new")
+    assert theirs.listed() == ["0", "1", "2"]
+    assert theirs.verb("check", "job", "https://a.example/done").out.startswith("new")
 
 
 class TheirOwn:
@@ -413,164 +359,119 @@ class TheirOwn:
         return request.url.encode()
 
 
-def test_marks_of_a_function_that_nobody_knows_are_refused(
-    client: redis.Redis,
-    project: Callable[[str], None],
-    import_: Callable[..., Answer],
-) -> None:
+def test_marks_of_a_function_that_nobody_knows_are_refused(theirs: Theirs) -> None:
     requests = pages(3)
-    push(client, requests, "PriorityQueue")
-    mark(client, requests, TheirOwn)
-    answer = import_()
+    theirs.push(requests)
+    theirs.mark(requests, TheirOwn)
+    answer = theirs.import_()
     assert answer.code == 1
     assert "nor of any version of scrapy-redis" in answer.err
-    project(f"REQUEST_FINGERPRINTER_CLASS = '{__name__}.TheirOwn'\n")
-    assert import_().code == 0
+    as_project(f"REQUEST_FINGERPRINTER_CLASS = '{__name__}.TheirOwn'\n")
+    assert theirs.import_().code == 0
 
 
-def test_where_nothing_that_waits_shows_whose_they_are(
-    verb: Verb,
-    client: redis.Redis,
-    project: Callable[[str], None],
-    import_: Callable[..., Answer],
-) -> None:
-    project(FINGERPRINTER)
-    push(client, pages(3, dont_filter=True), "PriorityQueue")
-    mark(client, [Request("https://a.example/done")])
-    answer = import_()
+def test_where_nothing_that_waits_shows_whose_they_are(theirs: Theirs) -> None:
+    as_project(FINGERPRINTER)
+    theirs.push(pages(3, dont_filter=True))
+    theirs.mark([Request("https://a.example/done")])
+    answer = theirs.import_()
     assert answer.code == 1
     assert "--known URL does" in answer.err
-    answer = import_("--known", "done")
+    answer = theirs.import_("--known", "done")
     assert answer.code == 2
     assert "--known: it is no URL such as https://example.com/: 'done'" in answer.err
-    answer = import_("--known", "https://a.example/never")
+    answer = theirs.import_("--known", "https://a.example/never")
     assert answer.code == 1
     assert "nor of any version of scrapy-redis" in answer.err
-    assert import_("--known", "https://a.example/done").code == 0
-    assert verb("check", "job", "https://a.example/done").out.startswith("seen")
+    assert theirs.import_("--known", "https://a.example/done").code == 0
+    assert theirs.verb("check", "job", "https://a.example/done").out.startswith("seen")
 
 
-def test_marks_that_are_not_all_there_are_told(
-    client: redis.Redis,
-    project: Callable[[str], None],
-    import_: Callable[..., Answer],
-) -> None:
-    project(FINGERPRINTER)
-    push(client, pages(5), "PriorityQueue")
-    mark(client, pages(3))
-    answer = import_()
+def test_marks_that_are_not_all_there_are_told(theirs: Theirs) -> None:
+    as_project(FINGERPRINTER)
+    theirs.push(pages(5))
+    theirs.mark(pages(3))
+    answer = theirs.import_()
     assert answer.code == 0
     assert "2 of the first pending requests are not in 'site:dupef" in answer.out
     assert answer.out.startswith("5 requests pending now\n3 URLs count as seen\n")
 
 
-def test_a_member_that_is_no_fingerprint_is_named(
-    client: redis.Redis,
-    project: Callable[[str], None],
-    import_: Callable[..., Answer],
-) -> None:
-    project(FINGERPRINTER)
-    push(client, pages(1), "PriorityQueue")
-    mark(client, pages(1))
-    client.sadd("site:dupefilter", b"\xff", "xyz")
-    answer = import_()
+def test_a_member_that_is_no_fingerprint_is_named(theirs: Theirs) -> None:
+    as_project(FINGERPRINTER)
+    theirs.push(pages(1))
+    theirs.mark(pages(1))
+    theirs.client.sadd("site:dupefilter", b"\xff", "xyz")
+    answer = theirs.import_()
     assert answer.code == 1
     assert "1 URLs count as seen" in answer.out
     assert "site:dupefilter: b'xyz' is no fingerprint" in answer.out
 
 
-def test_many_marks(
-    client: redis.Redis,
-    project: Callable[[str], None],
-    import_: Callable[..., Answer],
-) -> None:
-    project(FINGERPRINTER)
-    push(client, pages(1), "PriorityQueue")
-    mark(client, pages(1))
+def test_many_marks(theirs: Theirs) -> None:
+    as_project(FINGERPRINTER)
+    theirs.push(pages(1))
+    theirs.mark(pages(1))
     others = [f"{n:040x}" for n in range(20_000)]
-    client.sadd("site:dupefilter", *others)
-    answer = import_()
+    theirs.client.sadd("site:dupefilter", *others)
+    answer = theirs.import_()
     assert answer.code == 0
     with BloomFilter.open("job/bloomdupe", readonly=True) as seen:
         assert all(seen.contains(bytes.fromhex(one)) for one in others)
 
 
 @pytest.mark.parametrize("key", ["site:dupefilter", "site:bloomfilter"])
-def test_a_bitmap_is_refused(
-    verb: Verb,
-    client: redis.Redis,
-    import_: Callable[..., Answer],
-    tmp_path: Path,
-    key: str,
-) -> None:
-    push(client, pages(3), "PriorityQueue")
-    client.setbit(key, 12_345, 1)
-    answer = import_()
+def test_a_bitmap_is_refused(theirs: Theirs, key: str) -> None:
+    theirs.push(pages(3))
+    theirs.client.setbit(key, 12_345, 1)
+    answer = theirs.import_()
     assert (answer.code, answer.out) == (1, "")
     assert f"the key '{key}' is a bitmap, such as scrapy-redis-bloomf" in answer.err
     assert "--without-marks" in answer.err
-    assert not (tmp_path / "job").exists()
-    assert import_("--without-marks").code == 0
-    assert listed(verb) == ["0", "1", "2"]
+    assert not Path("job").exists()
+    assert theirs.import_("--without-marks").code == 0
+    assert theirs.listed() == ["0", "1", "2"]
 
 
 def test_a_queue_without_marks_is_refused_unless_it_is_asked_for(
-    client: redis.Redis, import_: Callable[..., Answer]
+    theirs: Theirs,
 ) -> None:
-    push(client, pages(3), "PriorityQueue")
-    answer = import_()
+    theirs.push(pages(3))
+    answer = theirs.import_()
     assert answer.code == 1
     assert "there is no key 'site:dupefilter' (SCHEDULER_DUPEFILTER_KEY)" in answer.err
-    assert import_("--without-marks").code == 0
+    assert theirs.import_("--without-marks").code == 0
 
 
 # Start URLs
 
 
-def feed(client: redis.Redis, kind: str, data: list[str]) -> None:
-    for place, one in enumerate(data):
-        if kind == "list":
-            client.rpush("site:start_urls", one)
-        elif kind == "set":
-            client.sadd("site:start_urls", one)
-        else:
-            client.zadd("site:start_urls", {one: -place})
-
-
 @pytest.mark.parametrize("kind", ["list", "set", "zset"])
-def test_start_urls_that_nobody_has_taken(
-    verb: Verb, client: redis.Redis, import_: Callable[..., Answer], kind: str
-) -> None:
+def test_start_urls_that_nobody_has_taken(theirs: Theirs, kind: str) -> None:
     data = [f"https://a.example/{n}" for n in range(1, 6)]
-    feed(client, kind, data)
-    before = everything(client)
-    answer = import_()
+    theirs.feed(kind, data)
+    before = theirs.everything()
+    answer = theirs.import_()
     assert answer.code == 0, answer
     assert answer.out == "5 requests pending now\n"  # and nothing was under way
-    assert listed(verb) == ["1", "2", "3", "4", "5"]
-    assert everything(client) == before
-    assert import_().out.startswith("0 requests pending now\n5 were imported before")
+    assert theirs.listed() == ["1", "2", "3", "4", "5"]
+    assert theirs.everything() == before
+    assert theirs.import_().out.startswith(
+        "0 requests pending now\n5 were imported before"
+    )
 
 
-def test_start_urls_as_json_and_what_is_none(
-    client: redis.Redis, import_: Callable[..., Answer]
-) -> None:
+def test_start_urls_as_json_and_what_is_none(theirs: Theirs) -> None:
     form = {"url": "https://a.example/form", "method": "post", "a": "1", "b": "2"}
     query = {"url": "https://a.example/query", "meta": {"n": 7}, "a": "1"}
     bad = ["no URL", '{"method": "GET"}', "[1]", '{"url": 1}', '{"url": "mailto:x"}']
-    feed(client, "list", [json.dumps(form), json.dumps(query), *bad])
-    client.rpush("site:start_urls", b"\xff")
-    answer = import_()
+    theirs.feed("list", [json.dumps(form), json.dumps(query), *bad])
+    theirs.client.rpush("site:start_urls", b"\xff")
+    answer = theirs.import_()
     assert answer.code == 1
     assert answer.out.startswith("2 requests pending now\n6 could not be read:\n")
     assert "site:start_urls, 3: it has blanks in it: 'no URL'" in answer.out
-    found = []
-    with BloomFilter.open("job/bloomdupe") as seen:
-        frontier = Frontier(seen)
-        while (entry := frontier.lease()) is not None:
-            assert entry.payload is not None
-            found.append(Serializer(SPIDER).load(entry.payload))
-    posted, got = found
+    posted, got = restored(Path("job"))
     assert (posted.url, posted.method) == ("https://a.example/form", "POST")
     assert posted.body == b"a=1&b=2"
     content_type = posted.headers["Content-Type"]
@@ -590,28 +491,19 @@ class Site(Spider):
 """
 
 
-def test_the_key_that_a_spider_names_and_reads_itself(
-    verb: Verb,
-    client: redis.Redis,
-    project: Callable[[str], None],
-    import_: Callable[..., Answer],
-) -> None:
-    project(SPIDERS)
-    client.rpush("starts of site", "https://a.example/1")
-    answer = import_()
+def test_the_key_that_a_spider_names_and_reads_itself(theirs: Theirs) -> None:
+    as_project(SPIDERS)
+    theirs.client.rpush("starts of site", "https://a.example/1")
+    answer = theirs.import_()
     assert answer.code == 0
     assert "Spider 'site' reads 'starts of site' by itself, too" in answer.out
-    assert listed(verb) == ["1"]
+    assert theirs.listed() == ["1"]
 
 
-def test_a_spider_that_makes_its_own_requests_of_start_urls(
-    client: redis.Redis,
-    project: Callable[[str], None],
-    import_: Callable[..., Answer],
-) -> None:
-    project(SPIDERS + "    def make_request_from_data(self, data): ...\n")
-    client.rpush("starts of site", "https://a.example/1")
-    answer = import_()
+def test_a_spider_that_makes_its_own_requests_of_start_urls(theirs: Theirs) -> None:
+    as_project(SPIDERS + "    def make_request_from_data(self, data): ...\n")
+    theirs.client.rpush("starts of site", "https://a.example/1")
+    answer = theirs.import_()
     assert answer.code == 1
     assert answer.out.startswith("0 requests pending now\n1 could not be read:\n")
     assert "let scrapy-redis take them into its queue first" in answer.out
@@ -620,25 +512,20 @@ def test_a_spider_that_makes_its_own_requests_of_start_urls(
 # Names, and what is refused
 
 
-def test_names_follow_the_settings(
-    verb: Verb,
-    client: redis.Redis,
-    project: Callable[[str], None],
-    import_: Callable[..., Answer],
-) -> None:
-    project(
+def test_names_follow_the_settings(theirs: Theirs) -> None:
+    as_project(
         f"{FINGERPRINTER}SCHEDULER_QUEUE_KEY = 'q %(spider)s'\n"
         "SCHEDULER_QUEUE_CLASS = 'scrapy_redis.queue.SpiderStack'\n"
         "SCHEDULER_DUPEFILTER_KEY = 'seen'\nREDIS_START_URLS_KEY = 's %(name)s'\n"
     )
     first, second, third = pages(3)
-    client.lpush("q site", dumped(first), dumped(second))
-    client.rpush("s site", third.url)
-    mark(client, [first, second])
-    client.rename("site:dupefilter", "seen")
-    answer = import_()
+    theirs.client.lpush("q site", dumped(first), dumped(second))
+    theirs.client.rpush("s site", third.url)
+    theirs.mark([first, second])
+    theirs.client.rename("site:dupefilter", "seen")
+    answer = theirs.import_()
     assert answer.code == 0, answer
-    assert listed(verb) == ["1", "0", "2"]
+    assert theirs.listed() == ["1", "0", "2"]
 
 
 @pytest.mark.parametrize(
@@ -653,33 +540,25 @@ def test_names_follow_the_settings(
     ],
 )
 def test_what_does_not_fit_is_refused(
-    client: redis.Redis,
-    project: Callable[[str], None],
-    import_: Callable[..., Answer],
-    tmp_path: Path,
-    settings: str,
-    code: int,
-    message: str,
+    theirs: Theirs, settings: str, code: int, message: str
 ) -> None:
-    project(settings)
-    client.set("text", "x")
-    push(client, pages(1), "PriorityQueue")
-    answer = import_()
+    as_project(settings)
+    theirs.client.set("text", "x")
+    theirs.push(pages(1))
+    answer = theirs.import_()
     assert (answer.code, answer.out) == (code, "")
     assert message in answer.err
-    assert not (tmp_path / "job").exists()
+    assert not Path("job").exists()
 
 
-def test_a_job_of_another_spider_and_none_at_all(
-    verb: Verb, client: redis.Redis, url: str
-) -> None:
-    feed(client, "list", ["https://a.example/1"])
-    answer = verb("import", "job", url)
+def test_a_job_of_another_spider_and_none_at_all(theirs: Theirs) -> None:
+    theirs.feed("list", ["https://a.example/1"])
+    answer = theirs.verb("import", "job", theirs.url)
     assert answer.code == 2
     assert "--spider NAME says whose it is to be" in answer.err
-    assert verb("import", "job", url, "--spider", "site").code == 0
-    assert verb("import", "job", url).code == 0
-    assert verb("import", "job", url, "--spider", "other").code == 2
+    assert theirs.verb("import", "job", theirs.url, "--spider", "site").code == 0
+    assert theirs.verb("import", "job", theirs.url).code == 0
+    assert theirs.verb("import", "job", theirs.url, "--spider", "other").code == 2
 
 
 @pytest.mark.parametrize(
@@ -695,12 +574,10 @@ def test_a_job_of_another_spider_and_none_at_all(
 def test_a_server_that_does_not_answer(
     verb: Verb,
     server: RedisServer,
-    client: redis.Redis,
     url: str,
     code: int,
     message: str,
 ) -> None:
-    client.ping()
     given = url.format(port=kept_port(), socket=server.socket)
     answer = verb("import", "job", given, "--spider", "site")
     assert (answer.code, answer.out) == (code, "")
@@ -710,29 +587,26 @@ def test_a_server_that_does_not_answer(
 
 
 def test_with_a_password_and_no_right_to_write(
-    verb: Verb,
-    client: redis.Redis,
-    project: Callable[[str], None],
-    server: RedisServer,
+    theirs: Theirs, server: RedisServer
 ) -> None:
     """Nothing is written there: the rights are those that the document names."""
-    project(FINGERPRINTER)
-    push(client, pages(3), "PriorityQueue")
-    mark(client, pages(3))
-    feed(client, "set", ["https://a.example/start"])
+    as_project(FINGERPRINTER)
+    theirs.push(pages(3))
+    theirs.mark(pages(3))
+    theirs.feed("set", ["https://a.example/start"])
     rights = (
         "+info +type +llen +lrange +zcard +zrange +zrevrange +scard +sscan +sismember"
     )
-    client.acl_setuser(
+    theirs.client.acl_setuser(
         "reader",
         enabled=True,
         passwords=[f"+{PASSWORD}"],
         keys=["site:*"],
         commands=rights.split(),
     )
-    url = f"unix://reader:{PASSWORD}@{server.socket}"
-    answer = verb("import", "job", url, "--spider", "site")
-    client.acl_deluser("reader")
+    theirs.url = f"unix://reader:{PASSWORD}@{server.socket}"
+    answer = theirs.import_()
+    theirs.client.acl_deluser("reader")
     assert answer.code == 0, answer
     assert answer.out.startswith("4 requests pending now\n")
     document = Path(__file__).parents[2] / "bloomdupe/docs/from-scrapy-redis.md"
@@ -760,61 +634,50 @@ def test_without_the_package(tmp_path: Path) -> None:
 # Interrupted, or changed meanwhile
 
 
-def test_killed_in_the_middle_and_run_again(
-    verb: Verb,
-    client: redis.Redis,
-    project: Callable[[str], None],
-    url: str,
-    tmp_path: Path,
-) -> None:
+def test_killed_in_the_middle_and_run_again(theirs: Theirs) -> None:
     """Requests with dont_filter, of which no filter can tell that they were taken."""
-    project(FINGERPRINTER)
+    as_project(FINGERPRINTER)
     same = [
         Request("https://a.example/", dont_filter=True, meta={"n": n})
         for n in range(8_000)
     ]
-    client.zadd("site:requests", {dumped(one): 0 for one in [*same, *pages(1)]})
-    mark(client, pages(1))
-    before = everything(client)
-    words = ["import", "job", url, "--spider", "site"]
-    killed_after(COMMIT, 2, *words, cwd=tmp_path)
-    some = len(urls(verb, Path("job")))
+    theirs.client.zadd("site:requests", {dumped(one): 0 for one in [*same, *pages(1)]})
+    theirs.mark(pages(1))
+    before = theirs.everything()
+    words = ["import", "job", theirs.url, "--spider", "site"]
+    killed_after(COMMIT, 2, *words, cwd=Path.cwd())
+    some = len(urls(theirs.verb, Path("job")))
     assert 0 < some < len(same)
-    answer = verb("import", "job", url)
+    answer = theirs.verb("import", "job", theirs.url)
     assert answer.code == 0
     assert f"{some:,} were imported before" in answer.out
-    assert len(urls(verb, Path("job"))) == len(same) + 1
+    assert len(urls(theirs.verb, Path("job"))) == len(same) + 1
     # Once more, nothing comes.
-    assert verb("import", "job", url).out.startswith(
+    assert theirs.verb("import", "job", theirs.url).out.startswith(
         "0 requests pending now\n8,001 were"
     )
-    assert len(urls(verb, Path("job"))) == len(same) + 1
-    assert everything(client) == before
+    assert len(urls(theirs.verb, Path("job"))) == len(same) + 1
+    assert theirs.everything() == before
 
 
 @pytest.mark.usefixtures("verb")
 @pytest.mark.parametrize("queue", QUEUES)
-def test_a_worker_that_still_runs_is_noticed(
-    client: redis.Redis,
-    project: Callable[[str], None],
-    url: str,
-    queue: str,
-) -> None:
-    project(f"{FINGERPRINTER}SCHEDULER_QUEUE_CLASS = 'scrapy_redis.queue.{queue}'\n")
+def test_a_worker_that_still_runs_is_noticed(theirs: Theirs, queue: str) -> None:
+    as_project(f"{FINGERPRINTER}SCHEDULER_QUEUE_CLASS = 'scrapy_redis.queue.{queue}'\n")
     requests = pages(1_200)
-    push(client, requests, queue)
-    mark(client, requests)
-    crawl = RedisJob(url, Project(None, "site"))
+    theirs.push(requests, queue)
+    theirs.mark(requests)
+    crawl = RedisJob(theirs.url, Project(None, "site"))
     some = crawl.requests(Problems())
     next(some)
     crawl.check_unchanged()
     if queue == "PriorityQueue":
-        client.zpopmin("site:requests")
+        theirs.client.zpopmin("site:requests")
     else:
-        client.rpop("site:requests")
+        theirs.client.rpop("site:requests")
     with pytest.raises(StoreError, match="has changed meanwhile, so a program still"):
         list(some)
-    push(client, [Request("https://a.example/more")], queue)  # as many as before
+    theirs.push([Request("https://a.example/more")], queue)  # as many as before
     with pytest.raises(StoreError, match="has changed meanwhile, so a program still"):
         crawl.check_unchanged()
     crawl.close()
@@ -825,40 +688,9 @@ def test_a_worker_that_still_runs_is_noticed(
 PAGES = 400
 LINKS = 5
 
-WORKER = """
-from scrapy import Spider
-
-BOT_NAME = "worker"
-SPIDER_MODULES = [__name__]
-REDIS_URL = {url!r}
-SCHEDULER_PERSIST = True
-SCHEDULER_QUEUE_CLASS = "scrapy_redis.queue.{queue}"
-REQUEST_FINGERPRINTER_CLASS = "bloomdupe.links.scrapy_redis.ScrapyRedisFingerprinter"
-TELNETCONSOLE_ENABLED = False
-REMOTE_CONTROL_ENABLED = False
-JOBDIR = "job"
-
-class Site(Spider):
-    name = "site"
-    start_urls = ["{base}/start"]
-
-    def parse(self, response):
-        for link in response.css("a::attr(href)").getall():
-            yield response.follow(link, priority=len(link) % 3)
-"""
-
 
 def linked(number: int) -> str:
-    links = [(number * 3 + place) % PAGES for place in range(LINKS)]
-    return "".join(f"<a href='/{link}'>x</a>" for link in links)
-
-
-@pytest.fixture
-def site() -> Iterator[tuple[str, list[str]]]:
-    """Serve pages with links; what is requested is noted."""
-    served = {f"/{number}": linked(number) for number in range(PAGES)}
-    with page_server({"/start": linked(0), **served}) as serving:
-        yield serving
+    return links(*(f"/{(number * 3 + place) % PAGES}" for place in range(LINKS)))
 
 
 @pytest.mark.parametrize(
@@ -866,33 +698,42 @@ def site() -> Iterator[tuple[str, list[str]]]:
     ["PriorityQueue", *(pytest.param(q, marks=pytest.mark.slow) for q in QUEUES[1:])],
 )
 def test_a_crawl_that_scrapy_redis_has_begun_is_finished_here(
-    client: redis.Redis,
-    project: Callable[[str], None],
-    url: str,
-    site: tuple[str, list[str]],
-    tmp_path: Path,
-    queue: str,
+    theirs: Theirs, crawl: Crawl, queue: str
 ) -> None:
     """Two of its workers, stopped in good order: nothing is lost, and none is twice."""
     needs_package("scrapy_redis")
-    base, requested = site
-    project(WORKER.format(url=url, queue=queue, base=base))
-    scrapy = [sys.executable, "-W", "ignore", "-m", "scrapy", "crawl", "site"]
-    theirs = [
-        *scrapy, "-s", "SCHEDULER=scrapy_redis.scheduler.Scheduler",
-        "-s", "DUPEFILTER_CLASS=scrapy_redis.dupefilter.RFPDupeFilter",
-        "-s", f"CLOSESPIDER_PAGECOUNT={PAGES // 5}", "-s", "JOBDIR=",
-    ]  # fmt: skip
-    workers = [subprocess.Popen(theirs, cwd=tmp_path) for _ in range(2)]
-    assert [worker.wait(60) for worker in workers] == [0, 0]
-    there = len(requested)
-    assert 0 < there < PAGES
-    done = call("import", "job", url, "--spider", "site", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    waiting = client.zcard if queue == "PriorityQueue" else client.llen
-    assert done.stdout.startswith(f"{waiting('site:requests')} requests pending now\n")
-    ours = [*scrapy, "-s", 'ADDONS={"bloomdupe.Addon": 500}']
-    subprocess.run(ours, cwd=tmp_path, check=True, timeout=60, env=dict(os.environ))
+    served = {f"/{number}": linked(number) for number in range(PAGES)}
+    crawl.site.pages = {"/start": linked(0), **served}
+    queue_class = f"scrapy_redis.queue.{queue}"
+    workers = [
+        crawl.start(
+            Site,
+            starts=["/start"],
+            ADDONS={},
+            CLOSESPIDER_PAGECOUNT=PAGES // 5,
+            DUPEFILTER_CLASS="scrapy_redis.dupefilter.RFPDupeFilter",
+            JOBDIR=None,
+            REDIS_URL=theirs.url,
+            REQUEST_FINGERPRINTER_CLASS=f"{OURS}.ScrapyRedisFingerprinter",
+            SCHEDULER="scrapy_redis.scheduler.Scheduler",
+            SCHEDULER_PERSIST=True,
+            SCHEDULER_QUEUE_CLASS=queue_class,
+        )
+        for _ in range(2)
+    ]
+    assert [worker.wait().status for worker in workers] == [0, 0]
+    assert 0 < len(crawl.site.log) < PAGES
+    as_project(f"{FINGERPRINTER}SCHEDULER_QUEUE_CLASS = '{queue_class}'\n")
+    size = theirs.client.zcard if queue == "PriorityQueue" else theirs.client.llen
+    pending = size("site:requests")
+    job = crawl.folder / "job"
+    answer = theirs.verb("import", job, theirs.url, "--spider", "site")
+    assert answer.out.startswith(f"{pending} requests pending now\n"), answer
+    crawl.run(
+        Site,
+        starts=["/start"],
+        REQUEST_FINGERPRINTER_CLASS=f"{OURS}.ScrapyRedisFingerprinter",
+    )
     # Each fetches the start page, which is not marked; no page links to it.
-    pages = [one for one in requested if one != "/start"]
-    assert sorted(pages) == sorted(f"/{n}" for n in range(PAGES))
+    asked = [path for path in crawl.site.requested if path != "/start"]
+    assert sorted(asked) == sorted(served)

@@ -7,9 +7,7 @@ import os
 import shutil
 import subprocess
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import pytest
 from scrapy import FormRequest, Request, squeues
@@ -21,10 +19,21 @@ from scrapy.linkextractors import LinkExtractor
 from scrapy.pqueues import ScrapyPriorityQueue
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.request import fingerprint
-from support.jobs import COMMIT, SPIDER, SiteSpider, killed_after, sound, urls
+from support.jobs import (
+    COMMIT,
+    SPIDER,
+    Harm,
+    SiteSpider,
+    as_project,
+    killed_after,
+    restored,
+    sound,
+    urls,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from support.jobs import Verb
 
@@ -122,14 +131,13 @@ def rest(jobdir: Path, queue: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("queue", QUEUES)
 def test_what_waits_is_taken_over_in_scrapys_order(
-    verb: Verb, capsys: pytest.CaptureFixture[str], tmp_path: Path, queue: str
+    verb: Verb, tmp_path: Path, queue: str
 ) -> None:
     requests = many()
     job = stopped(tmp_path / "job", requests, 10, queue)
     before = {path: path.read_bytes() for path in job.rglob("*") if path.is_file()}
     expected = rest(job, queue)
-    settings = f"SCHEDULER_DISK_QUEUE = 'scrapy.squeues.{queue}'\n"
-    as_project(tmp_path, settings)
+    as_project(f"SCHEDULER_DISK_QUEUE = 'scrapy.squeues.{queue}'\n")
     answer = verb("import", job, "--spider", "site")
     assert answer.code == 0, answer
     assert answer.out.startswith(f"{len(expected)} requests pending now\n")
@@ -143,34 +151,17 @@ def test_what_waits_is_taken_over_in_scrapys_order(
     ]
     assert len(urls(verb, job)) == len(expected)
     assert {path: path.read_bytes() for path in before} == before
-    assert sound(capsys, job)
+    assert sound(verb, job)
     for request in requests:
         if not request.dont_filter and request.method == "GET":
             assert "new: " not in verb("check", job, request.url).out
-
-
-def as_project(folder: Path, settings: str) -> None:
-    """Make a folder that of a project with these settings."""
-    name = f"settings_{uuid4().hex}"
-    (folder / "scrapy.cfg").write_text(f"[settings]\ndefault = {name}\n")
-    (folder / f"{name}.py").write_text(settings)
 
 
 def test_requests_come_back_as_they_were(verb: Verb, tmp_path: Path) -> None:
     requests = many()
     job = stopped(tmp_path / "job", requests, 0)
     assert verb("import", job, "--spider", "site").code == 0
-    from bloomdupe import BloomFilter
-    from bloomdupe.crawl.requests.serializer import Serializer
-    from bloomdupe.frontier.frontier import Frontier
-
-    found = []
-    serializer = Serializer(SPIDER)
-    with BloomFilter.open(job / "bloomdupe") as seen:
-        frontier = Frontier(seen)
-        while (entry := frontier.lease()) is not None:
-            assert entry.payload is not None
-            found.append(serializer.load(entry.payload).to_dict(spider=SPIDER))
+    found = [request.to_dict(spider=SPIDER) for request in restored(job)]
     expected = [request.to_dict(spider=SPIDER) for request in requests]
     for one in (*found, *expected):
         # The spider's parse is what no callback stands for.
@@ -264,14 +255,6 @@ class Harmless:
     """Of a type that only the project knows."""
 
     number: int
-
-
-class Harm:
-    def __init__(self, place: Path) -> None:
-        self.place = place
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (Path.touch, (self.place,))
 
 
 def test_a_pickle_runs_nothing_unless_it_is_trusted(verb: Verb, tmp_path: Path) -> None:

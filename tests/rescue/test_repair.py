@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from bloomdupe import BloomFilter
-from bloomdupe.cli import main as cli
 from bloomdupe.errors import StoreDamagedError
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.rescue.agreement import disagreements
@@ -25,7 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from support.jobs import Verb
+
     from bloomdupe.store.batch import Batch
+
+    Run = Callable[..., str]
 
 PAGE = 4096
 KEYS = 3000
@@ -50,10 +53,16 @@ def job(tmp_path: Path) -> Path:
     return tmp_path / "job"
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: object, status: int = 0) -> str:
-    assert cli.main([str(argument) for argument in arguments]) == status
-    captured = capsys.readouterr()
-    return captured.out + captured.err
+@pytest.fixture
+def run(verb: Verb) -> Run:
+    """Return a function that runs a verb, and returns what it says."""
+
+    def running(*arguments: object, status: int = 0) -> str:
+        answer = verb(*arguments)
+        assert answer.code == status, answer
+        return answer.out + answer.err
+
+    return running
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -86,58 +95,54 @@ def payloads(store: Path) -> set[int]:
         return found
 
 
-def test_a_sound_store_verifies_and_is_left_alone(
-    job: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_sound_store_verifies_and_is_left_alone(job: Path, run: Run) -> None:
     before = contents(job)
-    words = run(capsys, "verify", job)
+    words = run("verify", job)
     assert "queue    2,000 records" in words
     assert "Everything is as it was written." in words
-    report = json.loads(run(capsys, "verify", job, "--json"))
+    report = json.loads(run("verify", job, "--json"))
     assert report["problems"] == []
     assert report["records"]["queue"] == REQUESTS
     assert contents(job) == before
 
 
 def test_a_damaged_store_is_refused_verified_and_left_alone(
-    job: Path, capsys: pytest.CaptureFixture[str]
+    job: Path, run: Run
 ) -> None:
     zero_page_with(job, b"payload 7")
     before = contents(job)
-    assert "bloomdupe repair" in run(capsys, "info", job, status=1)
-    words = run(capsys, "verify", job, status=1)
+    assert "bloomdupe repair" in run("info", job, status=1)
+    words = run("verify", job, status=1)
     assert "queue: page" in words
     assert "LMDB's verifier:" in words
     assert f"`bloomdupe repair {job / 'bloomdupe'} NEW`" in words
-    assert json.loads(run(capsys, "verify", job, "--json", status=1))["problems"]
+    assert json.loads(run("verify", job, "--json", status=1))["problems"]
     assert contents(job) == before
 
 
-def test_repair_saves_what_can_be_read(
-    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_repair_saves_what_can_be_read(job: Path, tmp_path: Path, run: Run) -> None:
     zero_page_with(job, b"payload 7")
     before = contents(job)
     new = tmp_path / "new"
-    words = run(capsys, "repair", job, new)
+    words = run("repair", job, new)
     assert contents(job) == before
-    assert "Everything is as it was written." in run(capsys, "verify", new)
+    assert "Everything is as it was written." in run("verify", new)
     saved = payloads(new)
     lost = REQUESTS - len(saved)
     assert 0 < lost < 60
     assert f"lost: {lost:,} of 2,000 queue records" in words
     with BloomFilter.open(new) as seen:
         assert all(f"seen {number}" in seen for number in range(KEYS))
-    run(capsys, "restore", new, job, status=1)
+    run("restore", new, job, status=1)
     assert contents(job) == before
-    run(capsys, "restore", new, job, "--replace")
+    run("restore", new, job, "--replace")
     assert payloads(job / "bloomdupe") == saved
     aside = job / "bloomdupe.replaced-1" / "data.mdb"
     assert aside.read_bytes() == before[str(job / "bloomdupe" / "data.mdb")]
 
 
 def test_repair_finds_what_hangs_below_lost_pages(
-    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    job: Path, tmp_path: Path, run: Run
 ) -> None:
     """All roots are gone, but no leaf."""
     place = job / "bloomdupe" / "data.mdb"
@@ -148,7 +153,7 @@ def test_repair_finds_what_hangs_below_lost_pages(
         if data[at : at + 12] == branch:
             data[at : at + PAGE] = bytes(PAGE)
     place.write_bytes(data)
-    report = json.loads(run(capsys, "repair", job, tmp_path / "new", "--json"))
+    report = json.loads(run("repair", job, tmp_path / "new", "--json"))
     assert report["damaged"]
     assert payloads(tmp_path / "new") == set(range(REQUESTS))
     with BloomFilter.open(tmp_path / "new") as seen:
@@ -158,10 +163,10 @@ def test_repair_finds_what_hangs_below_lost_pages(
 
 
 def test_repair_rebuilds_the_records_that_say_how_much_there_is(
-    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    job: Path, tmp_path: Path, run: Run
 ) -> None:
     zero_page_with(job, b'"journal_end"', all_of_them=True)
-    words = run(capsys, "repair", job, tmp_path / "new")
+    words = run("repair", job, tmp_path / "new")
     assert "lost: the record of the store: taken from store.json" in words
     assert "lost: the record of the filter: its counts are estimates now" in words
     assert "lost: the record of the frontier: counted anew" in words
@@ -173,17 +178,17 @@ def test_repair_rebuilds_the_records_that_say_how_much_there_is(
 
 
 def test_without_parameters_nothing_can_be_repaired(
-    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    job: Path, tmp_path: Path, run: Run
 ) -> None:
     zero_page_with(job, b'"journal_end"', all_of_them=True)
     (job / "bloomdupe" / "store.json").unlink()
-    words = run(capsys, "repair", job, tmp_path / "new", status=1)
+    words = run("repair", job, tmp_path / "new", status=1)
     assert "neither data.mdb nor store.json says what the store is" in words
     assert not (tmp_path / "new").exists()
 
 
 def test_a_store_in_use_is_neither_verified_nor_replaced(
-    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    job: Path, tmp_path: Path, run: Run
 ) -> None:
     shutil.copytree(job, tmp_path / "copy")
     hold = (
@@ -199,24 +204,24 @@ def test_a_store_in_use_is_neither_verified_nor_replaced(
     ) as owner:
         assert owner.stdout is not None
         assert owner.stdout.readline() == b"open\n"
-        assert "is in use" in run(capsys, "verify", job, status=1)
-        assert "is in use" in run(capsys, "repair", job, tmp_path / "new", status=1)
+        assert "is in use" in run("verify", job, status=1)
+        assert "is in use" in run("repair", job, tmp_path / "new", status=1)
         command = ("restore", tmp_path / "copy", job, "--replace")
-        assert "is in use" in run(capsys, *command, status=1)
+        assert "is in use" in run(*command, status=1)
         owner.kill()
-    run(capsys, "verify", job)
+    run("verify", job)
 
 
 def test_a_damaged_backup_is_not_put_in_place(
-    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    job: Path, tmp_path: Path, run: Run
 ) -> None:
-    run(capsys, "backup", job, tmp_path / "backup")
+    run("backup", job, tmp_path / "backup")
     shutil.rmtree(job / "bloomdupe")
     shutil.copytree(tmp_path / "backup", tmp_path / "bad" / "bloomdupe")
     zero_page_with(tmp_path / "bad", b"payload 7")
-    run(capsys, "restore", tmp_path / "bad", job, status=1)
+    run("restore", tmp_path / "bad", job, status=1)
     assert not list(job.iterdir())
-    run(capsys, "restore", tmp_path / "backup", job)
+    run("restore", tmp_path / "backup", job)
     assert payloads(job / "bloomdupe") == set(range(REQUESTS))
 
 
@@ -237,11 +242,11 @@ def lose_the_file(store: Path) -> None:
 def test_the_command_in_the_message_restores_the_store(
     job: Path,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    run: Run,
     damage: Callable[[Path], None],
     name: str,
 ) -> None:
-    run(capsys, "backup", job, tmp_path / "backup")
+    run("backup", job, tmp_path / "backup")
     damage(job / "bloomdupe")
     store = (job / "bloomdupe").rename(job / name)
     with pytest.raises(StoreDamagedError) as caught:
@@ -249,16 +254,16 @@ def test_the_command_in_the_message_restores_the_store(
     found = re.search(r"`bloomdupe (restore .*?)`", str(caught.value))
     assert found is not None
     words = found[1].replace("BACKUP", str(tmp_path / "backup")).split()
-    assert f"{store}: restored from" in run(capsys, *words)
+    assert f"{store}: restored from" in run(*words)
     assert payloads(store) == set(range(REQUESTS))
 
 
 @pytest.mark.parametrize("named", ["books", "books/bloomdupe"])
 def test_a_backup_is_restored_into_a_jobdir_that_is_not_there_yet(
-    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], named: str
+    job: Path, tmp_path: Path, run: Run, named: str
 ) -> None:
-    run(capsys, "backup", job, tmp_path / "backup")
-    words = run(capsys, "restore", tmp_path / "backup", tmp_path / named)
+    run("backup", job, tmp_path / "backup")
+    words = run("restore", tmp_path / "backup", tmp_path / named)
     assert "books/bloomdupe: restored from" in words
     assert [file.name for file in (tmp_path / "books").iterdir()] == ["bloomdupe"]
     assert payloads(tmp_path / "books" / "bloomdupe") == set(range(REQUESTS))
@@ -276,12 +281,12 @@ class Output(NamedTuple):
 
 
 def test_lines_in_json_are_not_taken_for_records(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], job: Path
+    tmp_path: Path, run: Run, job: Path
 ) -> None:
     with closing(Store.open(job / "bloomdupe")) as store:
         store.make_room_for(b"blobs")
         store.commit(Part(write=Output(b'{"title": "a"}\n').write))
-    out = run(capsys, "repair", job, tmp_path / "saved")
+    out = run("repair", job, tmp_path / "saved")
     assert "Nothing is lost." in out
     assert "damaged" not in out
     saved = Store.open(tmp_path / "saved", readonly=True)

@@ -69,6 +69,9 @@ class Many(Shop):
     name = "many"
     many = 500
 
+    def item(self, path: str, number: int) -> Any:
+        return {"path": path, "number": number, "text": "x" * 100}
+
 
 class Starts(Shop):
     """Items from ``start()``, before the request and after it."""
@@ -105,7 +108,7 @@ class ByCategory(Articles):
     name = "by_category"
 
     @property
-    def category(self) -> str:
+    def category(self) -> Any:
         return self.settings["CATEGORY"]
 
 
@@ -160,6 +163,19 @@ class Sums(BaseItemExporter):
         self.file.write(f"{self.count} items\n".encode())
 
 
+class Semicolons(CsvItemExporter):
+    def __init__(self, file: Any, **kwargs: Any) -> None:
+        super().__init__(file, delimiter=";", **kwargs)
+
+
+class Quotients(Sums):
+    """Fails for the first item of each page."""
+
+    def export_item(self, item: Any) -> None:
+        assert 1 // item.number >= 0
+        super().export_item(item)
+
+
 class Reversed:
     """A plugin that needs everything at once."""
 
@@ -181,7 +197,7 @@ class Lined:
     def __init__(self, file: Any, feed_options: Any) -> None:
         self.file = file
 
-    def write(self, data: bytes) -> int:
+    def write(self, data: bytes) -> Any:
         return self.file.write(data + b"--\n")
 
     def close(self) -> None:
@@ -210,6 +226,26 @@ def close_mailbox() -> None:
     Mailbox.closed = True
 
 
+def fill_the_file() -> None:
+    def write(_: bytes) -> None:
+        raise ValueError("the file is full")
+
+    def full(self: Mailbox, spider: Any) -> Any:
+        file: Any = opened(self, spider)
+        file.write = write
+        return file
+
+    opened = Mailbox.open
+    Mailbox.open = full  # type: ignore[assignment,method-assign]
+
+
+def fill_the_memory() -> None:
+    def export_item(self: Sums, item: Any) -> None:
+        raise MemoryError("the memory is full")
+
+    Sums.export_item = export_item  # type: ignore[method-assign]
+
+
 def stop_while_s3_reads() -> None:
     upload = S3FeedStorage._store_in_thread
 
@@ -223,7 +259,7 @@ def stop_while_s3_reads() -> None:
         file.read = half
         upload(self, file)
 
-    S3FeedStorage._store_in_thread = dying
+    S3FeedStorage._store_in_thread = dying  # type: ignore[method-assign]
 
 
 def stop_around_storing() -> None:

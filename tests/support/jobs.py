@@ -10,6 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from uuid import uuid4
 
 import pytest
 from scrapy import Request, Spider
@@ -86,17 +87,61 @@ def make_job(
     return jobdir
 
 
-def sound(capsys: pytest.CaptureFixture[str], jobdir: Path) -> bool:
+def bare_job(jobdir: Path, slot: str, *payloads: bytes) -> Path:
+    """Make a job in which these bytes stand for requests."""
+    BloomFilter.open(jobdir / "bloomdupe", 1_000, identity=IDENTITY).close()
+    put(jobdir, slot, *payloads)
+    return jobdir
+
+
+def put(jobdir: Path, slot: str, *payloads: bytes) -> None:
+    """Let these bytes stand for pending requests of a job."""
+    with BloomFilter.open(jobdir / "bloomdupe") as seen:
+        frontier = Frontier(seen)
+        for payload in payloads:
+            frontier.push(slot, 0, payload)
+        frontier.checkpoint()
+
+
+def restored(jobdir: Path) -> list[Request]:
+    """Return all requests of a job, which is then of no more use."""
+    found = []
+    with BloomFilter.open(jobdir / "bloomdupe") as seen:
+        frontier = Frontier(seen)
+        while (entry := frontier.lease()) is not None:
+            assert entry.payload is not None
+            found.append(Serializer(SPIDER).load(entry.payload))
+    return found
+
+
+def as_project(settings: str) -> None:
+    """Make the working directory that of a project with these settings."""
+    name = f"settings_{uuid4().hex}"
+    Path("scrapy.cfg").write_text(f"[settings]\ndefault = {name}\n")
+    Path(f"{name}.py").write_text(settings)
+
+
+class Harm:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Path.touch, (self.place,))
+
+
+def sound(verb: Verb, jobdir: Path) -> bool:
     """Whether ``verify`` finds nothing wrong."""
-    return run(capsys, "verify", jobdir).code == 0
+    return verb("verify", jobdir).code == 0
 
 
 def call(
-    *arguments: str, cwd: Path, given: bytes = b""
+    *arguments: str, cwd: Path, given: bytes = b"", script: str = "bloomdupe"
 ) -> subprocess.CompletedProcess[str]:
     """Call the console script in a process of its own."""
-    script = Path(sys.executable).with_name("bloomdupe")
-    return run_script([script, *arguments], cwd, given)
+    program = Path(sys.executable).with_name(script)
+    return run_script([program, *arguments], cwd, given)
 
 
 def run_script(

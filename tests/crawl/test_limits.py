@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy import Spider
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
-from support.page_server import page_server
+from spiders.follow import Follow
+from support.site import links
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.state.limits import SlotLimits
@@ -22,77 +21,59 @@ from bloomdupe.store.participant import Part
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from support.harness import Project
+    from support.crawl import Crawl
+    from support.site import Pages
 
 PAGES = "BLOOMDUPE_MAX_PAGES_PER_SLOT"
 PENDING = "BLOOMDUPE_MAX_PENDING_PER_SLOT"
-AGAIN = "BLOOMDUPE_START_REQUESTS=again"
+AGAIN: dict[str, Any] = {"BLOOMDUPE_START_REQUESTS": "again"}
 LEAVES = [f"/{number}" for number in range(20)]
-SITE = {
-    "/": "".join(f"<a href='{path}'>x</a>" for path in LEAVES),
-    **dict.fromkeys(LEAVES, "<a href='/'>x</a>"),
-}
 
 
-def stat(log: str, name: str) -> int:
-    found = re.search(rf"'{name}': (\d+)", log)
-    return int(found[1]) if found else 0
+@pytest.fixture
+def pages() -> Pages:
+    return {"/": links(*LEAVES), **dict.fromkeys(LEAVES, links("/"))}
 
 
-def crawl(project: Project, base: str, *settings: str) -> str:
-    options = [f"-a=url={base}/"]
-    for setting in settings:
-        options += ["-s", setting]
-    code, log = project.crawl(*options)
-    assert code == 0, log
-    assert "(finished)" in log
-    return log
+def leaves(crawl: Crawl) -> int:
+    """Count the pages that were asked for, without the first one."""
+    return len(crawl.site.count.keys() & {*LEAVES})
 
 
 def test_pages_over_the_budget_are_dropped_and_found_when_it_is_larger(
-    project: Project,
+    crawl: Crawl,
 ) -> None:
-    with page_server(SITE) as (base, requested):
-        log = crawl(project, base, f"{PAGES}=5")
-        # The start page is no new request of the slot, but one that is asked for.
-        assert len(set(requested) & set(LEAVES)) == 5
-        assert stat(log, "bloomdupe/dropped_page_limit") == 15
-        assert log.count(f"has reached {PAGES} = 5") == 1
-        # The budget is the job's, however often it is run.
-        crawl(project, base, f"{PAGES}=5", AGAIN)
-        assert len(set(requested) & set(LEAVES)) == 5
-        crawl(project, base, AGAIN)
-        assert set(LEAVES) <= set(requested)
-    assert {path: n for path, n in Counter(requested).items() if n > 1}.keys() == {
-        "/",
-        "/robots.txt",
-    }
+    run = crawl.run(Follow, **{PAGES: 5})
+    # The start page is no new request of the slot, but one that is asked for.
+    assert leaves(crawl) == 5
+    assert run.stats["bloomdupe/dropped_page_limit"] == 15
+    assert run.log.count(f"has reached {PAGES} = 5") == 1
+    # The budget is the job's, however often it is run.
+    crawl.run(Follow, **AGAIN, **{PAGES: 5})
+    assert leaves(crawl) == 5
+    crawl.run(Follow, **AGAIN)
+    assert crawl.site.count == {"/": 3, **dict.fromkeys(LEAVES, 1)}
 
 
-def test_requests_over_the_bound_of_those_that_wait_are_dropped(
-    project: Project,
-) -> None:
-    with page_server(SITE) as (base, requested):
-        log = crawl(project, base, f"{PENDING}=5")
-        assert len(set(requested) & set(LEAVES)) == 5
-        assert stat(log, "bloomdupe/dropped_pending_limit") == 15
-        assert log.count(f"has reached {PENDING} = 5") == 1
-        crawl(project, base, f"{PENDING}=50", AGAIN)
-        assert set(LEAVES) <= set(requested)
+def test_requests_over_the_bound_of_those_that_wait_are_dropped(crawl: Crawl) -> None:
+    run = crawl.run(Follow, **{PENDING: 5})
+    assert leaves(crawl) == 5
+    assert run.stats["bloomdupe/dropped_pending_limit"] == 15
+    assert run.log.count(f"has reached {PENDING} = 5") == 1
+    crawl.run(Follow, **AGAIN, **{PENDING: 50})
+    assert leaves(crawl) == 20
 
 
-def test_what_was_taken_in_is_followed_where_it_leads(project: Project) -> None:
-    site = {
-        "/": "".join(f"<a href='/r{number}'>x</a>" for number in range(20)),
+def test_what_was_taken_in_is_followed_where_it_leads(crawl: Crawl) -> None:
+    crawl.site.pages = {
+        "/": links(*(f"/r{number}" for number in range(20))),
         **{f"/r{number}": f"-> /t{number}" for number in range(20)},
         **{f"/t{number}": "" for number in range(20)},
     }
-    with page_server(site) as (base, requested):
-        log = crawl(project, base, f"{PAGES}=5", f"{PENDING}=5")
-        taken = {path[2:] for path in requested if path[:2] == "/r"} - {"obots.txt"}
-        assert {path[2:] for path in requested if path.startswith("/t")} == taken
-    assert len(taken) == 5
-    assert stat(log, "bloomdupe/dropped_page_limit") == 15
+    run = crawl.run(Follow, **{PAGES: 5, PENDING: 5})
+    _, *asked = sorted(crawl.site.requested)
+    assert asked[5:] == [path.replace("/r", "/t") for path in asked[:5]]
+    assert run.stats["bloomdupe/dropped_page_limit"] == 15
 
 
 @pytest.mark.parametrize("name", [PAGES, PENDING])

@@ -1,0 +1,116 @@
+"""Spiders that leave a request behind, or say too early that they have finished."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scrapy import Request, Spider, signals
+from scrapy.exceptions import CloseSpider
+from scrapy.exporters import JsonLinesItemExporter
+
+
+class Whole(JsonLinesItemExporter):
+    """Such an exporter cannot be interrupted."""
+
+    def finish_exporting(self) -> None:
+        super().finish_exporting()
+
+
+class Leaves(Spider):
+    """One request cannot be scheduled."""
+
+    name = "leaves"
+    mended = False
+
+    def parse(self, response: Any) -> Any:
+        yield {"page": response.url.rpartition("/")[2]}
+        yield from response.follow_all(css="a")
+        if response.url.endswith("/b"):
+            yield self.request(response)
+
+    def request(self, response: Any) -> Any:
+        return response.follow("/x", meta={"bloomdupe_delay": self.delay})
+
+    @property
+    def delay(self) -> Any:
+        return 0 if self.mended else "soon"
+
+
+class Mended(Leaves):
+    mended = True
+
+
+class Renamed(Leaves):
+    """What it has stored, a later one cannot restore."""
+
+    def request(self, response: Any) -> Any:
+        raise CloseSpider("stopped")
+
+    def parse(self, response: Any) -> Any:
+        yield {"page": response.url.rpartition("/")[2]}
+        yield from response.follow_all(css="a", callback=self.renamed)
+        if response.url.endswith("/"):
+            raise CloseSpider("stopped")
+
+    def renamed(self, response: Any) -> Any:
+        yield from super().parse(response)
+
+
+class Breaks(Leaves):
+    """Neither callback nor errback break off, but what takes the request in."""
+
+    def request(self, response: Any) -> Any:
+        request = response.follow("/x")
+        if not self.mended:
+            request.meta["download_slot"] = Slot()
+        return request
+
+
+class Slot:
+    def __str__(self) -> str:
+        raise ZeroDivisionError("no slot")
+
+
+class BreaksMended(Breaks):
+    mended = True
+
+
+class Start(Leaves):
+    """The spider itself yields what is refused."""
+
+    def request(self, response: Any) -> Any:
+        return None
+
+    async def start(self) -> Any:
+        async for request in super().start():
+            yield request
+        yield Request(request.url + "x", meta={"bloomdupe_delay": self.delay})
+
+
+class StartMended(Start):
+    mended = True
+
+
+class Says(Leaves):
+    """Says itself that it is finished, in the midst of the crawl."""
+
+    def request(self, response: Any) -> Any:
+        raise CloseSpider("finished")
+
+
+class Fed(Leaves):
+    """Gets work when it is idle, and again, and in the end none."""
+
+    fed = 0
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.idle, signals.spider_idle)
+        return spider
+
+    def idle(self) -> None:
+        self.fed += 1
+        if self.fed < 3:
+            request = Request(self.start_urls[0] + f"fed{self.fed}", self.parse)
+            self.crawler.engine.crawl(request)
