@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from bloomdupe._version import __version__ as __version__
+from bloomdupe.filter import by_url as _by_url
 
 if TYPE_CHECKING:
     from bloomdupe.addon import Addon as Addon
@@ -44,6 +45,8 @@ _HOMES = {
 
 __all__ = [name for name in _HOMES if name != "SharedScheduler"]
 """Names that need no extra, so that ``import *`` works without extras."""
+
+_by_url.register(lambda: import_module("bloomdupe.redis.redis_filter").RedisFilter)
 
 
 def __getattr__(name: str) -> object:

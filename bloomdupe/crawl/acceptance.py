@@ -14,7 +14,7 @@ from bloomdupe.crawl.requests.cookies_packed import without_cookie_header
 from bloomdupe.crawl.requests.identity import does_same, identity_of
 from bloomdupe.crawl.requests.visits import Visit
 from bloomdupe.errors import StoreError, UnserializableError
-from bloomdupe.links.link_filter import Drop
+from bloomdupe.links.link_filter import Duplicate
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.dupefilter import BloomDupeFilter
     from bloomdupe.crawl.engines.session import Session
-    from bloomdupe.crawl.leases.leases import Key, Lease
+    from bloomdupe.crawl.leases.lease import Key, Lease
 
 __all__ = ["ASKING", "Acceptance"]
 
@@ -176,23 +176,23 @@ class Acceptance:
         exact = exact and session.run.marks_exactly
         return again and not session.frontier.seen.contains(AGAIN + key, exact=exact)
 
-    def would_drop(self, request: Request) -> Drop:
+    def would_drop(self, request: Request) -> Duplicate:
         """Whether a request would be dropped as a duplicate; for the link filter."""
         if self._ours is None:
-            return Drop.NO
+            return Duplicate.NO
         key, exact = self._ours.key_of(request)
         if key in self._session.unmarked:
-            return Drop.ALL
+            return Duplicate.ALL
         session = self._session
         try:
             if not session.frontier.seen.contains(key, exact=exact):
-                return Drop.NO
+                return Duplicate.NO
             if not session.starting.has_yielded(key):
-                return Drop.ALL
+                return Duplicate.ALL
             second = self._is_second_use(request, session.parent(), key, exact=exact)
         except StoreError:
-            return Drop.NO  # it will fail again when the request is scheduled
-        return Drop.NO if second else Drop.THIS
+            return Duplicate.NO  # it will fail again when the request is scheduled
+        return Duplicate.NO if second else Duplicate.THIS
 
     def _is_forced(self, request: Request, parent: Lease | None) -> bool:
         """Whether a request is accepted even if it was seen."""

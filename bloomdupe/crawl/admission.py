@@ -16,7 +16,7 @@ from scrapy.settings import get_settings_priority
 from scrapy.utils.project import get_project_settings
 from scrapy.utils.spider import DefaultSpider
 
-from bloomdupe.crawl.engines.job import Job
+from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.errors import BloomDupeError, SettingError
 from bloomdupe.inside_scrapy.commands import cancel_crawl, running_command
 from bloomdupe.printable import logger_of
@@ -158,7 +158,7 @@ class Admission:
         """Refuse the crawl, or raise ``NotConfigured``; called by Scrapy."""
         if crawler.spider is not None:
             try:
-                Job.of(crawler.spider, crawler.settings).check_store(crawler)
+                CrawlJob.of(crawler.spider, crawler.settings).check_store(crawler)
             except BloomDupeError as error:
                 refuse(crawler, crawler.settings, error)
         raise NotConfigured

@@ -10,13 +10,13 @@ from scrapy.dupefilters import BaseDupeFilter
 from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.request import referer_str
 
-from bloomdupe.crawl.engines.job import Job
+from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.errors import FilterFullError, StoreError, StoreMismatchError
 from bloomdupe.inside_scrapy.engine import fail_crawl, stop_crawl
 from bloomdupe.links.fingerprint import fingerprint_function
-from bloomdupe.links.link_filter import Drop, attach_link_filter
+from bloomdupe.links.link_filter import Duplicate, attach_link_filter
 from bloomdupe.printable import logger_of
-from bloomdupe.store.failures import reason_of
+from bloomdupe.store.system_errors import reason_of
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
@@ -59,7 +59,7 @@ class BloomDupeFilter(BaseDupeFilter):
 
     def __init__(
         self,
-        job: Job,
+        job: CrawlJob,
         fingerprinter: RequestFingerprinterProtocol,
         stats: StatsCollector,
     ) -> None:
@@ -83,7 +83,7 @@ class BloomDupeFilter(BaseDupeFilter):
         if crawler.spider is None:
             raise RuntimeError("the crawler has no spider yet")
         filter_ = cls(
-            Job.of(crawler.spider, crawler.settings),
+            CrawlJob.of(crawler.spider, crawler.settings),
             crawler.request_fingerprinter,
             crawler.stats,
         )
@@ -96,7 +96,7 @@ class BloomDupeFilter(BaseDupeFilter):
         self._filter = self._job.open_filter()
         if self._job.settings.directory is not None:
             self._check_frontier(self._filter)
-            self._take_up(self._filter)
+            self._restore(self._filter)
         self._due = monotonic() + self._interval
         self._log_opened(self._filter)
         if self._crawler is not None and type(self) is BloomDupeFilter:
@@ -117,16 +117,16 @@ class BloomDupeFilter(BaseDupeFilter):
         self._log_opened(self._filter)
         return self._filter
 
-    def _would_drop(self, request: Request) -> Drop:
+    def _would_drop(self, request: Request) -> Duplicate:
         """Whether Scrapy's scheduler would drop a request; for the link filter."""
         if self._filter is None:
-            return Drop.NO
+            return Duplicate.NO
         key, exact = self.key_of(request)
         try:
             seen = self._filter.contains(key, exact=exact)
         except StoreError:
-            return Drop.NO  # it will fail again when the request is scheduled
-        return Drop.ALL if seen else Drop.NO
+            return Duplicate.NO  # it will fail again when the request is scheduled
+        return Duplicate.ALL if seen else Duplicate.NO
 
     def key_of(self, request: Request) -> tuple[bytes, bool]:
         """Return a request's fingerprint, and whether it must be kept exactly."""
@@ -137,28 +137,28 @@ class BloomDupeFilter(BaseDupeFilter):
     def _check_frontier(self, filter_: BloomFilter) -> None:
         """Refuse a store with pending requests that Scrapy's scheduler cannot see."""
         record = filter_.record("frontier")
-        waiting = 0
+        pending = 0
         if record is not None:
-            waiting = (
+            pending = (
                 record["requests"] + record.get("later", {"requests": 0})["requests"]
             )
-        if waiting:
+        if pending:
             filter_.close()
             raise StoreMismatchError(
-                f"JOBDIR: in {self._job.settings.directory} {waiting:,}"
-                " requests wait that only bloomdupe.FrontierScheduler can see: set"
-                ' SCHEDULER = "bloomdupe.FrontierScheduler" again, or give the new'
+                f"JOBDIR: in {self._job.settings.directory} {pending:,}"
+                " requests are pending that only bloomdupe.FrontierScheduler can see:"
+                ' set SCHEDULER = "bloomdupe.FrontierScheduler" again, or give the new'
                 " crawl another JOBDIR"
             )
 
-    def _take_up(self, filter_: BloomFilter) -> None:
+    def _restore(self, filter_: BloomFilter) -> None:
         """Check how the last run of the job ended, and record the new run."""
         last = filter_.notes.get("run")
         if last == "open":
             logger.error(
                 "The last run of the job in %(directory)s was killed. Scrapy's own"
                 " scheduler keeps no account of pending requests then: pages that"
-                " were waiting may be missing, and their URLs count as seen. To be"
+                " were pending may be missing, and their URLs count as seen. To be"
                 " sure of every page, move the job directory away and start anew.",
                 {"directory": self._job.settings.directory},
             )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import CloseSpider
 
-from bloomdupe.crawl.later.waiting import WAITING
+from bloomdupe.crawl.later.sleeping import WAITING
 from bloomdupe.crawl.progress.rounds import FINISHED
 from bloomdupe.inside_scrapy.engine import mark_failed
 from bloomdupe.printable import logger_of
@@ -14,7 +14,7 @@ from bloomdupe.printable import logger_of
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-    from bloomdupe.crawl.later.waiting import Waiting
+    from bloomdupe.crawl.later.sleeping import Sleeping
     from bloomdupe.frontier.frontier import Frontier
 
 __all__ = ["INCOMPLETE", "Ending"]
@@ -35,7 +35,7 @@ class Ending:
     requests again.
     """
 
-    def __init__(self, crawler: Crawler, frontier: Frontier, waiting: Waiting) -> None:
+    def __init__(self, crawler: Crawler, frontier: Frontier, waiting: Sleeping) -> None:
         self._crawler = crawler
         self._frontier = frontier
         self._waiting = waiting

@@ -13,7 +13,7 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.python import global_object_name
 
-from bloomdupe.crawl.leases.leases import Lease
+from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.inside_scrapy.engine import spider_middlewares
 from bloomdupe.inside_scrapy.processing import current_work
 from bloomdupe.printable import logger_of

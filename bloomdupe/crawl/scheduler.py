@@ -15,7 +15,7 @@ from scrapy.utils.python import global_object_name
 
 from bloomdupe.crawl.acceptance import ASKING, Acceptance
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
-from bloomdupe.crawl.engines.job import Job
+from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.crawl.engines.session import Session
 from bloomdupe.crawl.later.not_before import time_of
 from bloomdupe.crawl.later.revisits import checked_rule
@@ -34,7 +34,7 @@ from bloomdupe.errors import (
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.inside_scrapy.timer import Timer
 from bloomdupe.links.fingerprint import fingerprint_function
-from bloomdupe.links.link_filter import Drop, attach_link_filter
+from bloomdupe.links.link_filter import Duplicate, attach_link_filter
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
@@ -73,7 +73,9 @@ class FrontierScheduler(BaseScheduler):
     the slot with the fewest requests in progress is next.
     """
 
-    def __init__(self, crawler: Crawler, dupefilter: BaseDupeFilter, job: Job) -> None:
+    def __init__(
+        self, crawler: Crawler, dupefilter: BaseDupeFilter, job: CrawlJob
+    ) -> None:
         if crawler.stats is None:
             raise RuntimeError("the crawler has no stats yet")
         self._crawler = crawler
@@ -95,7 +97,7 @@ class FrontierScheduler(BaseScheduler):
         return cls(
             crawler,
             build_from_crawler(dupefilter, crawler),
-            Job.of(crawler.spider, crawler.settings),
+            CrawlJob.of(crawler.spider, crawler.settings),
         )
 
     # Opening and closing
@@ -190,8 +192,8 @@ class FrontierScheduler(BaseScheduler):
         active = Path(jobdir, "requests.queue", "active.json")
         if active.exists() and json.loads(active.read_text("utf-8")):
             raise StoreMismatchError(
-                f"JOBDIR: requests wait in {active.parent} that only Scrapy's own"
-                f" scheduler can see: `bloomdupe import {jobdir} --spider"
+                f"JOBDIR: requests are pending in {active.parent} that only Scrapy's"
+                f" own scheduler can see: `bloomdupe import {jobdir} --spider"
                 f" {self._spider.name}` takes them over; or set SCHEDULER ="
                 ' "scrapy.core.scheduler.Scheduler" to go on with that crawl, or give'
                 " the new one another JOBDIR"
@@ -317,21 +319,20 @@ class FrontierScheduler(BaseScheduler):
         )
         self._stats.inc_value("bloomdupe/refused")
         logger.error(
-            "%(request)s is refused: %(reason)s. It is not marked as seen, and whoever"
-            " has yielded it stays owed (%(parent)s): mend that, and the next run does"
-            " it again",
+            "%(request)s is refused: %(reason)s. It is not marked as seen. Correct the"
+            " spider: the next run repeats %(parent)s, which has yielded it",
             {
                 "request": request,
                 "reason": error,
-                "parent": "the spider" if parent is None else parent.request,
+                "parent": "start()" if parent is None else parent.request,
             },
             extra={"spider": self._spider},
         )
 
-    def _would_drop(self, request: Request) -> Drop:
+    def _would_drop(self, request: Request) -> Duplicate:
         """Whether a request would be dropped as a duplicate; for the link filter."""
         if self._session is None:
-            return Drop.NO
+            return Duplicate.NO
         return self._acceptance.would_drop(request)
 
     def next_request(self) -> Request | None:
@@ -362,7 +363,7 @@ class FrontierScheduler(BaseScheduler):
                 break
         known = session.serializer.visit_in(entry.payload or b"")
         visit = None if known is None else Visit.of(known)
-        session.revisits.take_up(session.leases.add(request, entry, visit))
+        session.revisits.begin_visit(session.leases.add(request, entry, visit))
         stored = session.durable and entry.payload is not None
         where = "disk" if stored else "memory"
         self._stats.inc_value(f"scheduler/dequeued/{where}")

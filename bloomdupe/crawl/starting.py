@@ -13,12 +13,12 @@ from bloomdupe.crawl.state.start_items import StartItems
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from bloomdupe.crawl.leases.leases import Key
+    from bloomdupe.crawl.leases.lease import Key
     from bloomdupe.crawl.progress.rounds import Run
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.inside_scrapy.processing import Processing
 
-__all__ = ["Starting", "Verdict"]
+__all__ = ["StartVerdict", "Starting"]
 
 MOST_YIELDED = 100_000
 """Number of start requests, counted from the first, among which repetitions are noticed
@@ -26,7 +26,7 @@ and known by their place.
 """
 
 
-class Verdict(NamedTuple):
+class StartVerdict(NamedTuple):
     """The decision on a start request."""
 
     skip: bool
@@ -84,7 +84,7 @@ class Starting:
         forced: bool,
         marked: bool = True,
         exact: bool = False,
-    ) -> Verdict:
+    ) -> StartVerdict:
         """Decide on a start request with the fingerprint ``key``.
 
         ``exact`` says that the fingerprint is kept exactly, see
@@ -106,7 +106,7 @@ class Starting:
         again = self._requests.before(identity) or 0
         place = self._pages.before(key)
         if self._policy == "always" and (run.resumed or run.round > 1):
-            return Verdict(False, True)
+            return StartVerdict(False, True)
         needs_mark = (forced or not marked) and run.marks_starts
         exactly = exact and run.marks_exactly
         # Of a crawl that workers have shared, and that was imported: never exact.
@@ -117,7 +117,7 @@ class Starting:
         )
         if run.round == 1 and not again and not needs_mark:
             known = run.resumed and seen.contains(key, exact=exact)
-            return Verdict(shared or known, forced)
+            return StartVerdict(shared or known, forced)
         mark = b"start %b %b" % (self._number(again), identity)
         scheduled = seen.contains(mark, exact=exactly) or (shared and run.round == 1)
         marks = [mark]
@@ -134,7 +134,7 @@ class Starting:
         if not again and run.round > 1:
             forced = forced or not scheduled
         keys = tuple((mark, exactly) for mark in marks)
-        return Verdict(run.resumed and scheduled, forced, keys)
+        return StartVerdict(run.resumed and scheduled, forced, keys)
 
     def _number(self, before: int) -> bytes:
         """Return the round, and the number of earlier occurrences if there are any."""

@@ -8,7 +8,7 @@ from bloomdupe.errors import SettingError, StoreError, UnserializableError
 from bloomdupe.inside_scrapy.engine import fail_crawl, mark_failed
 from bloomdupe.inside_scrapy.timer import Timer
 from bloomdupe.printable import logger_of
-from bloomdupe.store.failures import limit_of_memory, reason_of
+from bloomdupe.store.system_errors import limit_of_memory, reason_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler

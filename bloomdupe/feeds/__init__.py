@@ -1,11 +1,11 @@
 """Output that is part of the checkpoint: every item is in its file exactly once.
 
-``exporter`` replaces Scrapy's feed exporter; ``contract`` holds the types shared with a
-crawl. ``feed`` and ``format`` turn items into lines, ``draft`` computes the content of
-the files after a commit, ``file`` writes only committed lines to a file, ``record``
-continues the feeds of the last run. ``spooled_feed`` and ``delivery`` are for storages
-that must have a file at once. Private names of Scrapy's exporter are in
-``inside_scrapy``. ``addon`` and ``crawl`` come in.
+``exporter`` replaces Scrapy's feed exporter; ``feed_job`` holds the types shared with a
+crawl. ``feed`` and ``feed_format`` turn items into lines, ``draft`` computes the
+content of the files after a commit, ``file`` writes only committed lines to a file,
+``stored_feeds`` continues the feeds of the last run. ``spooled_feed`` and ``delivery``
+are for storages that must have a file at once. Private names of Scrapy's exporter are
+in ``inside_scrapy``. ``addon`` and ``crawl`` come in.
 """
 
 from bloomdupe.feeds.exporter import FeedExporter

@@ -88,7 +88,7 @@ class Deliveries:
 
     # Records of the store
 
-    def take_up(self, records: Iterable[dict[str, Any]]) -> None:
+    def restore(self, records: Iterable[dict[str, Any]]) -> None:
         """Restore the deliveries of the last run."""
         for record in records:
             delivery = Delivery(**record)
@@ -242,7 +242,7 @@ class Deliveries:
         load = self._spool.load
         with self._spool.place(delivery.path).open("rb") as file:
             if os.fstat(file.fileno()).st_size < delivery.size:
-                raise OSError(f"{file.name} was cut by somebody else")
+                raise OSError(f"{file.name} was cut by another program")
             if delivery.whole:
                 _copy(file, out, delivery.size)
             else:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from scrapy.extensions.feedexport import FeedSlot
 
     from bloomdupe.feeds.content import Content
-    from bloomdupe.feeds.feed import Batch, Feed
+    from bloomdupe.feeds.feed import Feed, FeedBatch
     from bloomdupe.feeds.file import FeedFile
 
     Complete: TypeAlias = tuple[FeedSlot, int, Content]
@@ -26,7 +26,7 @@ __all__ = ["Draft"]
 class _Part:
     """The lines that are added to a batch."""
 
-    batch: Batch
+    batch: FeedBatch
     lines: list[bytes] = field(default_factory=list)
     file: FeedFile | None = None
     content: Content | None = None

@@ -12,14 +12,14 @@ from scrapy.utils.job import job_dir
 from scrapy.utils.misc import load_object
 
 from bloomdupe.errors import BloomDupeError
-from bloomdupe.feeds.contract import FeedsPart
 from bloomdupe.feeds.delivery import Deliveries
 from bloomdupe.feeds.draft import Draft
 from bloomdupe.feeds.feed import Feed, Known, full_uri
+from bloomdupe.feeds.feed_job import FeedsPart
 from bloomdupe.feeds.kinds import is_direct, local_path, replaces
-from bloomdupe.feeds.record import Left, Lost
 from bloomdupe.feeds.spool import Spool, spool_of, stored
 from bloomdupe.feeds.spooled_feed import SpooledFeed
+from bloomdupe.feeds.stored_feeds import MissingFeed, StoredFeeds
 from bloomdupe.feeds.uri import with_parameters, without_secret
 from bloomdupe.inside_scrapy.engine import send_signal
 from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from scrapy.extensions.feedexport import FeedSlot
     from twisted.internet.defer import Deferred
 
-    from bloomdupe.feeds.contract import FeedJob
+    from bloomdupe.feeds.feed_job import FeedJob
 
 __all__ = ["FeedExporter"]
 
@@ -71,7 +71,7 @@ class FeedExporter(FeedExporterAccess):
         self._taken: dict[str, dict[str, Any]] = {}
         self._names: dict[str, str] = {}
         self._in_store: set[str | None] = set()
-        self._lost: list[Lost] = []
+        self._lost: list[MissingFeed] = []
         self._whole = True
         self._ending = self._finishing = False
         self._finished = False
@@ -100,7 +100,7 @@ class FeedExporter(FeedExporterAccess):
         store: Path,
         resumed: bool,
     ) -> None:
-        """Raise the errors of :meth:`take_up` before anything is open; change nothing.
+        """Raise the errors of :meth:`restore` before anything is open; change nothing.
 
         ``store`` is the directory of the store. Raises
         :class:`~bloomdupe.errors.FeedError`.
@@ -110,10 +110,12 @@ class FeedExporter(FeedExporterAccess):
         if cls not in map(load_object, enabled):
             exporter.feeds.clear()
         exporter._checked(
-            Left(record, blobs, spool=spool_of(store), resumed=resumed, accept=False)
+            StoredFeeds(
+                record, blobs, spool=spool_of(store), resumed=resumed, accept=False
+            )
         )
 
-    def take_up(
+    def restore(
         self,
         job: FeedJob,
         record: dict[str, Any],
@@ -132,14 +134,14 @@ class FeedExporter(FeedExporterAccess):
         """
         self.check()
         spool = Spool(spool_of(job.store), job.dump, job.load)
-        left = Left(
+        left = StoredFeeds(
             record, blobs, spool=spool.directory, resumed=resumed, accept=accept
         )
         self._names = names = self._checked(left)
         left.finish()
         self._spool = spool
         self._deliveries = Deliveries(self, spool, self._tell, self._in_use)
-        self._deliveries.take_up(record.get("deliveries", ()))
+        self._deliveries.restore(record.get("deliveries", ()))
         for template, options in self.feeds.items():
             feed = self._take_feed(template, options, names[template], left)
             if feed is None:
@@ -153,7 +155,7 @@ class FeedExporter(FeedExporterAccess):
         self._finished = self._idle = resumed and left.finished
         self._job = job
 
-    def _checked(self, left: Left) -> dict[str, str]:
+    def _checked(self, left: StoredFeeds) -> dict[str, str]:
         """Compare the feeds with the last run; return their names by template."""
         names = {
             template: left.name_of(
@@ -190,7 +192,11 @@ class FeedExporter(FeedExporterAccess):
         return None if place is None else str(place)
 
     def _take_feed(
-        self, template: str, options: dict[str, Any], name: str, left: Left | None
+        self,
+        template: str,
+        options: dict[str, Any],
+        name: str,
+        left: StoredFeeds | None,
     ) -> Feed | None:
         """Take a feed from Scrapy; None if its URI is not known yet."""
         number = len(self._durable)

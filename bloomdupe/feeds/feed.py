@@ -11,8 +11,8 @@ from scrapy.exporters import CsvItemExporter, JsonLinesItemExporter
 from scrapy.extensions.postprocessing import PostProcessingManager
 
 from bloomdupe.feeds.content import Content
+from bloomdupe.feeds.feed_format import Format, options_of
 from bloomdupe.feeds.file import FeedFile
-from bloomdupe.feeds.format import Format, options_of
 from bloomdupe.feeds.uri import with_secret, without_secret
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bloomdupe.feeds.spool import Items
     from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
 
-__all__ = ["Batch", "Feed", "Known", "full_uri"]
+__all__ = ["Feed", "FeedBatch", "Known", "full_uri"]
 
 BLOCK_BYTES = 64 << 10
 """Bytes of lines that are compressed together. The file is less than one and a half
@@ -43,7 +43,7 @@ class Known(NamedTuple):
 
 
 @dataclass
-class Batch:
+class FeedBatch:
     """A file of a feed, with Scrapy's slot for it, which holds its place."""
 
     slot: FeedSlot
@@ -70,7 +70,7 @@ class Feed:
                 there yet, or complete, so that it is the user's
     ``header``  line at the head of each file (CSV), as Latin-1 text
     ``fields``  its columns
-    ``options`` see :func:`~bloomdupe.feeds.format.options_of`
+    ``options`` see :func:`~bloomdupe.feeds.feed_format.options_of`
     ``done``    true if it was complete, and the present run does not have it
 
     ``known`` is the state that the store has from an earlier run. Raises
@@ -99,8 +99,8 @@ class Feed:
             uri = full_uri(access, template, options, record["uri"])
             slot = self._new_slot(record["batch"], uri)
             slot.itemcount = record["items"]
-        self.batch = Batch(slot, known.file, ours=known.ours)
-        self.earlier: list[Batch] = []
+        self.batch = FeedBatch(slot, known.file, ours=known.ours)
+        self.earlier: list[FeedBatch] = []
         """Complete batches that the store must know or that are not reported yet."""
         self.accepts: Callable[[object], bool] = slot.filter.accepts
         self.format = self._new_format(slot)
@@ -126,9 +126,9 @@ class Feed:
             "options": self.options,
         }
 
-    def after(self, batch: Batch) -> Batch:
+    def after(self, batch: FeedBatch) -> FeedBatch:
         """Return the batch after this batch."""
-        return Batch(self._new_slot(batch.slot.batch_id + 1))
+        return FeedBatch(self._new_slot(batch.slot.batch_id + 1))
 
     @property
     def files(self) -> list[FeedFile]:
@@ -170,7 +170,7 @@ class Feed:
         build = partial(self._new_exporter, slot)
         return Format(build, slot.feed_options["fields"])
 
-    def new_file(self, batch: Batch) -> FeedFile:
+    def new_file(self, batch: FeedBatch) -> FeedFile:
         """Return the file of a batch that has no file yet; nothing is changed."""
         storage: Any = batch.slot.storage
         overwrite = self._overwrite and not batch.ours
@@ -187,7 +187,7 @@ class Feed:
         return self._grown(content, data, hold=hold)
 
     def next_piece(
-        self, batch: Batch, lines: list[bytes], *, hold: bool
+        self, batch: FeedBatch, lines: list[bytes], *, hold: bool
     ) -> Content | None:
         """Return the content of a batch's file with more lines; None: no change."""
         assert batch.file is not None  # noqa: S101 - or there is a first piece

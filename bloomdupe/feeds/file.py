@@ -178,6 +178,6 @@ class FeedFile:
         else:
             return
         raise FeedChangedError(
-            f"the feed {self.path} {what} by somebody else while the crawl was running,"
-            f" which had written {content.base:,} bytes to it"
+            f"the feed {self.path} {what} by another program while the crawl was"
+            f" running, which had written {content.base:,} bytes to it"
         )

@@ -17,7 +17,7 @@ from scrapy.extensions.postprocessing import Bz2Plugin, GzipPlugin, LZMAPlugin
 from scrapy.utils.misc import load_object
 
 from bloomdupe.errors import FeedError
-from bloomdupe.feeds.format import can_be_cut
+from bloomdupe.feeds.feed_format import can_be_cut
 
 if TYPE_CHECKING:
     from scrapy.extensions.feedexport import FeedSlot

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.feeds.content import Content
 from bloomdupe.feeds.delivery import Delivery
 from bloomdupe.feeds.feed import Feed
+from bloomdupe.feeds.feed_format import Format, can_be_cut
 from bloomdupe.feeds.file import FeedFile
-from bloomdupe.feeds.format import Format, can_be_cut
 from bloomdupe.feeds.kinds import only_compresses
 from bloomdupe.feeds.spool import Items
 from bloomdupe.feeds.uri import without_secret
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from scrapy.extensions.feedexport import FeedSlot
 
     from bloomdupe.feeds.draft import Complete
-    from bloomdupe.feeds.feed import Batch, Known
+    from bloomdupe.feeds.feed import FeedBatch, Known
     from bloomdupe.feeds.spool import Spool
     from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
 
@@ -61,7 +61,7 @@ class SpooledFeed(Feed):
         record = super().record(batch, uri, items)
         return {**record, "spool": self._token, "delivered": self.delivered}
 
-    def new_file(self, batch: Batch) -> FeedFile:
+    def new_file(self, batch: FeedBatch) -> FeedFile:
         """Return the file of a batch that has no file yet."""
         path = self._spool.place(f"{self._token}.{batch.slot.batch_id}")
         return FeedFile(Content.begin(str(path), overwrite=False), private=True)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from bloomdupe.errors import StoreError
 from bloomdupe.filter import algebra, hashing, info
+from bloomdupe.filter.by_url import class_for_urls
 from bloomdupe.filter.contents import Contents
 from bloomdupe.filter.growth import Growth
 from bloomdupe.filter.layer import MAX_SWEEP
-from bloomdupe.filter.opening import class_for_urls, is_url, open_or_create
+from bloomdupe.filter.opening import is_url, open_or_create
 from bloomdupe.filter.parameters import DEFAULT_FPP, Parameters, check_growth
 from bloomdupe.store.format import COOKIES
 from bloomdupe.store.participant import Part

@@ -1,14 +1,8 @@
-"""Opening: finds or creates the store of a filter, and compares it with the arguments.
-
-A filter that is named by a URL is opened by ``bloomdupe.redis``. That room is above
-this room and imports it. This module knows only the name of a module of that room, in
-:func:`class_for_urls`, and imports it when the first URL is opened.
-"""
+"""Opening: finds or creates the store of a filter, and checks its parameters."""
 
 from __future__ import annotations
 
 import re
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import StoreError
@@ -21,9 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TypeGuard
 
-    from bloomdupe.filter.bloom import BloomFilter
-
-__all__ = ["class_for_urls", "held_against", "is_url", "open_or_create"]
+__all__ = ["held_against", "is_url", "open_or_create"]
 
 URL = re.compile(r"(?:rediss?|unix)://")
 
@@ -31,16 +23,6 @@ URL = re.compile(r"(?:rediss?|unix)://")
 def is_url(path: str | PathLike[str]) -> TypeGuard[str]:
     """Whether a filter's place is the URL of a Redis, and no directory."""
     return isinstance(path, str) and URL.match(path) is not None
-
-
-def class_for_urls() -> type[BloomFilter]:
-    """Return the class of the filters that URLs name.
-
-    Raises :class:`~bloomdupe.errors.ExtraMissingError` without ``bloomdupe[redis]``.
-    """
-    filters = import_module("bloomdupe.redis.redis_filter")
-    found: type[BloomFilter] = filters.RedisFilter
-    return found
 
 
 def open_or_create(

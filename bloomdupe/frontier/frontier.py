@@ -47,7 +47,7 @@ MOST_MOVED = 320 << 10
 """Bytes of due requests that join their slots at once."""
 
 
-def _at_once(_slot: str, _under_way: int) -> float:
+def _at_once(_slot: str, _in_progress: int) -> float:
     return 0.0
 
 

@@ -20,7 +20,7 @@ class Rotation:
     A queue is in the ring of the queues that are as busy as itself. When it comes to
     the front, it is asked whether it is ready. If it is not, it is set aside until its
     time has come or one of its requests is done, so a call costs the same for any
-    number of queues. ``wait(slot, under_way)`` returns the seconds until the slot may
+    number of queues. ``wait(slot, in_progress)`` returns the seconds until the slot may
     have another request; 0 means now.
     """
 

@@ -70,10 +70,10 @@ class EngineAccess:
         """Return the name of the downloader's slot for a request."""
         return str(self._downloader.get_slot_key(request))
 
-    def wait(self, name: str, under_way: int) -> float:
+    def wait(self, name: str, in_progress: int) -> float:
         """Return the seconds until the downloader can use another request in a slot.
 
-        ``under_way`` is the number of requests of this scheduler in the slot, including
+        ``in_progress`` is the number of requests of this scheduler in the slot, also of
         those that have not reached it yet.
         """
         slot = self._slots.get(name)
@@ -87,16 +87,16 @@ class EngineAccess:
             concurrency = slot.concurrency
             delay = slot.delay
             transferring = len(slot.transferring)
-            if len(slot.active) > under_way and len(slot.active) >= concurrency > 0:
+            if len(slot.active) > in_progress and len(slot.active) >= concurrency > 0:
                 return GLANCE  # inline requests, robots.txt: their end is not reported
             # The downloader draws the delay anew each time it looks; a request that
             # arrives before the least possible delay would only wait there.
             earliest = slot.lastseen + delay * (1 - _jitter(slot)) - self._clock()
-        if under_way >= concurrency > 0:
+        if in_progress >= concurrency > 0:
             return LONG
         if delay <= 0:
             return 0.0
-        if under_way > transferring:
+        if in_progress > transferring:
             # A request is there already, and will go when the delay is over.
             return max(float(delay) * 0.5, GLANCE)
         return float(earliest)

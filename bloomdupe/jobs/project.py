@@ -14,7 +14,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.project import get_project_settings
 from scrapy.utils.python import global_object_name
 
-from bloomdupe.crawl.engines.order import Order
+from bloomdupe.crawl.engines.queue_order import QueueOrder
 from bloomdupe.crawl.requests.layout import PICKLE
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.requests.summary import check_payload, summary_of
@@ -57,7 +57,7 @@ class Project:
         self.spiders: list[str] = sorted(loader.list())
         """The spiders of the project; empty: this is no project."""
         self.known = spider in self.spiders
-        class_ = loader.load(spider) if self.known else _nobody(spider)
+        class_ = loader.load(spider) if self.known else _unknown_spider(spider)
         self._class: type[Spider] = class_
         self._crawler = Crawler(class_, settings)
         self._crawler.addons.load_settings(self._crawler.settings)
@@ -72,7 +72,7 @@ class Project:
         self._exact_urls = (
             given.exact_urls if exact_urls is None else _compiled(exact_urls)
         )
-        self.order = Order.of(self.settings, durable=True)
+        self.order = QueueOrder.of(self.settings, durable=True)
 
     @classmethod
     def of_store(cls, settings: Settings | None, identity: dict[str, Any]) -> Project:
@@ -127,8 +127,8 @@ class Project:
         fingerprints may, so the spider itself is made, without arguments.
         """
         if self._is_plain:
-            nobody = Spider(self.spider)
-            return Serializer(nobody, pickles=self.trust_pickles, callbacks=False)
+            bare = Spider(self.spider)
+            return Serializer(bare, pickles=self.trust_pickles, callbacks=False)
         spider = self.crawler.spider
         assert spider is not None  # noqa: S101 - it was made
         return Serializer(spider, pickles=self.trust_pickles)
@@ -187,5 +187,5 @@ def _compiled(patterns: list[str]) -> list[re.Pattern[str]]:
         ) from error
 
 
-def _nobody(name: str) -> type[Spider]:
-    return type("Nobody", (Spider,), {"name": name})
+def _unknown_spider(name: str) -> type[Spider]:
+    return type("UnknownSpider", (Spider,), {"name": name})

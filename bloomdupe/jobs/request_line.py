@@ -91,7 +91,7 @@ _OURS: dict[str, tuple[type, ...]] = {
 
 _FIELDS = _OURS | _REQUEST
 
-_serializer = Serializer(Spider("nobody"))
+_serializer = Serializer(Spider("none"))
 
 
 class Defaults(NamedTuple):

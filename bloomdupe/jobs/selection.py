@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from bloomdupe.frontier.waiting import Waiting
+    from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.jobs.project import Project
 
 __all__ = ["Selection", "find"]
@@ -54,8 +54,8 @@ MOST_HOSTS = 100
 
 
 def find(
-    waiting: Iterable[Waiting], wanted: Collection[Request], project: Project
-) -> Iterator[tuple[bytes, Waiting]]:
+    pending: Iterable[PendingRequest], wanted: Collection[Request], project: Project
+) -> Iterator[tuple[bytes, PendingRequest]]:
     """Yield each pending request that matches a wanted request, and its key.
 
     A request that cannot be read is left out: it stays in the store.
@@ -67,7 +67,7 @@ def find(
     everything = len(texts) > MOST_HOSTS or b"" in texts
     host = rb"(?<![\w.-])(?:www\.)?(?:%b)(?![\w-])" % b"|".join(texts)
     may_be = re.compile(b"" if everything else host, re.IGNORECASE).search
-    for one in waiting:
+    for one in pending:
         if may_be(one.payload):
             try:
                 key, _ = project.key_of(project.request_of(one.payload))

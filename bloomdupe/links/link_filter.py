@@ -67,7 +67,7 @@ SPECIAL = frozenset({"verbatim_url", "depth_reset"})
 """Keys of ``meta`` that distinguish requests with the same URL."""
 
 
-class Drop(Enum):
+class Duplicate(Enum):
     """Which requests a filter would drop."""
 
     NO = 0
@@ -93,7 +93,7 @@ class LinkFilter:
     def __init__(self, crawler: Crawler, known: KnownUrls) -> None:
         self._crawler = crawler
         self._known = known
-        self._would_drop: Callable[[Request], Drop] | None = None
+        self._would_drop: Callable[[Request], Duplicate] | None = None
         self._dupefilter: DupeFilter | None = None
         settings = crawler.settings
         self._max_length = settings.getint("URLLENGTH_LIMIT")
@@ -115,7 +115,7 @@ class LinkFilter:
         return cls(crawler, KnownUrls())
 
     def attach(
-        self, would_drop: Callable[[Request], Drop], dupefilter: DupeFilter
+        self, would_drop: Callable[[Request], Duplicate], dupefilter: DupeFilter
     ) -> None:
         """Begin to drop links, when the store is open.
 
@@ -185,14 +185,16 @@ class LinkFilter:
             and (not meta or SPECIAL.isdisjoint(meta))
         )
         if not (plain and url in self._known):
-            drop = Drop.NO if self._would_drop is None else self._would_drop(request)
-            if drop is Drop.NO:
+            drop = (
+                Duplicate.NO if self._would_drop is None else self._would_drop(request)
+            )
+            if drop is Duplicate.NO:
                 return False
             if "depth_reset" in meta or not self._arrives(request):
                 return False
             if (
                 plain
-                and drop is Drop.ALL
+                and drop is Duplicate.ALL
                 and (not self._new_links_used or safe_url_string(url) == url)
             ):
                 self._known.add(url)
@@ -353,7 +355,7 @@ def _is_harmless(receiver: Any) -> bool:  # noqa: ANN401
 
 
 def attach_link_filter(
-    crawler: Crawler, would_drop: Callable[[Request], Drop], dupefilter: DupeFilter
+    crawler: Crawler, would_drop: Callable[[Request], Duplicate], dupefilter: DupeFilter
 ) -> LinkFilter | None:
     """Start the link filter of a crawl, if there is one, and return it."""
     try:

@@ -137,7 +137,7 @@ def screen(view: View, console: Console, sort: str) -> RenderableType:
     width, height = console.size
     workers = [] if view.job.workers is None else view.job.workers.workers
     beside = BESIDE + (BESIDE_TABLE if workers else 0)
-    figures = list(_figures(view, console, _room_of(width)))
+    figures = list(_figures(view, console, _columns_beside_names(width)))
     figures = figures[: max(LEAST, height - beside - 2)]
     rows = max(2, height - beside - len(figures))
     shown = min(len(workers), max(1, rows // 3))
@@ -155,7 +155,7 @@ def screen(view: View, console: Console, sort: str) -> RenderableType:
     return Group(*parts, keys)
 
 
-def _room_of(width: int) -> int:
+def _columns_beside_names(width: int) -> int:
     """Return the columns left for values beside a name."""
     return width - NAMES
 
@@ -166,7 +166,7 @@ def _table_of(figures: Iterable[Figure], width: int) -> Table:
     table.add_column(no_wrap=True, style="bold")
     table.add_column(no_wrap=True, overflow="ellipsis")
     for name, values in figures:
-        table.add_row(name, _fitting(values, _room_of(width)))
+        table.add_row(name, _fitting(values, _columns_beside_names(width)))
     return table
 
 
@@ -194,11 +194,11 @@ def _extent(view: View) -> str:
     return f"{partitions:,} partitions on Redis"
 
 
-def _figures(view: View, console: Console, room: int) -> Iterator[Figure]:
+def _figures(view: View, console: Console, columns: int) -> Iterator[Figure]:
     """Yield the figures that the engine of the job knows."""
     yield "pages", _pages(view)
     if len(view.points) > (2 if view.history is None else 0):
-        yield "", [(history_bars(view.points, console, room), "green")]
+        yield "", [(history_bars(view.points, console, columns), "green")]
     yield "pending", _pending(view)
     if view.job.workers is not None:
         yield from _figures_of_workers(view.job.workers)
@@ -291,25 +291,25 @@ def _stored_on_redis(workers: WorkerFigures) -> Iterator[Figure]:
     yield "memory", memory
 
 
-def history_bars(points: Sequence[Point], console: Console, room: int) -> str:
+def history_bars(points: Sequence[Point], console: Console, columns: int) -> str:
     """Return the rate of the last ten minutes as a line of bars."""
     begin = max(points[0].time, points[-1].time - RECENT)
-    parts = max(1, min(room, 60))
+    parts = max(1, min(columns, 60))
     bars = BARS if console.encoding.startswith("utf") else PLAIN_BARS
     return spark(rates(points, begin, parts), bars)
 
 
-def _fitting(values: list[tuple[str, str]], room: int) -> Text:
+def _fitting(values: list[tuple[str, str]], columns: int) -> Text:
     """Join the values that fit into one line."""
     line = Text()
     for given, style in values:
         value = printable(given)
-        if line and len(line) + 2 + len(value) > room:
+        if line and len(line) + 2 + len(value) > columns:
             break
         if line:
             line.append("  ")
         line.append(value, style=style)
-    line.truncate(room, overflow="ellipsis")
+    line.truncate(columns, overflow="ellipsis")
     return line
 
 

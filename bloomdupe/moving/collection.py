@@ -13,7 +13,6 @@ from bloomdupe.errors import (
     StoreDamagedError,
     StoreMismatchError,
 )
-from bloomdupe.store.failures import failed
 from bloomdupe.store.files import (
     lock_owner,
     make_directory,
@@ -21,6 +20,7 @@ from bloomdupe.store.files import (
     sync_directory,
     write_json,
 )
+from bloomdupe.store.system_errors import failed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -49,14 +49,14 @@ from bloomdupe.crawl.requests.layout import (
 from bloomdupe.crawl.requests.summary import elements_of, summary_of
 from bloomdupe.errors import StoreMismatchError, UnserializableError
 from bloomdupe.frontier.payload import long_url, url_of
-from bloomdupe.frontier.waiting import waiting_in
+from bloomdupe.frontier.pending_requests import pending_in
 from bloomdupe.jobs.request_line import Defaults, read_request
 from bloomdupe.store.format import DIGEST_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from bloomdupe.frontier.waiting import Waiting
+    from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.store.store import Store
 
 __all__ = ["EXPORT_FORMAT", "Exported", "export"]
@@ -92,7 +92,7 @@ def export(
     with store.snapshot() as snapshot:
         filter_ = snapshot.record("filter") or {}
         frontier = snapshot.record("frontier") or {"requests": 0}
-        waits = (
+        pending = (
             frontier["requests"] + frontier.get("later", {"requests": 0})["requests"]
         )
         header = store.header
@@ -105,13 +105,13 @@ def export(
                 "id": os.urandom(16).hex(),
                 "store": header,
                 "notes": filter_.get("notes", {}),
-                "requests": waits,
+                "requests": pending,
             }
         )
         for digest, data in snapshot.failures():
             exported.failures += 1
             yield json.dumps(_failure(digest, Failure.unpacked(data)))
-        for one in watched(waiting_in(snapshot), waits, "requests"):
+        for one in watched(pending_in(snapshot), pending, "requests"):
             exported.requests += 1
             exported.pickled += one.payload.startswith(PICKLE)
             yield json.dumps(_line(one))
@@ -150,7 +150,7 @@ def failure_of(given: dict[str, Any]) -> tuple[bytes, Failure]:
     failure = Failure(**fields)
     wrong = [
         name
-        for name, kinds in _LEDGER.items()
+        for name, kinds in _FAILURE_FIELDS.items()
         if not isinstance(getattr(failure, name), kinds)
     ]
     if wrong or len(digest) != DIGEST_BYTES:
@@ -158,7 +158,7 @@ def failure_of(given: dict[str, Any]) -> tuple[bytes, Failure]:
     return digest, failure
 
 
-_LEDGER: dict[str, type | tuple[type, ...]] = {
+_FAILURE_FIELDS: dict[str, type | tuple[type, ...]] = {
     "url": str,
     "reason": str,
     "status": (int, type(None)),
@@ -172,7 +172,7 @@ _LEDGER: dict[str, type | tuple[type, ...]] = {
 }
 
 
-def _line(one: Waiting) -> dict[str, Any]:
+def _line(one: PendingRequest) -> dict[str, Any]:
     """Return a request, with its payload if the fields do not describe it fully."""
     ours: dict[str, Any] = {"slot": one.slot, "start": one.start, "age": one.age}
     if one.not_before is not None:

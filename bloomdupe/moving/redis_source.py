@@ -77,8 +77,8 @@ class RedisSource:
                 f" {job.project.fingerprinter}; pages that are done may be fetched"
                 " again"
             )
-        taken = crawl.start.size and crawl.knows_start_requests
-        if taken and job.project.spiders_own("setup_redis"):
+        imported_starts = crawl.start.size and crawl.knows_start_requests
+        if imported_starts and job.project.spiders_own("setup_redis"):
             yield (
                 f"Spider {job.project.spider!r} reads {crawl.start.name!r} by itself,"
                 " too: derive it from another class, or delete that key, or it fetches"

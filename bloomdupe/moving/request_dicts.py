@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 
-from bloomdupe.crawl.requests.loaded import loaded_class
+from bloomdupe.crawl.requests.classes_by_name import loaded_class
 from bloomdupe.jobs.request_line import wanted
 
 if TYPE_CHECKING:

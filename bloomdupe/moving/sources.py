@@ -10,7 +10,7 @@ from bloomdupe.crawl.leases.failure import Failure
 from bloomdupe.errors import StoreError, StoreLockedError, UnserializableError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.payload import url_of
-from bloomdupe.frontier.waiting import count_waiting, waiting
+from bloomdupe.frontier.pending_requests import count_pending, pending_requests
 from bloomdupe.jobs.lines import read_lines
 from bloomdupe.jobs.request_line import Defaults, Wanted, read_all
 from bloomdupe.moving.imports import begun_elsewhere
@@ -157,8 +157,8 @@ class StoreSource:
 
     def requests(self, job: Receiver, problems: Problems) -> Iterator[Wanted]:
         """Yield the pending requests."""
-        total = count_waiting(self._store)
-        for one in self._watched(waiting(self._store), total, "requests"):
+        total = count_pending(self._store)
+        for one in self._watched(pending_requests(self._store), total, "requests"):
             try:
                 request = job.project.request_of(one.payload)
             except UnserializableError as error:

@@ -172,7 +172,7 @@ class FrontierReader:
     def _state(self, number: int) -> PartitionState:
         part = self._parts[number]
         pushed, slots, leased, done, owner, left, entries, head, aside, reasons = (
-            part.run("standing")
+            part.run("state")
         )
         fields = dict(zip(head[::2], head[1::2], strict=True))
         record = Record.read(fields, part.address)
@@ -206,7 +206,7 @@ class FrontierReader:
             if not int(cursor):
                 return found
 
-    def waiting(self, partition: int, slots: Sequence[str]) -> Iterator[OnRedis]:
+    def pending_of(self, partition: int, slots: Sequence[str]) -> Iterator[OnRedis]:
         """Yield the pending requests of slots, slot by slot, the next request first."""
         part = self._parts[partition]
         nowhere: tuple[bytes | str, bytes | str] = ("", "")
@@ -214,7 +214,7 @@ class FrontierReader:
         while begin < len(slots):
             asked = slots[begin : begin + SLOTS_AT_ONCE]
             read, *some = part.run(
-                "owed", *after, REQUESTS_AT_ONCE, BYTES_AT_ONCE, *asked
+                "pending_of", *after, REQUESTS_AT_ONCE, BYTES_AT_ONCE, *asked
             )
             after = nowhere
             for place, number, score, payload in zip(*[iter(some)] * 4, strict=True):

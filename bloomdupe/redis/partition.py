@@ -213,7 +213,7 @@ class Partition:
         self._kinds = ("b", "d") if fifo else ("a", "d")
         self.fence = ""
         """The owner's fencing token; empty: this worker is not the owner."""
-        self.under_way: set[bytes] = set()
+        self.in_progress: set[bytes] = set()
         """Numbers of the requests in progress."""
         self.not_begun: set[bytes] = set()
         """Numbers of the requests in progress that this worker will not begin."""
@@ -272,7 +272,7 @@ class Partition:
     def lose(self) -> None:
         """Forget everything that only the owner may use."""
         self.fence = ""
-        self.under_way.clear()
+        self.in_progress.clear()
         self.not_begun.clear()
         self._unanswered = None
         self._handed_out.clear()
@@ -282,7 +282,7 @@ class Partition:
     def is_idle(self) -> bool:
         """Whether this worker works on no request of it, and will begin no request."""
         undelivered = {lease.number for lease in self._handed_out}
-        return self.under_way <= self.not_begun | undelivered
+        return self.in_progress <= self.not_begun | undelivered
 
     def ask_again(self, slot: str) -> None:
         """Let a slot have its next turn."""
@@ -310,7 +310,7 @@ class Partition:
         changes nothing, if another worker is the owner.
         """
         self._repeat()
-        done = [one for one in done if one.lease.number in self.under_way]
+        done = [one for one in done if one.lease.number in self.in_progress]
         if done:
             numbers = tuple(one.lease.number for one in done)
             instead = [one.instead for one in done if one.instead is not None]
@@ -359,11 +359,11 @@ class Partition:
             )
         self._step += 1
         for number, slot, score, payload in zip(*[iter(answer)] * 4, strict=True):
-            self.under_way.add(number)
+            self.in_progress.add(number)
             priority = -int(float(score))
             lease = (self.number, self.fence, number, slot.decode(), priority, payload)
             self._handed_out.append(RedisLease(*lease))
-        self.under_way.difference_update(step.settles)
+        self.in_progress.difference_update(step.settles)
         self._again.difference_update(step.again)
 
     # Its contents
@@ -378,8 +378,8 @@ class Partition:
 
         Requests in progress are not included. No request may be handed out meanwhile.
         """
-        for slot in self._portions("waiting"):
-            found = self._portions("waiting", slot)
+        for slot in self._portions("pending"):
+            found = self._portions("pending", slot)
             for member, score in zip(found, found, strict=True):
                 yield Pending(
                     slot.decode(),
@@ -422,7 +422,7 @@ class Partition:
             raise StoreError(
                 f"{self.server.address.shown}: entry {after.decode()} of the output,"
                 " which was collected, is not there any more: Redis has gone back to"
-                " older data, or somebody has deleted it. What Redis has lost is done"
+                " older data, or it was deleted. Requests that Redis has lost are done"
                 " again, and its lines would be collected twice. If nothing was deleted"
                 " after collecting, Redis has each line once: collect into a new"
                 " directory. Else --rest collects there what Redis has, and some of it"

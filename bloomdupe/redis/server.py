@@ -37,13 +37,13 @@ SCRIPTS = {
     "settle": ("queue", "owner", "put_out", "settle"),
     "leave": ("queue", "owner", "put_out", "leave"),
     "counts": ("queue", "counts"),
-    "waiting": ("queue", "waiting"),
+    "pending": ("queue", "pending"),
     "output": ("queue", "output"),
     "forget": ("queue", "forget"),
     "workers": ("workers",),
-    "standing": ("queue", "standing"),
+    "state": ("queue", "state"),
     "hosts": ("queue", "hosts"),
-    "owed": ("queue", "owed"),
+    "pending_of": ("queue", "pending_of"),
     "handed_out": ("queue", "handed_out"),
 }
 """The files that each script consists of."""

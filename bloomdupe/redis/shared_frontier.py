@@ -507,8 +507,8 @@ class SharedFrontier:
         by_owner: dict[tuple[int, str], list[Settled]] = {}
         for one in all_done:
             owner = one.lease.partition, one.lease.fence
-            waits = one.lease.token in again
-            step = Settled(one.lease, instead=one.lease.again) if waits else one
+            again_pending = one.lease.token in again
+            step = Settled(one.lease, instead=one.lease.again) if again_pending else one
             by_owner.setdefault(owner, []).append(step)
         for (number, fence), some in by_owner.items():
             partition = self._owned.get(number)
@@ -528,7 +528,7 @@ class SharedFrontier:
 
     def _works_on(self, lease: RedisLease) -> bool:
         return self.holds(lease) and lease.number in (
-            self._owned[lease.partition].under_way
+            self._owned[lease.partition].in_progress
         )
 
     def _unreliable(self, done: list[Settled]) -> set[tuple[int, str, bytes]]:

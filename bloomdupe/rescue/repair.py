@@ -125,7 +125,7 @@ def repair(
             f" bloomdupe repairs format {FRONTIER_FORMAT}; use the version that wrote"
             " them"
         )
-    ledger = meta.pop(LEDGER, None)
+    counted = meta.pop(LEDGER, None)
     first = {"store": header, "filter": empty_record(parameters)}
     store = Store.create(half, first, network=True)
     try:
@@ -137,7 +137,7 @@ def repair(
             transaction = file.transaction
         _, closed = files.read_mark(source)
         store.commit(_summary(store, parameters, meta, repaired))
-        _account(store, ledger, transaction, closed, repaired)
+        _account(store, counted, transaction, closed, repaired)
     finally:
         store.close()
     half.rename(target)
@@ -344,7 +344,7 @@ def _crawl(
 
 def _account(
     store: Store,
-    ledger: dict[str, Any] | None,
+    counted: dict[str, Any] | None,
     transaction: int,
     closed: int,
     repaired: Repaired,
@@ -356,18 +356,18 @@ def _account(
     """
     saved = {name.decode(): total for name, total in store.totals.items()}
     repaired.saved = {name: records for name, (records, _) in saved.items()}
-    if ledger is None:
+    if counted is None:
         repaired.lost.append(
             "the counts of records, so the number of lost records is unknown"
         )
         return
-    if ledger["transaction"] != transaction or transaction < closed:
+    if counted["transaction"] != transaction or transaction < closed:
         repaired.lost.append(
             "the last checkpoints: pages that were done since are fetched again, and"
             " their links are found again"
         )
     for name, consequence in CONSEQUENCES.items():
-        expected = ledger["totals"].get(name, [0, 0])
+        expected = counted["totals"].get(name, [0, 0])
         found = saved.get(name, [0, 0])
         missing = expected[0] - found[0]
         if missing > 0:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from bloomdupe.crawl.requests.cookies_packed import PackedCookies
-    from bloomdupe.inside_scrapy.cookies import CookieJars
+    from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 
 __all__ = ["SharedCookies"]
 

@@ -13,7 +13,7 @@ from scrapy.utils.misc import load_object
 from bloomdupe.errors import BloomDupeError, FeedError
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.feed import Feed, Known
-from bloomdupe.feeds.format import can_be_cut
+from bloomdupe.feeds.feed_format import can_be_cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable

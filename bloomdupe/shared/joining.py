@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from scrapy.utils.misc import load_object
 
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
-from bloomdupe.crawl.engines.job import Job
+from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.errors import SettingError, StoreMismatchError
 from bloomdupe.redis.shared_frontier import SharedFrontier
 from bloomdupe.settings import DEFAULTS
@@ -65,7 +65,7 @@ def check_shared(crawler: Crawler) -> None:
     cannot have, and the errors of :meth:`SharedFrontier.check`.
     """
     assert crawler.spider is not None  # noqa: S101 - it was made
-    job = Job.of(crawler.spider, crawler.settings)
+    job = CrawlJob.of(crawler.spider, crawler.settings)
     check_settings(job, crawler)
     settings = job.settings
     assert settings.redis_url is not None  # noqa: S101 - it was checked
@@ -104,7 +104,7 @@ def open_frontier(
     oldest request has its turn first.
     """
     assert crawler.spider is not None  # noqa: S101 - it was made
-    job = Job.of(crawler.spider, crawler.settings)
+    job = CrawlJob.of(crawler.spider, crawler.settings)
     with by_settings():
         return SharedFrontier.open(
             url,
@@ -122,7 +122,7 @@ def open_frontier(
         )
 
 
-def check_settings(job: Job, crawler: Crawler) -> None:
+def check_settings(job: CrawlJob, crawler: Crawler) -> None:
     """Refuse settings that a shared crawl cannot have."""
     settings = job.settings
     if settings.redis_url is None:

@@ -43,7 +43,10 @@ class LocalRequest:
         self.request = request
         self.root = root
         self.key = key
-        """Fingerprint of a request that cannot be stored; None with ``dont_filter``."""
+        """Mark of a request that cannot be stored when it is done: its fingerprint.
+
+        With ``dont_filter``, it is the name of a start request, and otherwise None.
+        """
         self.put_out = put_out
         """Names of its lines of output from before it was left."""
 

@@ -14,8 +14,8 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from bloomdupe.crawl.acceptance import ASKING
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
 from bloomdupe.crawl.ending import INCOMPLETE
-from bloomdupe.crawl.engines.job import Job
-from bloomdupe.crawl.engines.order import Order
+from bloomdupe.crawl.engines.crawl_job import CrawlJob
+from bloomdupe.crawl.engines.queue_order import QueueOrder
 from bloomdupe.crawl.later.backoff import Backoff
 from bloomdupe.crawl.later.circuits import tries_of
 from bloomdupe.crawl.requests.cookies_packed import PackedCookies, without_cookie_header
@@ -26,11 +26,11 @@ from bloomdupe.crawl.stopping import Stopping
 from bloomdupe.errors import SettingError, UnserializableError
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.payload import url_of
-from bloomdupe.inside_scrapy.cookies import CookieJars
+from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.inside_scrapy.engine import EngineAccess, mark_failed
 from bloomdupe.inside_scrapy.processing import Processing, current_work
 from bloomdupe.inside_scrapy.timer import Timer
-from bloomdupe.links.link_filter import Drop, attach_link_filter
+from bloomdupe.links.link_filter import Duplicate, attach_link_filter
 from bloomdupe.printable import logger_of, printable
 from bloomdupe.redis.partition import LeftRequest, Offer, SeenMark
 from bloomdupe.redis.shared_frontier import SharedFrontier
@@ -88,7 +88,9 @@ class SharedScheduler(BaseScheduler):
     worker.
     """
 
-    def __init__(self, crawler: Crawler, dupefilter: BloomDupeFilter, job: Job) -> None:
+    def __init__(
+        self, crawler: Crawler, dupefilter: BloomDupeFilter, job: CrawlJob
+    ) -> None:
         if crawler.stats is None:
             raise RuntimeError("the crawler has no stats yet")
         self._crawler = crawler
@@ -115,7 +117,7 @@ class SharedScheduler(BaseScheduler):
         """Make the scheduler of a crawl; raises :class:`SettingError`."""
         if crawler.spider is None:
             raise RuntimeError("the crawler has no spider yet")
-        job = Job.of(crawler.spider, crawler.settings)
+        job = CrawlJob.of(crawler.spider, crawler.settings)
         check_settings(job, crawler)
         dupefilter = load_object(crawler.settings["DUPEFILTER_CLASS"])
         return cls(crawler, build_from_crawler(dupefilter, crawler), job)
@@ -136,7 +138,7 @@ class SharedScheduler(BaseScheduler):
         self._stopping = Stopping(crawler)
         self._serializer = Serializer(spider, pickles=settings.serializer == "pickle")
         self._feeds = SharedFeeds(crawler, self._put, self._stopping.fail)
-        order = Order.of(crawler.settings, durable=True)
+        order = QueueOrder.of(crawler.settings, durable=True)
         self._starts_apart = order.starts_apart
         self._backoff = Backoff(
             self._engine.slot_of, self._engine.wait, settings.max_retry_after
@@ -280,7 +282,7 @@ class SharedScheduler(BaseScheduler):
     def enqueue_request(self, request: Request) -> bool:
         """Offer a request; False if it is known to be a duplicate.
 
-        Only Redis knows the offers of other workers: a duplicate of these is dropped,
+        Only Redis knows the offers of other workers: a duplicate of these is skipped,
         too, and counted when Redis has answered.
         """
         worker = self._opened
@@ -313,7 +315,8 @@ class SharedScheduler(BaseScheduler):
         name = self._name_of(request, parent, key, start=start)
         self._stats.inc_value("scheduler/enqueued")
         if body is None:
-            self._keep(request, parent, name, key if filtered else None)
+            known_by = key if filtered else name if start else None
+            self._keep(request, parent, name, known_by)
             return True
         if filtered:
             self._seen.add(key)
@@ -524,10 +527,14 @@ class SharedScheduler(BaseScheduler):
             self._settle_in_memory(lease)
 
     def _settle_in_memory(self, lease: SharedLease) -> None:
-        """Put out the items of a request that no page of Redis has yielded."""
-        if lease.lines:
-            self._offer_lines(os.urandom(16), lease.lines)
+        """Put out the items of a request that no page of Redis has yielded.
+
+        They have the name of the request, so they come once, though another worker may
+        do the same start request.
+        """
         local = lease.local
+        if lease.lines:
+            self._offer_lines(local.name, lease.lines)
         if local.key is not None:
             slot = self._engine.slot_of(local.request)
             lease.carries[local.key] = SeenMark(slot, local.key)
@@ -584,11 +591,11 @@ class SharedScheduler(BaseScheduler):
             return work
         return None
 
-    def _would_drop(self, request: Request) -> Drop:
+    def _would_drop(self, request: Request) -> Duplicate:
         if self._worker is None:
-            return Drop.NO
+            return Duplicate.NO
         key, _ = self.df.key_of(request)
-        return Drop.ALL if self._seen.contains(key) else Drop.NO
+        return Duplicate.ALL if self._seen.contains(key) else Duplicate.NO
 
     # Reports of the thread (see bloomdupe.shared.worker.WorkerReports)
 
@@ -714,7 +721,7 @@ class SharedScheduler(BaseScheduler):
 
         The frontier repeats the offers of pages that this worker has not settled yet.
         But a page that was settled in the lost moment is done again, and its links must
-        not be dropped then.
+        not be skipped then.
         """
         if self._worker is None:
             return

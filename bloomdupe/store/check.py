@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-__all__ = ["Report", "check", "verify"]
+__all__ = ["CheckReport", "check", "verify"]
 
 MAX_PROBLEMS = 100
 
 
 @dataclass
-class Report:
+class CheckReport:
     """The result of :func:`check`."""
 
     transaction: int
@@ -48,7 +48,7 @@ class Report:
         return not self.totals.keys().isdisjoint(DATABASES)
 
 
-def check(data: Path, progress: Callable[[int], None] | None = None) -> Report:
+def check(data: Path, progress: Callable[[int], None] | None = None) -> CheckReport:
     """Read the whole file and check structure, sums and ledger.
 
     Raises :class:`~bloomdupe.store.datafile.NotLmdbError`, and :class:`OSError` if it
@@ -57,7 +57,7 @@ def check(data: Path, progress: Callable[[int], None] | None = None) -> Report:
     """
     with DataFile(data, progress=progress) as file:
         wrong: list[str] = []
-        report = Report(file.transaction, wrong)
+        report = CheckReport(file.transaction, wrong)
         sealed: dict[str, Any] | None = None
         for database, root in file.databases().items():
             total = report.totals[database] = [0, 0]
@@ -147,7 +147,7 @@ def _by_lmdb(data: Path) -> list[str]:
     return problems
 
 
-def _compare(report: Report, sealed: dict[str, Any]) -> None:
+def _compare(report: CheckReport, sealed: dict[str, Any]) -> None:
     """Compare the counts and sums of the file with the ledger."""
     expected = {name.encode(): total for name, total in sealed["totals"].items()}
     for name in {**expected, **report.totals}:

@@ -10,8 +10,8 @@ import lmdb
 from bloomdupe.errors import StoreError
 from bloomdupe.store import files
 from bloomdupe.store.batch import Batch
-from bloomdupe.store.failures import limit_of_memory
 from bloomdupe.store.format import DATABASES, FORMAT, MAGIC, OPTIONAL_DATABASES
+from bloomdupe.store.system_errors import limit_of_memory
 
 if TYPE_CHECKING:
     from pathlib import Path

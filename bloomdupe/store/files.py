@@ -20,7 +20,7 @@ __all__ = [
     "DATA",
     "MARKER",
     "OWNER",
-    "Mark",
+    "CleanMark",
     "MarkFile",
     "check_file_system",
     "delete_unfinished",
@@ -64,7 +64,7 @@ NETWORK_FILE_SYSTEMS = frozenset([
 # fmt: on
 
 
-class Mark(NamedTuple):
+class CleanMark(NamedTuple):
     """State of the data file after the last transaction.
 
     Writing to a file changes these numbers, and so does copying it. As long as they are
@@ -249,7 +249,7 @@ def read_marker(path: Path) -> dict[str, Any] | None:
 
 
 class MarkFile:
-    """The file that holds the :class:`Mark` of a store.
+    """The file that holds the :class:`CleanMark` of a store.
 
     If it cannot be written, no harm is done: the next run checks the whole data file.
     """
@@ -284,7 +284,7 @@ def read_mark(path: Path) -> tuple[bool, int]:
     """
     try:
         record = read_json(path / MARK)
-        mark = None if record is None else Mark(**record)
+        mark = None if record is None else CleanMark(**record)
     except (ValueError, TypeError):
         mark = None
     if mark is None or type(mark.transaction) is not int:
@@ -294,8 +294,8 @@ def read_mark(path: Path) -> tuple[bool, int]:
     return mark == now, mark.transaction if same else 0
 
 
-def _mark(found: os.stat_result, boot: str, transaction: int) -> Mark:
-    return Mark(
+def _mark(found: os.stat_result, boot: str, transaction: int) -> CleanMark:
+    return CleanMark(
         found.st_dev,
         found.st_ino,
         found.st_size,

@@ -37,7 +37,7 @@ queue     slot (QUIC's variable-length    sum + payload (see
           inverted: the slot's last key
           goes first
 meta      ``crawl``                       sum + JSON: items, totals, delays
-                                          (:class:`bloomdupe.crawl.engines.checkpoint.Crawl`)
+                                          (:class:`bloomdupe.crawl.engines.checkpoint.CrawlRecord`)
 blobs     name                            sum + bytes (see the record
                                           ``crawl``)
 page_-    digest of the slot's name       sum + requests ever taken in u64 (little-

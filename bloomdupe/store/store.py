@@ -22,9 +22,9 @@ from bloomdupe.store.environment import (
     open_environment,
     unmappable,
 )
-from bloomdupe.store.failures import failed
 from bloomdupe.store.format import MAGIC, damaged
 from bloomdupe.store.snapshot import READ_BYTES, Snapshot
+from bloomdupe.store.system_errors import failed
 from bloomdupe.store.trust import (
     OpenData,
     check_data,

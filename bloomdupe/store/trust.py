@@ -13,9 +13,8 @@ from bloomdupe.errors import (
 )
 from bloomdupe.printable import logger_of
 from bloomdupe.store import files
-from bloomdupe.store.check import Report, check
+from bloomdupe.store.check import CheckReport, check
 from bloomdupe.store.datafile import NotLmdbError
-from bloomdupe.store.failures import failed
 from bloomdupe.store.format import (
     FORMAT,
     FRONTIER_FORMAT,
@@ -23,6 +22,7 @@ from bloomdupe.store.format import (
     Ledger,
     damaged,
 )
+from bloomdupe.store.system_errors import failed
 
 if TYPE_CHECKING:
     import os
@@ -40,7 +40,7 @@ PATIENCE = 1.0
 ten times as long."""
 
 
-def check_data(path: Path, *, owned: bool) -> Report | None:
+def check_data(path: Path, *, owned: bool) -> CheckReport | None:
     """Check the data unless it is unchanged; None if nothing was checked.
 
     If another process owns the store, that process has checked it. ``owned`` says that
@@ -115,7 +115,7 @@ def _check_formats(
 
 
 def trusted_ledger(
-    path: Path, snapshot: Snapshot, report: Report | None, *, readonly: bool
+    path: Path, snapshot: Snapshot, report: CheckReport | None, *, readonly: bool
 ) -> Ledger:
     """Return the ledger, if it matches the last transaction and the record counts.
 

@@ -23,7 +23,8 @@ PACKAGE = "bloomdupe"
 
 ROOMS: dict[str, set[str]] = {
     "bloomdupe": {
-        "addon", "shared", "crawl", "links", "feeds", "filter", "errors", "_version",
+        "addon", "shared", "crawl", "links", "feeds", "redis", "filter", "errors",
+        "_version",
     },
     "addon": {"shared", "crawl", "links", "feeds", "settings", "errors"},
     "cli": {
@@ -67,10 +68,6 @@ ROOMS: dict[str, set[str]] = {
 }  # fmt: skip
 """Each room, and the rooms that it may import. Whatever a room may import stands
 further down, so there is no circle. ``bloomdupe`` is the face of the package."""
-
-BY_URL = ("bloomdupe.filter.opening", "bloomdupe.redis.redis_filter")
-"""The one import against the arrows: a filter that a URL names is opened by the room
-that knows Redis, which is imported when the first one is opened."""
 
 ARITHMETIC = {
     "bloomdupe.filter.sizing",
@@ -191,7 +188,6 @@ def arrows_up(modules: Mapping[str, ast.Module]) -> list[str]:
             str(arrow)
             for arrow in imports_of(modules)
             if _is_ours(arrow.imported)
-            and (arrow.importer, arrow.imported) != BY_URL
             and room_of(arrow.importer) != room_of(arrow.imported)
             and room_of(arrow.imported) not in ROOMS.get(room_of(arrow.importer), ())
         }
@@ -213,16 +209,40 @@ def crowded_folders(modules: Mapping[str, ast.Module]) -> list[str]:
     ]
 
 
-def circles(modules: Mapping[str, ast.Module]) -> list[str]:
-    """No module imports itself through others.
+VERBS = "bloomdupe.cli."
+"""Modules in there are named after their verbs, as what the verbs use may be."""
 
-    Imports for types are left out: two modules of one room may know each other's.
-    """
+TWINS = {"admission", "cookies", "leases", "scheduler", "starting"}
+"""Names that ``shared`` has in common with ``crawl``, whose counterparts they are."""
+
+
+def repeated_files(modules: Mapping[str, ast.Module]) -> list[str]:
+    """Two modules have different names, so that a name finds one file."""
+    folders = {name.rpartition(".")[0] for name in modules}
+    found: dict[str, list[str]] = {}
+    for name in sorted(modules):
+        last = name.rpartition(".")[2]
+        twin = room_of(name) == "shared" and last in TWINS
+        if name not in folders and not name.startswith(VERBS) and not twin:
+            found.setdefault(last, []).append(name)
+    return [" and ".join(names) for names in found.values() if len(names) > 1]
+
+
+def repeated_classes(modules: Mapping[str, ast.Module]) -> list[str]:
+    """Two classes have different names."""
+    found: dict[str, list[str]] = {}
+    for name, tree in sorted(modules.items()):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(f"{name}.{node.name}")
+    return [" and ".join(names) for names in found.values() if len(names) > 1]
+
+
+def circles(modules: Mapping[str, ast.Module]) -> list[str]:
+    """No module imports itself through other modules, imports for types included."""
     leads_to: dict[str, set[str]] = {name: set() for name in modules}
     for arrow in imports_of(modules):
-        if (arrow.importer, arrow.imported) == BY_URL:
-            continue
-        if arrow.imported in modules and not arrow.for_types:
+        if arrow.imported in modules:
             leads_to[arrow.importer].add(arrow.imported)
     found = []
     for name in sorted(modules):
@@ -232,7 +252,7 @@ def circles(modules: Mapping[str, ast.Module]) -> list[str]:
             reached |= ahead
             ahead = {there for here in ahead for there in leads_to[here]} - reached
         if name in reached:
-            found.append(f"{name} imports itself through others")
+            found.append(f"{name} imports itself through other modules")
     return found
 
 

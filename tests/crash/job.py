@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Spider
 from scrapy.utils.test import get_crawler
 
-from bloomdupe.crawl.engines.checkpoint import FEED, Checkpoint, Crawl
+from bloomdupe.crawl.engines.checkpoint import FEED, Checkpoint, CrawlRecord
 from bloomdupe.crawl.leases.children import Children
 from bloomdupe.crawl.leases.cut_short import CutShort
 from bloomdupe.crawl.leases.leases import Leases
@@ -18,8 +18,8 @@ from bloomdupe.crawl.leases.outcomes import Outcomes
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.state.spider_state import STATE, SpiderState
 from bloomdupe.errors import FeedError
-from bloomdupe.feeds.contract import FeedJob
 from bloomdupe.feeds.exporter import FeedExporter
+from bloomdupe.feeds.feed_job import FeedJob
 from bloomdupe.frontier.frontier import Frontier
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
     from world import World
 
-    from bloomdupe.crawl.leases.leases import Lease
+    from bloomdupe.crawl.leases.lease import Lease
 
 FEEDS = {"out/items.jsonl": {"format": "jsonlines"}}
 """In the folder in which the folder of the job is."""
@@ -84,14 +84,14 @@ class Job:
         self.leases = Leases(
             frontier, self._outcomes, children, cut_short, None, lambda _: None
         )
-        crawl = Crawl(frontier)
+        crawl = CrawlRecord(frontier)
         serializer = Serializer(self._spider)
         if world.feeds:
             self._feeds = FeedExporter(self._crawler)
             job = FeedJob(
                 self._put, _fail, serializer.dump_value, serializer.load_value, store
             )
-            self._feeds.take_up(
+            self._feeds.restore(
                 job, crawl.record, crawl.blobs_of(FEED), resumed=True, accept=False
             )
             self._feeds.open_spider(self._spider)

@@ -9,7 +9,7 @@ from bloomdupe import FrontierScheduler
 if TYPE_CHECKING:
     from scrapy import Request, Spider
 
-    from bloomdupe.crawl.leases.leases import Key, Lease
+    from bloomdupe.crawl.leases.lease import Key, Lease
 
 
 class MarksFirst(FrontierScheduler):

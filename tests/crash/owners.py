@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from bloomdupe.crawl.leases.leases import Lease
+    from bloomdupe.crawl.leases.lease import Lease
 
 SIZE = 2_000
 BATCH = 10

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 PAUSE = 60_000
 """Milliseconds; the server is killed before."""
 LOG = ("--appendonly", "yes", "--appendfsync", "always")
+REFUSALS = {
+    "full": ("maxmemory", 1, 0),
+    "without replicas": ("min-replicas-to-write", 1, 0),
+}
+"""Settings with which Redis refuses to write for a while, and their usual values."""
 
 
 class Place(Protocol):
@@ -156,11 +161,12 @@ def happen(what: str, server: RedisServer, seconds: float) -> None:
             client.execute_command("CLIENT", "KILL", "TYPE", "normal")
     elif what == "stall":
         server.stall(seconds)
-    elif what == "full":
+    elif what in REFUSALS:
+        name, refusing, normal = REFUSALS[what]
         with server.client() as client:
-            client.config_set("maxmemory", 1)
+            client.config_set(name, refusing)
             time.sleep(seconds)
-            client.config_set("maxmemory", 0)
+            client.config_set(name, normal)
     else:
         server.kill()
         time.sleep(seconds)

@@ -42,6 +42,7 @@ class SharedCrawls(Fault):
     kinds: ClassVar[tuple[str, ...]] = (
         *("kill", "kill", "stop", "stop", "interrupt", "interrupt twice"),
         *("part", "collect", "restart", "promote", "stall", "full", "cut off"),
+        "without replicas",
     )
 
     def place(self, folder: Path) -> Place:

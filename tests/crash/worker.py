@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from world import Report, World
 
-    from bloomdupe.crawl.leases.leases import Lease
+    from bloomdupe.crawl.leases.lease import Lease
 
 sys.path.append(str(Path(__file__).parent))  # beside pytest, too
 

@@ -77,7 +77,7 @@ def test_every_date_is_read(date: Any) -> None:
 
 def backoff(limit: float, holds: dict[str, float], clock: Clock) -> Backoff:
     made = Backoff(lambda _: "slot", lambda *_: -1.0, limit)
-    made.take_up(holds, clock)
+    made.restore(holds, clock)
     return made
 
 

@@ -13,7 +13,7 @@ from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store.format import request_key
 
 if TYPE_CHECKING:
-    from bloomdupe.crawl.leases.leases import Lease
+    from bloomdupe.crawl.leases.lease import Lease
 
 Blobs = dict[str, bytes]
 
@@ -50,7 +50,7 @@ def commit(children: Children, blobs: Blobs) -> int:
 
 def after_a_crash(blobs: Blobs) -> Children:
     children = Children()
-    children.take_up(blobs)
+    children.restore(blobs)
     return children
 
 

@@ -27,7 +27,7 @@ from bloomdupe.crawl.requests.cookies_packed import without_cookie_header
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.state.cookies import Cookies, forget_cookies
 from bloomdupe.errors import EngineError
-from bloomdupe.inside_scrapy.cookies import CookieJars
+from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.rescue.repair import repair
 from bloomdupe.rescue.restore import restore
 from bloomdupe.store.batch import Batch

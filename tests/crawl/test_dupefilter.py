@@ -17,7 +17,7 @@ from spiders.dupefilter import Other
 from spiders.follow import Follow
 
 from bloomdupe import BloomDupeFilter, BloomFilter
-from bloomdupe.crawl.engines.job import Job
+from bloomdupe.crawl.engines.crawl_job import CrawlJob
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -354,7 +354,7 @@ def test_the_dupefilter_works_without_the_add_on(crawl: Crawl) -> None:
 def test_a_retry_of_a_start_request_is_no_start_request(tmp_path: Path) -> None:
     """It inherits ``is_start_request``; skipped on resume, its page would be lost."""
     crawler = Crawler(Spider, {"JOBDIR": str(tmp_path / "job")})
-    job = Job.of(Spider("follow"), crawler.settings)
+    job = CrawlJob.of(Spider("follow"), crawler.settings)
     stats = StatsCollector(crawler)
     for reason in ("shutdown", "finished"):
         filter_ = BloomDupeFilter(job, RequestFingerprinter(), stats)

@@ -63,7 +63,7 @@ def stored(crawl: Crawl) -> tuple[list[Point], list[Ran]]:
 
 
 def test_runs_and_points_survive_a_kill(crawl: Crawl, site: Site) -> None:
-    line = re.compile(r"INFO: \d+ pages, \d+ a minute; \d+ wait in \d slots?")
+    line = re.compile(r"INFO: \d+ pages, \d+ a minute; \d+ pending in \d slots?")
     site.hold("/d")
     process = crawl.start(Follow, BLOOMDUPE_PROGRESS_INTERVAL=0.05)
     process.until(lambda: line.search(process.log))
@@ -71,7 +71,7 @@ def test_runs_and_points_survive_a_kill(crawl: Crawl, site: Site) -> None:
     process.kill()
     site.release()
     run = crawl.run(Follow)
-    assert "wait in" not in run.log
+    assert "pending in" not in run.log
     points, runs = stored(crawl)
     assert [(ran.number, ran.how, ran.ended is None) for ran in runs] == [
         (1, "open", True),
@@ -231,14 +231,14 @@ def test_the_line_says_all_that_an_operator_asks() -> None:
     )  # fmt: skip
     before = point(0, pages=100, pending=900, free=660 * 10**6)
     assert progress(before, before, now, 1_000, 0.0314) == (
-        "1300 pages, 1200 a minute; 300 wait in 2 slots, 30 s to go; 5 links dropped;"
-        " 3 failed; filter 10.0% full, 0.25 pages lost; longest checkpoint 31 ms;"
-        " disk 2.0 MB, 600.0 MB free, full in 10 min"
+        "1300 pages, 1200 a minute; 300 pending in 2 slots, 30 s to go;"
+        " 5 duplicates skipped; 3 failed; filter 10.0% full, 0.25 pages lost;"
+        " longest checkpoint 31 ms; disk 2.0 MB, 600.0 MB free, full in 10 min"
     )
     assert progress(None, None, point(0, slots=1), 1_000, 0.0).startswith(
-        "0 pages; 0 wait in 1 slot; 0 links dropped"
+        "0 pages; 0 pending in 1 slot; 0 duplicates skipped"
     )
-    assert "7 wait in 0 slots, 3 for later" in progress(
+    assert "7 pending in 0 slots, 3 for later" in progress(
         None, None, point(0, pending=7, later=3), 1_000, 0.0
     )
     more = progress(now, point(0), now, 1_000, 0.0)

@@ -101,7 +101,9 @@ def test_a_port_that_is_taken_is_named_and_the_crawl_goes_on(
         found = Metrics("spider", 1, lambda: STOOD)
         assert found.begin("127.0.0.1", port) is None
         found.end()
-        assert f"BLOOMDUPE_METRICS_PORT = {port}: nobody can listen" in caplog.text
+        assert (
+            f"BLOOMDUPE_METRICS_PORT = {port}: the port cannot be opened" in caplog.text
+        )
     assert "already in use" in caplog.text
 
 

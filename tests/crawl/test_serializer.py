@@ -319,7 +319,7 @@ def doubled(value: Any, pair: Callable[[Any], Any], times: int) -> Any:
         lambda value: OrderedDict(a=value, b=value),
         lambda value: [(value, 1), {"a": value}],
         lambda value: Pair(value, value),
-        lambda value: [Pair((value, value), {})],
+        pytest.param(lambda value: [Pair((value, value), {})], marks=pytest.mark.slow),
     ],
     ids=["list", "tuple", "dict", "ordered", "mixed", "object", "within"],
 )

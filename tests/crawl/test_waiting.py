@@ -55,7 +55,7 @@ def test_a_request_is_sent_at_its_time_and_not_before(
     assert run.finish_reason == "finished"
     assert run.stats["item_scraped_count"] == 5
     assert (run.stats["bloomdupe/later"], run.stats["bloomdupe/pending"]) == (0, 0)
-    assert "2 requests wait for a point in time, the next one until" in run.log
+    assert "2 requests are scheduled for later, the next one for" in run.log
 
 
 @WHERE
@@ -126,7 +126,7 @@ def test_what_is_no_time_is_refused_and_its_page_stays_owed(crawl: Crawl) -> Non
         "= inf: expected seconds",
         "= 1000000000000.0 is after the year 9999",
         "has both 'bloomdupe_not_before' and 'bloomdupe_delay'",
-        f"(<GET {crawl.site.base}/>)",
+        f"the next run repeats <GET {crawl.site.base}/>, which",
         f"<GET {crawl.site.base}/start> is refused: meta['bloomdupe_delay'] = 'soon'",
     ):
         assert words in run.log, words

@@ -13,9 +13,9 @@ import pytest
 from bloomdupe.errors import FeedChangedError, FeedError
 from bloomdupe.feeds.changes import change_of
 from bloomdupe.feeds.content import Content, digest
+from bloomdupe.feeds.feed_format import options_of
 from bloomdupe.feeds.file import FeedFile
-from bloomdupe.feeds.format import options_of
-from bloomdupe.feeds.record import Left
+from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.feeds.uri import with_parameters
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ def resumed(
 ) -> FeedFile:
     record = {"feeds": {"f": FEED}, "files": [state]}
     spool = Path("/nowhere")
-    left = Left(record, {"feed0": piece}, spool=spool, resumed=True, accept=accept)
+    left = StoredFeeds(
+        record, {"feed0": piece}, spool=spool, resumed=True, accept=accept
+    )
     left.check()
     left.finish()
     file = left.take("f", OPTIONS).file
@@ -95,7 +97,7 @@ def test_a_file_of_which_nothing_is_settled_is_removed(place: Path) -> None:
     state = {**left(place, 4), "mark": (0, digest(b""))}
     for _ in range(2):
         record = {"feeds": {}, "files": [state]}
-        unsettled = Left(
+        unsettled = StoredFeeds(
             record, {"feed0": PIECE}, spool=place.parent, resumed=True, accept=False
         )
         unsettled.check()
@@ -288,11 +290,11 @@ def test_a_place_that_cannot_be_looked_at_is_named() -> None:
 
 
 def test_a_record_of_an_earlier_version_says_less_of_the_options(place: Path) -> None:
-    def rest() -> Left:
+    def rest() -> StoredFeeds:
         known = ("format", "fields", "postprocessing")
         options = {name: FEED["options"][name] for name in known}
         record = {"feeds": {"f": {**FEED, "options": options}}, "files": [state]}
-        return Left(record, {}, spool=place.parent, resumed=True, accept=False)
+        return StoredFeeds(record, {}, spool=place.parent, resumed=True, accept=False)
 
     state = left(place, 0)
     now = {**OPTIONS, "encoding": "utf-16", "item_export_kwargs": {"default": str}}
@@ -329,7 +331,7 @@ def test_an_earlier_version_has_named_a_feed_by_its_template(
 ) -> None:
     record = {"feeds": {template: {**FEED, "uri": uri, "file": None}}}
     spool = Path("/nowhere")
-    left = Left(record, {}, spool=spool, resumed=True, accept=False)
+    left = StoredFeeds(record, {}, spool=spool, resumed=True, accept=False)
     assert left.name_of(template, own, None) == name
 
 

@@ -167,7 +167,7 @@ def test_real_urls_at_capacity(
 
 
 @pytest.mark.parametrize("fpp", [1e-1, 1e-2])
-@pytest.mark.parametrize("times", [2, 5, 10, 50])
+@pytest.mark.parametrize("times", [2, 5, 10, pytest.param(50, marks=pytest.mark.slow)])
 def test_the_promise_holds_past_capacity(times: int, fpp: float) -> None:
     seen = BloomFilter(13_000, fpp, key=KEY)  # one full page, or two
     seen.update(keys(13_000 * times))

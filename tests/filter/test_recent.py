@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bloomdupe.filter.recent import RecentFilter
+from bloomdupe.filter.recent_filter import RecentFilter
 
 FPP = 1e-6
 

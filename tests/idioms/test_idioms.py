@@ -1,38 +1,19 @@
-"""Every idiom: stopped, undisturbed, and run again when finished."""
+"""Every idiom: stopped, run again when finished, and undisturbed."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from crawls import Stop
-from judging import Model, of_scrapy, stopped, undisturbed
+from judging import Model, expected, stopped, undisturbed
 from table import IDIOMS, Idiom, load
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 load()
 
 SIDES = ("before", "after")
-# By module, so that the tests of an idiom follow one another and share its model.
+# By module, so that the tests of an idiom follow one another. Scrapy crawls it once.
 every_idiom = pytest.mark.parametrize(
     "idiom", IDIOMS.values(), ids=IDIOMS, scope="module"
 )
-
-
-@pytest.fixture(scope="session")
-def models() -> Callable[[Idiom], Model]:
-    """Crawl each idiom undisturbed once, when it is asked for."""
-    known: dict[str, Model] = {}
-
-    def model(idiom: Idiom) -> Model:
-        if idiom.name not in known:
-            known[idiom.name] = undisturbed(idiom)
-        return known[idiom.name]
-
-    return model
 
 
 def stop_of(idiom: Idiom, model: Model) -> Stop:
@@ -51,7 +32,7 @@ def stop_of(idiom: Idiom, model: Model) -> Stop:
 @every_idiom
 def test_stopped_and_run_again_it_is_as_with_scrapy(idiom: Idiom) -> None:
     """And run once more, when it is finished, nothing changes."""
-    model = of_scrapy(idiom)
+    model = expected(idiom)
     assert model.items
     assert model.complaints == []
     stop = stop_of(idiom, model)
@@ -60,43 +41,25 @@ def test_stopped_and_run_again_it_is_as_with_scrapy(idiom: Idiom) -> None:
     assert verdict.complaints == []
 
 
-# The same with more crawls: undisturbed, then stopped more than once
+# The same with more crawls
 
 
 @pytest.mark.slow
 @every_idiom
-def test_undisturbed_the_items_are_those_of_scrapy(
-    idiom: Idiom, models: Callable[[Idiom], Model]
-) -> None:
-    model = models(idiom)
+def test_undisturbed_the_items_are_those_of_scrapy(idiom: Idiom) -> None:
+    model = undisturbed(idiom)
     assert model.items
     assert model.complaints == []
 
 
-def stops_of(idiom: Idiom, model: Model) -> list[list[Stop]]:
-    """A few crawls, with the stops of each; F17 of ``tests/crash`` has all points."""
+@pytest.mark.slow
+@every_idiom
+def test_stopped_twice_nothing_is_lost_or_done_twice(idiom: Idiom) -> None:
+    """F17 of ``tests/crash`` stops at all points."""
+    model = expected(idiom)
     third = max(1, model.visits.total() // 3)
     side = SIDES[list(IDIOMS).index(idiom.name) % 2]
-    return [
-        [Stop(request=third), Stop(point=f"{side} commit", nth=3)],
-        *([Stop(point=f"here {name}")] for name in idiom.moments),
-    ]
-
-
-@pytest.mark.slow
-@every_idiom
-def test_stopped_nothing_is_lost_or_done_twice(
-    idiom: Idiom, models: Callable[[Idiom], Model]
-) -> None:
-    model = models(idiom)
-    verdicts = [stopped(idiom, model, stops) for stops in stops_of(idiom, model)]
-    assert any(verdict.stopped for verdict in verdicts)
-    assert [v for v in verdicts if v.complaints] == []
-
-
-@pytest.mark.slow
-@every_idiom
-def test_run_again_when_finished_nothing_changes(
-    idiom: Idiom, models: Callable[[Idiom], Model]
-) -> None:
-    assert models(idiom).again == []
+    stops = [Stop(request=third), Stop(point=f"{side} commit", nth=3)]
+    verdict = stopped(idiom, model, stops)
+    assert verdict.stopped
+    assert verdict.complaints == []

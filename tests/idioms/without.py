@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bloomdupe.feeds.contract import FeedsPart
     from bloomdupe.feeds.feed import Feed
+    from bloomdupe.feeds.feed_job import FeedsPart
 
 
 def consuming_while_preparing() -> None:
@@ -39,9 +39,9 @@ def stopping_on_failure() -> None:
 
 def remembering_starts() -> None:
     """Schedule start requests whenever ``start()`` yields them."""
-    from bloomdupe.crawl.starting import Starting, Verdict
+    from bloomdupe.crawl.starting import Starting, StartVerdict
 
-    Starting.judge = lambda *_, **__: Verdict(  # type: ignore[method-assign]
+    Starting.judge = lambda *_, **__: StartVerdict(  # type: ignore[method-assign]
         skip=False, forced=True
     )
 

@@ -301,7 +301,7 @@ def test_drop_takes_out_what_is_chosen_and_it_stays_seen(
 def test_drop_needs_to_be_told_what(verb: Verb, job: Path) -> None:
     answer = verb("drop", job)
     assert (answer.code, answer.out) == (2, "")
-    assert "`--pattern .` is all" in answer.err
+    assert "`--pattern .` selects all" in answer.err
     answer = verb("drop", job, "no url")
     assert answer.code == 2
     assert len(urls(verb, job)) == len(WAIT)

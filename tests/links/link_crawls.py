@@ -1,8 +1,8 @@
-"""All crawls of test_link_filter.py, in one process.
+"""The crawls of a case of test_link_filter.py, in one process.
 
-Its arguments are the URL of the site, the file of the results, and a folder. Each
-crawl is done with the link filter and without it. The file gets, for each, its stats
-and what it logged about duplicate links.
+Its arguments are the URL of the site, the file of the results, a folder, and the case.
+The crawl is done with the link filter and without it. The file gets, for each, its
+stats and what it logged about duplicate links.
 """
 
 from __future__ import annotations
@@ -144,35 +144,35 @@ class Records(logging.Handler):
 
 
 def main() -> None:
-    base, out, folder = sys.argv[1:]
+    base, out, folder, case = sys.argv[1:]
+    spider, options = CASES[case]
     process = CrawlerProcess({"LOG_LEVEL": "CRITICAL"}, install_root_handler=False)
     records = Records()
     logging.getLogger().addHandler(records)
     logging.getLogger().setLevel(logging.DEBUG)
     crawlers = {}
-    for case, (spider, options) in CASES.items():
-        for early in (True, False):
-            name = f"{case}-{'on' if early else 'off'}"
-            settings = {
-                "ADDONS": {"bloomdupe.Addon": 500},
-                "BLOOMDUPE_EARLY_DROP": early,
-                "BLOOMDUPE_EXPECTED_URLS": 10_000,
-                "COOKIES_ENABLED": False,
-                "TELNETCONSOLE_ENABLED": False,
-                "REMOTE_CONTROL_ENABLED": False,
-                "LOGSTATS_INTERVAL": 0,
-                **options,
-            }
-            own = {"name": name, "allowed_domains": settings.pop("allowed_domains", [])}
-            start = f"{base}/{name}/0.html"
-            if "JOBDIR" in settings:
-                settings["JOBDIR"] = f"{folder}/{name}"
-            if "URLLENGTH_LIMIT" in settings:
-                settings["URLLENGTH_LIMIT"] = len(f"{base}/{name}/000.html")
-            own["custom_settings"] = settings
-            own["start_urls"] = [start]
-            crawlers[name] = process.create_crawler(type(name, (spider,), own))
-            process.crawl(crawlers[name])
+    for early in (True, False):
+        name = f"{case}-{'on' if early else 'off'}"
+        settings = {
+            "ADDONS": {"bloomdupe.Addon": 500},
+            "BLOOMDUPE_EARLY_DROP": early,
+            "BLOOMDUPE_EXPECTED_URLS": 10_000,
+            "COOKIES_ENABLED": False,
+            "TELNETCONSOLE_ENABLED": False,
+            "REMOTE_CONTROL_ENABLED": False,
+            "LOGSTATS_INTERVAL": 0,
+            **options,
+        }
+        own = {"name": name, "allowed_domains": settings.pop("allowed_domains", [])}
+        start = f"{base}/{name}/0.html"
+        if "JOBDIR" in settings:
+            settings["JOBDIR"] = f"{folder}/{name}"
+        if "URLLENGTH_LIMIT" in settings:
+            settings["URLLENGTH_LIMIT"] = len(f"{base}/{name}/000.html")
+        own["custom_settings"] = settings
+        own["start_urls"] = [start]
+        crawlers[name] = process.create_crawler(type(name, (spider,), own))
+        process.crawl(crawlers[name])
     process.start()
     result = {
         name: {

@@ -7,7 +7,7 @@ import tracemalloc
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from scrapy import Spider
@@ -18,9 +18,6 @@ from support.site import Site
 
 from bloomdupe import Addon, LinkFilter
 from bloomdupe.links.known_urls import KnownUrls
-
-if TYPE_CHECKING:
-    from support.site import Visit
 
 HERE = Path(__file__).parent
 BRANCHES, LEVELS = 3, 3
@@ -49,34 +46,43 @@ class Result:
     log: list[str]
 
 
+class Results(dict[str, Result]):
+    """The crawls of link_crawls.py, by the name of case and ``-on`` or ``-off``.
+
+    A case is crawled when it is asked for.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+
+    def __missing__(self, name: str) -> Result:
+        case = name.rpartition("-")[0]
+        out, log = self._folder / f"{case}.json", self._folder / f"{case}.log"
+        with Site(lambda visit: page(Path(visit.path).stem)) as site:
+            command = [HERE / "link_crawls.py", site.base, out, self._folder, case]
+            task = {
+                "folder": str(self._folder),
+                "command": [*map(str, command)],
+                "log": str(log),
+            }
+            status, _ = forks().run(task, lambda _: None)
+        assert status == 0, log.read_text()
+        requests: dict[str, Counter[str]] = {}
+        for visit in site.log:
+            _, crawl, rest = visit.path.split("/", 2)
+            language = visit.headers.get("X-Language", "")
+            what = f"{visit.method} {rest} {visit.body} {language}"
+            requests.setdefault(crawl, Counter())[what] += 1
+        for crawl, found in json.loads(out.read_text()).items():
+            self[crawl] = Result(requests[crawl], found["stats"], found["log"])
+        return self[name]
+
+
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
-    """Every crawl of link_crawls.py, by the name of case and ``-on`` or ``-off``."""
-    folder = tmp_path_factory.mktemp("crawls")
-    out, log = folder / "results.json", folder / "log"
-
-    def answer(visit: Visit) -> str:
-        return page(visit.path.split("/")[2].partition(".")[0])
-
-    with Site(answer) as site:
-        command = [HERE / "link_crawls.py", site.base, out, folder]
-        task = {
-            "folder": str(folder),
-            "command": [*map(str, command)],
-            "log": str(log),
-        }
-        status, _ = forks().run(task, lambda _: None)
-    assert status == 0, log.read_text()
-    requests: dict[str, Counter[str]] = {}
-    for visit in site.log:
-        _, crawl, rest = visit.path.split("/", 2)
-        language = visit.headers.get("X-Language", "")
-        what = f"{visit.method} {rest} {visit.body} {language}"
-        requests.setdefault(crawl, Counter())[what] += 1
-    return {
-        name: Result(requests[name], found["stats"], found["log"])
-        for name, found in json.loads(out.read_text()).items()
-    }
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """Return the crawls, which the tests of a case share."""
+    return Results(tmp_path_factory.mktemp("crawls"))
 
 
 ACTIVE = [
@@ -128,9 +134,9 @@ def counts(result: Result) -> dict[str, Any]:
     return {name: result.stats.get(name) for name in COUNTED}
 
 
-@pytest.mark.parametrize("case", [*ACTIVE, *ASIDE, "offsite"])
+@pytest.mark.parametrize("case", [*ACTIVE, *ASIDE, "offsite"], scope="module")
 def test_same_requests_and_same_counts_as_without_it(
-    results: dict[str, Result], case: str
+    results: Results, case: str
 ) -> None:
     on, off = results[f"{case}-on"], results[f"{case}-off"]
     assert on.requests == off.requests
@@ -143,41 +149,37 @@ def test_same_requests_and_same_counts_as_without_it(
     assert off.stats.get("bloomdupe/dropped_early") is None
 
 
-@pytest.mark.parametrize("case", ACTIVE)
-def test_most_duplicates_are_dropped_early(
-    results: dict[str, Result], case: str
-) -> None:
+@pytest.mark.parametrize("case", ACTIVE, scope="module")
+def test_most_duplicates_are_dropped_early(results: Results, case: str) -> None:
     stats = results[f"{case}-on"].stats
     early, all_ = stats["bloomdupe/dropped_early"], stats["dupefilter/filtered"]
     assert all_ / 2 < early <= all_, (early, all_)
 
 
-@pytest.mark.parametrize("case", ASIDE)
-def test_it_steps_aside_and_says_why(results: dict[str, Result], case: str) -> None:
+@pytest.mark.parametrize("case", ASIDE, scope="module")
+def test_it_steps_aside_and_says_why(results: Results, case: str) -> None:
     on = results[f"{case}-on"]
     assert on.stats.get("bloomdupe/dropped_early") is None
     (said,) = (text for text in on.log if text.startswith("Duplicate links are left"))
     assert ASIDE[case] in said
 
 
-@pytest.mark.parametrize("case", ACTIVE)
-def test_the_first_duplicate_is_logged_as_ever(
-    results: dict[str, Result], case: str
-) -> None:
+@pytest.mark.parametrize("case", ACTIVE, scope="module")
+def test_the_first_duplicate_is_logged_as_ever(results: Results, case: str) -> None:
     for way in ("on", "off"):
         (said,) = results[f"{case}-{way}"].log
         assert said.startswith("Filtered duplicate request: <GET http")
         assert "no more duplicates will be shown" in said
 
 
-def test_offsite_links_count_as_offsite(results: dict[str, Result]) -> None:
+def test_offsite_links_count_as_offsite(results: Results) -> None:
     """The start page is seen, but a link back to it is offsite first of all."""
     stats = results["offsite-on"].stats
     assert stats["offsite/filtered"] > 0
     assert "dupefilter/filtered" not in stats
 
 
-def test_limits_bite_in_these_crawls(results: dict[str, Result]) -> None:
+def test_limits_bite_in_these_crawls(results: Results) -> None:
     """Or the comparisons above would prove nothing."""
     assert results["url_length-on"].stats["urllength/request_ignored_count"] > 0
     assert len(results["depth-on"].requests) == 1 + BRANCHES
@@ -194,7 +196,7 @@ def test_limits_bite_in_these_crawls(results: dict[str, Result]) -> None:
     "case", ["control_url_only", "control_poet", "control_rewrite"]
 )
 def test_control_an_unsound_link_filter_loses_pages(
-    results: dict[str, Result], case: str
+    results: Results, case: str
 ) -> None:
     on, off = results[f"{case}-on"], results[f"{case}-off"]
     lost = off.requests - on.requests

@@ -20,7 +20,7 @@ from bloomdupe import BloomFilter
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.requests.visits import Visit
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.frontier.waiting import waiting
+from bloomdupe.frontier.pending_requests import pending_requests
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
@@ -51,7 +51,9 @@ def payloads(job: Path) -> list[tuple[str, bytes, float | None]]:
     """Return slots and requests, in their order."""
     store = Store.open(job / "bloomdupe", readonly=True)
     try:
-        found = [(one.slot, one.payload, one.not_before) for one in waiting(store)]
+        found = [
+            (one.slot, one.payload, one.not_before) for one in pending_requests(store)
+        ]
     finally:
         store.close()
     return sorted(found, key=lambda one: one[0])

@@ -358,7 +358,7 @@ def test_another_serializer_has_to_be_trusted(
     mark(client, pages(1))
     answer = import_()
     assert (answer.code, answer.out) == (2, "")
-    assert "--trust-pickles reads with it" in answer.err
+    assert "--trust-pickles reads the data" in answer.err
     assert not (tmp_path / "read").exists()
     assert import_("--trust-pickles").code == 0
     assert listed(verb) == ["0"]
@@ -812,10 +812,10 @@ def test_a_worker_that_still_runs_is_noticed(
         client.zpopmin("site:requests")
     else:
         client.rpop("site:requests")
-    with pytest.raises(StoreError, match="has changed meanwhile, so somebody still"):
+    with pytest.raises(StoreError, match="has changed meanwhile, so a program still"):
         list(some)
     push(client, [Request("https://a.example/more")], queue)  # as many as before
-    with pytest.raises(StoreError, match="has changed meanwhile, so somebody still"):
+    with pytest.raises(StoreError, match="has changed meanwhile, so a program still"):
         crawl.check_unchanged()
     crawl.close()
 

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from spiders.workers import After, Before, Counting, Plain
+from spiders.workers import After, Before, Counting, Plain, StartsInMemory
 from support.judge import lines
 from support.site import Answer, links
 
@@ -36,6 +36,21 @@ def items(*pages: object) -> Counter[str]:
 def test_a_spider_has_a_state(crawl: Crawl) -> None:
     crawl.finish(Counting)
     assert lines(crawl.items()) == items(1)
+
+
+def test_start_requests_in_memory_are_done_once(crawl: Crawl) -> None:
+    crawl.finish(StartsInMemory)
+    expected = items(0, 1, 2, 4, 4, 4)
+    assert lines(crawl.items()) == expected
+    crawl.site.take()
+    crawl.finish(StartsInMemory)
+    assert lines(crawl.items()) == expected
+    assert not crawl.site.take()
+
+
+def test_start_requests_that_two_workers_do_have_their_items_once(crawl: Crawl) -> None:
+    crawl.finish(StartsInMemory, workers=2)
+    assert lines(crawl.items()) == items(0, 1, 2, 4, 4, 4)
 
 
 def begin(crawl: Crawl) -> None:

@@ -6,7 +6,7 @@ import pytest
 from scrapy import Spider
 from scrapy.crawler import Crawler
 
-from bloomdupe.crawl.engines.job import Job
+from bloomdupe.crawl.engines.crawl_job import CrawlJob
 
 
 @pytest.mark.parametrize(
@@ -15,5 +15,5 @@ from bloomdupe.crawl.engines.job import Job
 def test_a_worker_remembers_ten_million_at_most(expected: int, remembered: int) -> None:
     url = "redis://localhost:6379/0#crawl"
     settings = {"BLOOMDUPE_REDIS_URL": url, "BLOOMDUPE_EXPECTED_URLS": expected}
-    job = Job.of(Spider("follow"), Crawler(Spider, settings).settings)
+    job = CrawlJob.of(Spider("follow"), Crawler(Spider, settings).settings)
     assert job.recent().parameters.capacity == remembered

@@ -148,6 +148,23 @@ class Counting(Plain):
         yield {"page": self.state["pages"]}
 
 
+class StartsInMemory(All):
+    """Its start requests cannot be stored, nor can their children."""
+
+    name = "starts_in_memory"
+
+    async def start(self) -> Any:
+        for number in range(3):
+            url = urljoin(self.start_urls[0], f"/{number}")
+            parse = self.in_memory(self.parse_start)
+            yield Request(url, parse, meta=on(number), dont_filter=True)
+
+    def parse_start(self, response: Response) -> Any:
+        yield {"page": self.number(response)}
+        parse = self.in_memory(self.parse)
+        yield response.follow("/4", parse, meta=on(4), dont_filter=True)
+
+
 class Before(Plain):
     """Its requests are for a method that others do not have."""
 

@@ -203,7 +203,7 @@ class Crawl:
         self,
         spider: type[Spider] | str,
         *,
-        starts: Sequence[str] = (),
+        starts: Sequence[str] | None = None,
         before: Before | None = None,
         stop: str = "",
         nth: int = 1,
@@ -217,11 +217,12 @@ class Crawl:
         process first.
         """
         place = self._next_place()
+        first = self.starts if starts is None else starts
         values = {**self.settings, **settings}
         wanted = {"point": stop, "nth": nth, "action": "kill"} if stop else {}
         order = {
             "spider": spider if isinstance(spider, str) else _name_of(spider),
-            "starts": [self.site.base + path for path in starts or self.starts],
+            "starts": [self.site.base + path for path in first],
             "settings": {n: v for n, v in values.items() if v is not None},
             "before": [] if before is None else [_call_of(before)],
             "stop": json.dumps(wanted),

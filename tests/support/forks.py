@@ -32,7 +32,7 @@ SOCKETS = "BLOOMDUPE_TEST_FORKS"
 """In the environment: the folder with the sockets of the servers."""
 SEEDS = ("1", "2")
 """For the hashes of texts; a server each."""
-DEADLINE = 120.0
+DEADLINE = 600.0
 """Seconds that a run may take; only a broken one does."""
 
 

@@ -30,7 +30,7 @@ PREPARE = (
     ("bloomdupe.filter.bloom", "BloomFilter", "prepare"),
     (FRONTIER, "Frontier", "prepare"),
     ("bloomdupe.crawl.engines.checkpoint", "Checkpoint", "_prepare_totals"),
-    ("bloomdupe.crawl.engines.checkpoint", "Crawl", "combined"),
+    ("bloomdupe.crawl.engines.checkpoint", "CrawlRecord", "combined"),
     ("bloomdupe.feeds.exporter", "FeedExporter", "prepare"),
 )
 """Where a checkpoint prepares its part: module, class, method. The participants that

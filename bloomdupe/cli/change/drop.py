@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bloomdupe.cli.change.selection_arguments import add_named, named_requests
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
-from bloomdupe.frontier.removal import Remover
+from bloomdupe.frontier.remover import Remover
 from bloomdupe.jobs.on_disk.failed_requests import RequeuedFailures
 from bloomdupe.store.store import Store
 

@@ -19,7 +19,7 @@ from bloomdupe.cli.progress_bar import counted
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.errors import SettingError
-from bloomdupe.frontier.waiting import count_waiting, waiting
+from bloomdupe.frontier.pending_requests import count_pending, pending_requests
 from bloomdupe.jobs.selection import Selection
 
 if TYPE_CHECKING:
@@ -77,8 +77,10 @@ class Requeue(Verb["Added"]):
             defaults = Defaults(options.callback, options.priority)
             lines = given_lines(options, added.problems)
             found = read_all(lines, defaults, job.project, added.problems)
-            waits = counted(waiting(job.store), count_waiting(job.store), "requests")
-            requeue(found, job, waits, selection, added)
+            pending = counted(
+                pending_requests(job.store), count_pending(job.store), "requests"
+            )
+            requeue(found, job, pending, selection, added)
         return added
 
     def text(self, result: Added) -> Iterable[str]:

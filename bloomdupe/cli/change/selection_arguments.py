@@ -8,7 +8,7 @@ from bloomdupe.cli.change.urls_argument import add_urls
 from bloomdupe.cli.progress_bar import counted
 from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.errors import SettingError, UnserializableError
-from bloomdupe.frontier.waiting import count_waiting, waiting
+from bloomdupe.frontier.pending_requests import count_pending, pending_requests
 from bloomdupe.jobs.selection import Selection, find
 from bloomdupe.settings import FAILURE_REASONS, check_reasons
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from bloomdupe.frontier.waiting import Waiting
+    from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.store.store import Store
 
 __all__ = ["add_failed", "add_named", "add_selection", "named_requests", "reasons_of"]
@@ -64,7 +64,9 @@ def add_named(parser: argparse.ArgumentParser) -> None:
     add_selection(parser)
 
 
-def named_requests(store: Store, options: argparse.Namespace) -> Iterator[Waiting]:
+def named_requests(
+    store: Store, options: argparse.Namespace
+) -> Iterator[PendingRequest]:
     """Yield the selected requests; :class:`SettingError` if no request is named."""
     if not (options.urls or options.slot or options.pattern):
         raise SettingError(
@@ -72,14 +74,14 @@ def named_requests(store: Store, options: argparse.Namespace) -> Iterator[Waitin
             " selects all)"
         )
     selection = Selection.of(options.slot, options.pattern)
-    total = count_waiting(store, options.slot)
-    found = counted(waiting(store, options.slot), total, "requests")
+    total = count_pending(store, options.slot)
+    found = counted(pending_requests(store, options.slot), total, "requests")
     if options.urls:
         found = _of_urls(found, store, options)
     return (one for one in found if _is_selected(one, selection))
 
 
-def _is_selected(one: Waiting, selection: Selection) -> bool:
+def _is_selected(one: PendingRequest, selection: Selection) -> bool:
     if selection.pattern is None:
         return True
     try:
@@ -89,8 +91,8 @@ def _is_selected(one: Waiting, selection: Selection) -> bool:
 
 
 def _of_urls(
-    found: Iterator[Waiting], store: Store, options: argparse.Namespace
-) -> Iterator[Waiting]:
+    found: Iterator[PendingRequest], store: Store, options: argparse.Namespace
+) -> Iterator[PendingRequest]:
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.request_line import checked
 

@@ -70,9 +70,9 @@ class Union(Verb[United]):
         with seen:
             before = len(seen)
             for other in others:
-                waits = _check(seen, path, other)
-                if waits:
-                    waiting[str(other)] = waits
+                pending = _check(seen, path, other)
+                if pending:
+                    waiting[str(other)] = pending
             for other in counted(others, len(others), "stores"):
                 with BloomFilter.open(
                     other, readonly=True, allow_network_fs=True

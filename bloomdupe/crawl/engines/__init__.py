@@ -1,4 +1,5 @@
 """Where a crawl keeps its requests, and the one checkpoint that makes them durable.
 
-``session`` is the crawl on LMDB, ``checkpoint`` its transaction.
+``session`` is the crawl on LMDB, ``checkpoint`` its transaction, in which each
+:class:`~bloomdupe.store.participant.Participant` has a part.
 """

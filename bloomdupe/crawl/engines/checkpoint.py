@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from bloomdupe.store.batch import Batch
     from bloomdupe.store.participant import Participant
 
-__all__ = ["FEED", "Checkpoint", "Crawl"]
+__all__ = ["FEED", "Checkpoint", "CrawlRecord"]
 
 RECORD = "crawl"
 FEED = "feed"
 """Prefix of the names of the feeds' values in the database ``blobs``."""
 
 
-class Crawl:
+class CrawlRecord:
     """The record ``crawl`` of the store, and the values in its database ``blobs``.
 
     The record is a JSON object:
@@ -123,7 +123,7 @@ class Checkpoint:
         crawler: Crawler,
         frontier: Frontier,
         outcomes: Outcomes,
-        crawl: Crawl,
+        crawl: CrawlRecord,
         feeds: FeedExporter | None,
     ) -> None:
         self._crawler = crawler

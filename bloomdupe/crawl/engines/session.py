@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 
 from bloomdupe.crawl.ending import INCOMPLETE, Ending
-from bloomdupe.crawl.engines.checkpoint import FEED, Checkpoint, Crawl
-from bloomdupe.crawl.engines.order import Order
+from bloomdupe.crawl.engines.checkpoint import FEED, Checkpoint, CrawlRecord
+from bloomdupe.crawl.engines.queue_order import QueueOrder
 from bloomdupe.crawl.later.backoff import Backoff
 from bloomdupe.crawl.later.clock import Clock
 from bloomdupe.crawl.later.growing_wait import GrowingWait
 from bloomdupe.crawl.later.retries import Retries
 from bloomdupe.crawl.later.revisits import Revisits
-from bloomdupe.crawl.later.waiting import Waiting
+from bloomdupe.crawl.later.sleeping import Sleeping
 from bloomdupe.crawl.leases.children import PREFIX as CHILDREN
 from bloomdupe.crawl.leases.children import Children
 from bloomdupe.crawl.leases.cut_short import CutShort
-from bloomdupe.crawl.leases.leases import Lease, Leases
+from bloomdupe.crawl.leases.lease import Lease
+from bloomdupe.crawl.leases.leases import Leases
 from bloomdupe.crawl.leases.outcomes import Outcome, Outcomes
 from bloomdupe.crawl.memory import MemoryWatch
 from bloomdupe.crawl.progress.rounds import FINISHED, OPEN, Run
@@ -35,10 +36,10 @@ from bloomdupe.crawl.state.spider_state import STATE, SpiderState
 from bloomdupe.crawl.state.start_items import StartItem
 from bloomdupe.crawl.stopping import Stopping
 from bloomdupe.errors import FeedError, FilterFullError
-from bloomdupe.feeds.contract import FeedJob
 from bloomdupe.feeds.exporter import FeedExporter
+from bloomdupe.feeds.feed_job import FeedJob
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.inside_scrapy.cookies import CookieJars
+from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.inside_scrapy.engine import EngineAccess
 from bloomdupe.inside_scrapy.processing import Processing, current_work
 from bloomdupe.inside_scrapy.timer import Timer
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.python.failure import Failure
 
-    from bloomdupe.crawl.engines.job import Job
+    from bloomdupe.crawl.engines.crawl_job import CrawlJob
     from bloomdupe.crawl.state.blocked import Blocked
     from bloomdupe.filter.bloom import BloomFilter
 
@@ -72,7 +73,7 @@ class Session:
     def __init__(
         self,
         crawler: Crawler,
-        job: Job,
+        job: CrawlJob,
         seen: BloomFilter,
         filter_full: Callable[[FilterFullError], None],
     ) -> None:
@@ -119,7 +120,7 @@ class Session:
         """Fingerprints of requests in memory only: a request that a crash loses must
         not have been marked.
         """
-        self._take_up()
+        self._restore()
         self._closed = self.hurries = False
         self._tick = Timer(self._on_tick)
         self._memory_watch = MemoryWatch(lambda: self.stopping.fail(MemoryError()))
@@ -127,7 +128,7 @@ class Session:
     # Opening
 
     def _open_frontier(self, seen: BloomFilter) -> None:
-        order = Order.of(self._crawler.settings, durable=self.durable)
+        order = QueueOrder.of(self._crawler.settings, durable=self.durable)
         self.starts_apart = order.starts_apart
         self.retries: Retries | None = None
         wait = self.engine.wait
@@ -152,25 +153,25 @@ class Session:
             return None
         return Failures(store, self.serializer, fingerprinter.fingerprint, limit)
 
-    def _take_up(self) -> None:
+    def _restore(self) -> None:
         """Restore the state of the last checkpoint."""
         crawler, settings, run = self._crawler, self.settings, self.run
-        crawl = Crawl(self.frontier)
-        feeds = self._take_up_feeds(crawl)
+        crawl = CrawlRecord(self.frontier)
+        feeds = self._restore_feeds(crawl)
         self.state = SpiderState(crawler, self.serializer)
         self.state.restore(crawl.blobs.get(STATE))
-        self.children.take_up(crawl.blobs_of(CHILDREN))
-        self.cut_short.take_up(crawl.record.get("cut_short", {}))
+        self.children.restore(crawl.blobs_of(CHILDREN))
+        self.cut_short.restore(crawl.record.get("cut_short", {}))
         self.leases.after_a_kill = run.last == OPEN
         if run.resumed and settings.start_requests != "always":
             before = crawl.record.get("totals", {}).get("start_items", 0)
-            self.starting.items.take_up(crawl.record.get("start_items", [before]))
-        self.waiting = Waiting(crawler, self.frontier, settings.wait)
+            self.starting.items.restore(crawl.record.get("start_items", [before]))
+        self.waiting = Sleeping(crawler, self.frontier, settings.wait)
         clock = Clock(crawl.record.get("clock"))
-        self.waiting.take_up(clock.stored)
+        self.waiting.restore(clock.stored)
         self.ending = Ending(crawler, self.frontier, self.waiting)
         self.leases.leaves = self.ending.leaves
-        self._backoff.take_up(crawl.record.get("holds", {}), clock)
+        self._backoff.restore(crawl.record.get("holds", {}), clock)
         self.checkpoint = Checkpoint(
             crawler, self.frontier, self.outcomes, crawl, feeds
         )
@@ -183,7 +184,7 @@ class Session:
             clock,
         ]
         if self.retries is not None:
-            self.retries.circuits.take_up(crawl.record.get("circuits", {}), clock)
+            self.retries.circuits.restore(crawl.record.get("circuits", {}), clock)
             self.retries.attach(self.frontier, self.leases)
             self.checkpoint.participants.append(self.retries.circuits)
         self.revisits = self._begin_revisits()
@@ -194,11 +195,11 @@ class Session:
             if run.resumed:
                 self.engine.restore_delays(delays.of)
             self.checkpoint.participants.append(delays)
-        self.cookies = self._take_up_cookies()
+        self.cookies = self._restore_cookies()
         if self.cookies is not None:
             self.checkpoint.participants.append(self.cookies)
         if self.failures is not None:
-            self.failures.take_up(crawl.record.get("failures_left", 0))
+            self.failures.restore(crawl.record.get("failures_left", 0))
             self.checkpoint.participants.append(self.failures)
         crawl.blobs.clear()
         self.watch = Watch(
@@ -232,7 +233,7 @@ class Session:
         self.leases.leaves_out = revisits.leaves_out
         return revisits
 
-    def _take_up_feeds(self, crawl: Crawl) -> FeedExporter | None:
+    def _restore_feeds(self, crawl: CrawlRecord) -> FeedExporter | None:
         if self.frontier.store is None:
             return None
         feeds = FeedExporter.of(self._crawler)
@@ -244,7 +245,7 @@ class Session:
             self.serializer.load_value,
             self.settings.directory,
         )
-        feeds.take_up(
+        feeds.restore(
             job,
             crawl.record,
             crawl.blobs_of(FEED),
@@ -253,7 +254,7 @@ class Session:
         )
         return feeds
 
-    def _take_up_cookies(self) -> Cookies | None:
+    def _restore_cookies(self) -> Cookies | None:
         """Go on with the cookies of this round, if cookies are kept."""
         store, crawler = self.frontier.store, self._crawler
         if store is None:

@@ -41,14 +41,14 @@ class Backoff(Participant):
         self._limit = limit
         self._holds: dict[str, float] = {}
 
-    def wait(self, name: str, under_way: int) -> float:
+    def wait(self, name: str, in_progress: int) -> float:
         """Return the seconds until a slot may have another request."""
         if self._holds:
             seconds = self._holds.get(name, 0.0) - time.monotonic()
             if seconds > 0:
                 return seconds
             self._holds.pop(name, None)
-        return self._wait(name, under_way)
+        return self._wait(name, in_progress)
 
     def response_downloaded(self, response: Response, request: Request) -> None:
         """Look at a response (a signal)."""
@@ -66,7 +66,7 @@ class Backoff(Participant):
 
     # Checkpoints
 
-    def take_up(self, holds: dict[str, float], clock: Clock) -> None:
+    def restore(self, holds: dict[str, float], clock: Clock) -> None:
         """Restore the holds of the last checkpoint: Unix time by slot."""
         for slot, stored in holds.items():
             self._holds[slot] = clock.until(stored, self._limit)

@@ -20,7 +20,7 @@ from scrapy.utils.misc import load_object
 from twisted.python.failure import Failure
 
 from bloomdupe.crawl.later.clock import Clock
-from bloomdupe.crawl.leases.leases import Watcher
+from bloomdupe.crawl.leases.lease import Watcher
 from bloomdupe.printable import logger_of
 from bloomdupe.store.participant import Part, Participant
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from bloomdupe.crawl.later.growing_wait import GrowingWait
-    from bloomdupe.crawl.leases.leases import Lease
+    from bloomdupe.crawl.leases.lease import Lease
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.inside_scrapy.engine import EngineAccess
 
@@ -126,7 +126,7 @@ class Circuits(Watcher, Participant):
 
     # When a slot is asked
 
-    def wait(self, name: str, under_way: int) -> float:
+    def wait(self, name: str, in_progress: int) -> float:
         """Return the seconds until a slot may have another request."""
         circuit = self._circuits.get(name)
         if circuit is not None and circuit.is_open:
@@ -135,7 +135,7 @@ class Circuits(Watcher, Participant):
                 return seconds
             if circuit.probe is not None:
                 return PROBING
-        return self._engine.wait(name, under_way)
+        return self._engine.wait(name, in_progress)
 
     # Results of requests
 
@@ -241,7 +241,7 @@ class Circuits(Watcher, Participant):
 
     # Checkpoints
 
-    def take_up(self, stored: dict[str, list[Any]], clock: Clock) -> None:
+    def restore(self, stored: dict[str, list[Any]], clock: Clock) -> None:
         """Restore the circuits of the last checkpoint."""
         for slot, (failures, rests, until, dead) in stored.items():
             circuit = self._circuits[slot] = Circuit()

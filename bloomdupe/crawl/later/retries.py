@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from bloomdupe.crawl.later.growing_wait import GrowingWait
-    from bloomdupe.crawl.leases.leases import Lease, Leases
+    from bloomdupe.crawl.leases.lease import Lease
+    from bloomdupe.crawl.leases.leases import Leases
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.inside_scrapy.engine import EngineAccess
 

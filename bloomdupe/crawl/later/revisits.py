@@ -12,7 +12,7 @@ from scrapy import Request
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
-from bloomdupe.crawl.leases.leases import Watcher
+from bloomdupe.crawl.leases.lease import Watcher
 from bloomdupe.crawl.requests.visits import ADAPTIVE, NOT_MODIFIED, Look, Visit
 from bloomdupe.errors import RequestTimeError, StoreError
 from bloomdupe.printable import logger_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from bloomdupe.crawl.leases.leases import Lease
+    from bloomdupe.crawl.leases.lease import Lease
     from bloomdupe.crawl.requests.serializer import Serializer
     from bloomdupe.crawl.requests.visits import Rule
     from bloomdupe.frontier.frontier import Frontier
@@ -122,7 +122,7 @@ class Revisits(Watcher):
 
     # On the way out
 
-    def take_up(self, lease: Lease) -> None:
+    def begin_visit(self, lease: Lease) -> None:
         """Make the request of a known page conditional on a change."""
         visit = lease.visit
         if visit is None:
@@ -137,7 +137,7 @@ class Revisits(Watcher):
                 headers["If-Modified-Since"] = visit.modified
 
     def _ask_no_more(self, lease: Lease) -> None:
-        """Remove the headers that :meth:`take_up` has added.
+        """Remove the headers that :meth:`begin_visit` has added.
 
         Otherwise a callback that copies ``response.request`` would copy them.
         """

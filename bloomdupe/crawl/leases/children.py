@@ -19,7 +19,7 @@ from bloomdupe.store.participant import Part, Participant
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bloomdupe.crawl.leases.leases import Lease
+    from bloomdupe.crawl.leases.lease import Lease
 
 __all__ = ["PREFIX", "Children"]
 
@@ -65,7 +65,7 @@ class Children(Participant):
         self._gone: list[str] = []
         self._numbers = count()
 
-    def take_up(self, blobs: Mapping[str, bytes]) -> None:
+    def restore(self, blobs: Mapping[str, bytes]) -> None:
         """Restore the children of the last checkpoint."""
         chunks: defaultdict[bytes, dict[int, tuple[str, bytes]]] = defaultdict(dict)
         for name, value in blobs.items():

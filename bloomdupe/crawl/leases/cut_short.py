@@ -9,23 +9,17 @@ different items.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from mmh3 import mmh3_x64_128_digest
-from scrapy.http import Response
-from twisted.python.failure import Failure
-
+from bloomdupe.crawl.leases.answers import ANY
 from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
-    from bloomdupe.crawl.leases.leases import Lease
+    from bloomdupe.crawl.leases.answers import Answers
+    from bloomdupe.crawl.leases.lease import Lease
 
-__all__ = ["Answers", "CutShort", "answer_of", "items_of", "left_of"]
+__all__ = ["CutShort"]
 
-Answers: TypeAlias = dict[str, int]
-"""Items by the answer that has brought them; see :func:`answer_of`."""
-ANY = ""
-"""Stands for all answers: an earlier version did not tell them apart."""
 MOST = 16
 """Number of answers that are remembered for a request: the newest."""
 
@@ -42,7 +36,7 @@ class CutShort(Participant):
         self._answers: dict[str, Answers] = {}
         self._changed = False
 
-    def take_up(self, stored: dict[str, Answers | int]) -> None:
+    def restore(self, stored: dict[str, Answers | int]) -> None:
         """Restore the numbers of the last checkpoint."""
         self._answers = {
             key: {ANY: found} if isinstance(found, int) else dict(found)
@@ -69,7 +63,7 @@ class CutShort(Participant):
             return
         if self._answers.pop(lease.key.hex(), None) is not None:
             self._changed = True
-            left = left_of(lease)
+            left = lease.items_left
             if lease.bequeaths and left:
                 self._answers[lease.key.hex()] = left
 
@@ -86,33 +80,3 @@ class CutShort(Participant):
             self._changed = self._answers != answers
 
         return Part(entries={"cut_short": answers} if answers else {}, done=done)
-
-
-def answer_of(given: object) -> str:
-    """Return a digest that tells answers apart, given the argument of the callback.
-
-    In hexadecimal: of status and body, and of the exception for an errback.
-    """
-    kind, response = "callback", given
-    if isinstance(given, Failure):
-        error = given.value
-        kind = f"errback {type(error).__module__}.{type(error).__qualname__}"
-        response = getattr(error, "response", None)
-    data = kind.encode()
-    if isinstance(response, Response):
-        data += b" %d " % response.status + mmh3_x64_128_digest(response.body)
-    return mmh3_x64_128_digest(data).hex()
-
-
-def items_of(answers: Answers, answer: str) -> int:
-    """Return how many first items of an answer are in the output."""
-    return answers.get(answer, answers.get(ANY, 0))
-
-
-def left_of(lease: Lease) -> Answers:
-    """Return the items that a request has not yielded again yet, by answer."""
-    left = dict(lease.answers_before)
-    own = lease.answer if lease.answer in left else ANY
-    if lease.answer and own in left:
-        left[own] -= lease.items
-    return {answer: items for answer, items in left.items() if items > 0}

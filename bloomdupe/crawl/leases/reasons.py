@@ -1,4 +1,4 @@
-"""Why: the reason for which a request failed, read from its exceptions."""
+"""FailureReason: the reason for which a request failed, read from its exceptions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scrapy.utils.python import global_object_name
 from twisted.internet import error as internet
 from twisted.web.client import ResponseFailed
 
-__all__ = ["CODE", "Why"]
+__all__ = ["CODE", "FailureReason"]
 
 CODE = ("callback", "errback", "pipeline")
 """Reasons that lie in the project's own code."""
@@ -52,7 +52,7 @@ REASONS: tuple[tuple[str, tuple[type[BaseException], ...]], ...] = (
 """Exceptions of downloads by reason; the reason of any other is ``download``."""
 
 
-class Why(NamedTuple):
+class FailureReason(NamedTuple):
     """The reason for which a request failed."""
 
     reason: str
@@ -63,7 +63,7 @@ class Why(NamedTuple):
     """The exception and its message."""
 
     @classmethod
-    def of_download(cls, error: BaseException) -> Why | None:
+    def of_download(cls, error: BaseException) -> FailureReason | None:
         """Return why there is no page; None if it was intended (robots.txt)."""
         if isinstance(error, HttpError):
             status = int(error.response.status)
@@ -76,15 +76,17 @@ class Why(NamedTuple):
         return cls("download", None, _described(error))
 
     @classmethod
-    def of_code(cls, reason: str, error: BaseException, response: object) -> Why:
+    def of_code(
+        cls, reason: str, error: BaseException, response: object
+    ) -> FailureReason:
         """Describe an exception of a callback or pipeline."""
         status = response.status if isinstance(response, Response) else None
         return cls(reason, status, _described(error))
 
-    def and_then(self, error: BaseException) -> Why:
+    def and_then(self, error: BaseException) -> FailureReason:
         """Add that the errback, which was told of this, has raised something else."""
         detail = f"{_described(error)}; told of {self.detail}"[:MOST_DETAIL]
-        return Why("errback", self.status, detail)
+        return FailureReason("errback", self.status, detail)
 
 
 def _described(error: BaseException) -> str:

@@ -71,7 +71,7 @@ class Point(NamedTuple):
     fpp: float
     """False-positive probability of the filter, calculated."""
     loss: float
-    """New URLs dropped because of false positives, expected number."""
+    """New URLs lost to false positives, expected number."""
     checkpoint: float
     """Seconds of the longest checkpoint since the point before."""
     disk: int

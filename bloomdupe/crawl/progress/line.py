@@ -32,18 +32,18 @@ def progress(
     rate = per_minute(last, now)
     if rate is not None:
         pages += f", {rate:.0f} a minute"
-    waiting = f"{now.pending} wait in {now.slots} slot{'s' * (now.slots != 1)}"
+    pending = f"{now.pending} pending in {now.slots} slot{'s' * (now.slots != 1)}"
     if now.later:
-        waiting += f", {now.later} for later"
+        pending += f", {now.later} for later"
     left = time_to_go(first, now)
     if left:
-        waiting += f", {duration(left)} to go"
+        pending += f", {duration(left)} to go"
     elif left is None and first is not None:
-        waiting += ", and more come than go"
+        pending += ", and more come than go"
     parts = [
         pages,
-        waiting,
-        f"{now.duplicates} links dropped",
+        pending,
+        f"{now.duplicates} duplicates skipped",
         f"{now.failed} failed",
         f"filter {now.seen / capacity:.1%} full, {pages_lost(now.loss)}",
         f"longest checkpoint {longest * 1000:.0f} ms",

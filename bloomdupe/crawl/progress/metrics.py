@@ -25,18 +25,18 @@ COUNTERS = (
     ("pages", "pages", "Pages done, over all runs of the job."),
     ("items", "items", "Items scraped, over all runs."),
     ("page_bytes", "bytes", "Bytes of the pages, decompressed, over all runs."),
-    ("duplicates", "duplicates", "Links dropped because their URL was seen."),
+    ("duplicates", "duplicates", "Duplicates skipped: links whose URL was seen."),
     ("seconds", "seconds", "Seconds that the crawl was running, over all runs."),
 )
 GAUGES = (
-    ("pending", "pending", "Requests that wait."),
-    ("leased", "leased", "Requests under way."),
-    ("later", "later", "Requests that wait for a point in time."),
+    ("pending", "pending", "Pending requests."),
+    ("leased", "leased", "Requests in progress."),
+    ("later", "later", "Requests scheduled for later."),
     ("slots", "slots", "Slots (hosts) with requests."),
-    ("failed", "failed", "Requests in the ledger of failures."),
+    ("failed", "failed", "Failed requests."),
     ("seen", "seen", "URLs in the filter."),
     ("fpp", "fpp", "False-positive probability of the filter, calculated."),
-    ("lost", "loss", "New URLs dropped because of false positives, expected number."),
+    ("lost", "loss", "New URLs lost to false positives, expected number."),
     ("checkpoint_seconds", "checkpoint", "Longest checkpoint of the last seconds."),
     ("store_bytes", "disk", "Bytes that the store takes on the disk."),
     ("disk_free_bytes", "free", "Bytes that are free on the disk of the store."),
@@ -66,8 +66,8 @@ class Metrics(Collector):
             self._server, _ = start_http_server(port, host, registry)
         except OSError as error:
             logger.error(  # noqa: TRY400 - the reason says it all
-                "BLOOMDUPE_METRICS_PORT = %(port)d: nobody can listen on %(host)s there"
-                " (%(reason)s); the crawl goes on without",
+                "BLOOMDUPE_METRICS_PORT = %(port)d: the port cannot be opened on"
+                " %(host)s (%(reason)s); the crawl goes on without metrics",
                 {"port": port, "host": host, "reason": error.strerror},
             )
             return None

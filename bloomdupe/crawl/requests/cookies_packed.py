@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scrapy.utils.python import global_object_name
 
 from bloomdupe.errors import UnserializableError
-from bloomdupe.inside_scrapy.cookies import Place, cookie_of, fields_of
+from bloomdupe.inside_scrapy.cookie_jars import Place, cookie_of, fields_of
 from bloomdupe.printable import logger_of
 from bloomdupe.store.format import DIGEST_BYTES
 

@@ -18,7 +18,7 @@ Putting an object together runs no code of the project: no ``__init__``,
 its stored value, even if the constructor would change it; frozen classes, ``__slots__``
 and fields with ``init=False`` make no difference. Only ``__hash__`` and ``__eq__`` run,
 for an object that is in a set or is a key. The class must be loaded already
-(:mod:`bloomdupe.crawl.requests.loaded`) and be of the same kind as before.
+(:mod:`bloomdupe.crawl.requests.classes_by_name`) and be of the same kind as before.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Item
 from scrapy.utils.python import global_object_name
 
-from bloomdupe.crawl.requests.loaded import loaded_class, name_of_class
+from bloomdupe.crawl.requests.classes_by_name import loaded_class, name_of_class
 from bloomdupe.errors import UnserializableError
 
 if TYPE_CHECKING:

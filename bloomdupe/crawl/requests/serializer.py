@@ -60,6 +60,7 @@ from scrapy import Request, Spider
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.python import global_object_name
 
+from bloomdupe.crawl.requests.classes_by_name import name_of_class
 from bloomdupe.crawl.requests.layout import (
     ARRAYS,
     BODY,
@@ -80,7 +81,6 @@ from bloomdupe.crawl.requests.layout import (
     PLAIN,
     PRIORITY,
 )
-from bloomdupe.crawl.requests.loaded import name_of_class
 from bloomdupe.crawl.requests.subclasses import (
     differences,
     extras_of,
@@ -200,8 +200,8 @@ class Serializer:
             raise UnserializableError(str(error) or type(error).__name__) from error
         if kind == PICKLE:
             raise UnserializableError(
-                'it is a pickle: set BLOOMDUPE_SERIALIZER = "pickle" if the store'
-                " comes from nobody but you"
+                'it is a pickle: set BLOOMDUPE_SERIALIZER = "pickle" if only'
+                " you can write to the store"
             )
         raise UnserializableError(f"it is of an unknown kind {kind!r}")
 

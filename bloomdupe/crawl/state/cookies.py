@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from scrapy import Spider
 
     from bloomdupe.crawl.requests.serializer import Serializer
-    from bloomdupe.inside_scrapy.cookies import CookieJars, Place
+    from bloomdupe.inside_scrapy.cookie_jars import CookieJars, Place
     from bloomdupe.store.batch import Batch
     from bloomdupe.store.store import Store
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from bloomdupe.crawl.leases.leases import Lease
+    from bloomdupe.crawl.leases.lease import Lease
     from bloomdupe.crawl.requests.serializer import Serializer
     from bloomdupe.crawl.state.blocked import Blocked
     from bloomdupe.frontier.frontier import Frontier
@@ -75,7 +75,7 @@ class Failures(Participant):
         """Return the number of failed requests."""
         return len(self._known)
 
-    def take_up(self, left: int) -> None:
+    def restore(self, left: int) -> None:
         """Restore the failed requests of the last checkpoint."""
         self.left = left
         if not self._store.totals.get(FAILURES, [0])[0]:
@@ -137,14 +137,14 @@ class Failures(Participant):
         if reasons is None:
             logger.info(
                 "%(failed)d requests of this job have failed so far;"
-                " BLOOMDUPE_RETRY_FAILED = True takes them up again",
+                " BLOOMDUPE_RETRY_FAILED = True retries them",
                 {"failed": len(self)},
             )
             return 0
         retried = self.retry(frontier, reasons, blocked)
         logger.info(
-            "%(retried)d of the %(failed)d requests that have failed so far are taken"
-            " up again",
+            "%(retried)d of the %(failed)d requests that have failed so far are"
+            " retried",
             {"retried": retried, "failed": len(self)},
         )
         return retried

@@ -55,7 +55,7 @@ class StartItems(Participant):
         self._others: set[int] = set()
         self._begun = 0
 
-    def take_up(self, stored: list[int]) -> None:
+    def restore(self, stored: list[int]) -> None:
         """Restore the numbers of the last checkpoint."""
         self._all_up_to, *others = stored or [0]
         self._others = set(others)

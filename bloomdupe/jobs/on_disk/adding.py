@@ -15,7 +15,7 @@ from bloomdupe.jobs.selection import find
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bloomdupe.frontier.waiting import Waiting
+    from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.jobs.on_disk.stopped_job import StoppedJob
     from bloomdupe.jobs.request_line import Wanted
     from bloomdupe.jobs.selection import Selection
@@ -60,13 +60,13 @@ def add(found: Iterable[Wanted], job: StoppedJob, added: Added) -> None:
 def requeue(
     found: Iterable[Wanted],
     job: StoppedJob,
-    waiting: Iterable[Waiting],
+    pending: Iterable[PendingRequest],
     selection: Selection,
     added: Added,
 ) -> None:
     """Make finished pages pending again, in one transaction.
 
-    Requests that are pending already (``waiting``) are left, and so are requests that
+    Requests that are pending already (``pending``) are left, and so are requests that
     were never seen. Memory grows with the given requests, about 1 kB each.
     """
     wanted: dict[bytes, Wanted] = {}
@@ -80,7 +80,7 @@ def requeue(
             added.blocked += 1
         else:
             wanted[key] = one
-    for key, _ in find(waiting, [one.request for one in wanted.values()], job.project):
+    for key, _ in find(pending, [one.request for one in wanted.values()], job.project):
         added.waited += wanted.pop(key, None) is not None
     for one in wanted.values():
         job.push(one._replace(payload=brought_back(one.payload)))

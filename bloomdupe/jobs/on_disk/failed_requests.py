@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from bloomdupe.frontier.waiting import Waiting
+    from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.jobs.selection import Selection
 
 __all__ = ["RequeuedFailures", "failed_requests", "failures_of", "failures_part"]
@@ -76,7 +76,7 @@ class RequeuedFailures:
                     same = self._failures.setdefault(_name_of(one.payload), [])
                     same.append((digest, one))
 
-    def removed(self, found: Iterable[Waiting]) -> Part:
+    def removed(self, found: Iterable[PendingRequest]) -> Part:
         """Return the part to write when these pending requests are removed."""
         puts = {}
         if self._failures:

@@ -18,7 +18,7 @@ from bloomdupe.errors import (
 )
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.payload import url_of
-from bloomdupe.frontier.waiting import count_waiting, waiting
+from bloomdupe.frontier.pending_requests import count_pending, pending_requests
 from bloomdupe.jobs.job_contract import Job
 from bloomdupe.jobs.listed import ListedRequest
 from bloomdupe.jobs.on_disk.failed_requests import failed_requests
@@ -190,8 +190,8 @@ def _listed(
     store: Store, selection: Selection, watched: Watched
 ) -> Iterator[ListedRequest]:
     try:
-        total = count_waiting(store, selection.slot)
-        for one in watched(waiting(store, selection.slot), total, "requests"):
+        total = count_pending(store, selection.slot)
+        for one in watched(pending_requests(store, selection.slot), total, "requests"):
             slot = one.slot
             try:
                 summary = summary_of(one.payload)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.filter.bloom import BloomFilter
-from bloomdupe.frontier.waiting import count_waiting, waiting
+from bloomdupe.frontier.pending_requests import count_pending, pending_requests
 from bloomdupe.jobs.on_disk.failed_requests import failures_of
 from bloomdupe.jobs.project import Project
 from bloomdupe.jobs.request_line import Defaults, read_all
@@ -64,19 +64,21 @@ def look_up(
         }
         fpp = seen.current_fpp()
     # A URL that is not seen may be pending all the same, if another filter marks.
-    waits = _waits(path, project, list(asked.values()), watched) if asked else {}
+    pending = _pending(path, project, list(asked.values()), watched) if asked else {}
     failures = failures_of(path, [key for key, _ in keys.values()])
     failed = {
         key: {"reason": one.reason, "status": one.status, "times": one.times}
         for key, one in failures.items()
     }
     return [
-        FoundUrl(url, known[url] or key in waits, waits.get(key, []), failed.get(key))
+        FoundUrl(
+            url, known[url] or key in pending, pending.get(key, []), failed.get(key)
+        )
         for url, (key, _) in keys.items()
     ], fpp
 
 
-def _waits(
+def _pending(
     path: Path,
     project: Project,
     asked: list[Request],
@@ -85,9 +87,9 @@ def _waits(
     found: dict[bytes, list[dict[str, Any]]] = {}
     store = Store.open(path, readonly=True, network=True)
     try:
-        total = count_waiting(store)
+        total = count_pending(store)
         for key, one in find(
-            watched(waiting(store), total, "requests"), asked, project
+            watched(pending_requests(store), total, "requests"), asked, project
         ):
             summary = summary_of(one.payload)
             found.setdefault(key, []).append(

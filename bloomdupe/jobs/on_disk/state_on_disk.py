@@ -10,7 +10,7 @@ from bloomdupe.crawl.progress.rounds import IMPORT, OPEN
 from bloomdupe.crawl.state.blocked import BLOCKED
 from bloomdupe.crawl.totals import Totals
 from bloomdupe.errors import StoreError
-from bloomdupe.frontier.waiting import slots_of
+from bloomdupe.frontier.pending_requests import slots_of
 from bloomdupe.jobs.overview import (
     FINISHED,
     KILLED,
@@ -95,7 +95,7 @@ def _state(process: int | None, last_run: str | None) -> tuple[str, str]:
 
 
 def _outputs(snapshot: Snapshot, crawl: dict[str, Any]) -> list[Output]:
-    """Read the feeds; see :class:`bloomdupe.crawl.engines.checkpoint.Crawl`."""
+    """Read the feeds; see :class:`bloomdupe.crawl.engines.checkpoint.CrawlRecord`."""
     outputs = []
     for feed in crawl.get("feeds", {}).values():
         size = None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 
-from bloomdupe.crawl.engines.job import Job
+from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.crawl.progress.rounds import IMPORT
 from bloomdupe.crawl.state.blocked import BLOCKED, Blocked
 from bloomdupe.errors import (
@@ -118,7 +118,7 @@ class StoppedJob:
         project = _project_to_begin(path, settings, spider)
         given = project.settings.copy()
         given.set("JOBDIR", str(path.parent), "cmdline")
-        job = Job(JobSettings.read(given), project.spider, project.fingerprinter)
+        job = CrawlJob(JobSettings.read(given), project.spider, project.fingerprinter)
         return cls(project, job.open_filter())
 
     def close(self) -> None:
@@ -223,8 +223,8 @@ class StoppedJob:
         if self.seen.parameters != Parameters.from_header(header, path):
             raise IncompatibleFilterError(
                 f"the seen URLs of {path} cannot be joined with those of the source:"
-                " the filters have different parameters, or different secret keys, as"
-                " all new filters do. Import into a JOBDIR without a job; or"
+                " the filters have other parameters, or another secret key, as every"
+                " new filter has. Import into a JOBDIR without a job; or"
                 " --without-marks imports only the pending requests, and then pages"
                 " that are done there may be fetched again"
             )
@@ -247,7 +247,7 @@ class StoppedJob:
         if rate > promised and any(name for name, _, _ in self.seen.named_layers):
             imported.remarks.append(
                 "Each partition of the shared crawl had a filter of its own, and here"
-                " all of them are asked for every URL. So a new page is taken for seen"
+                " all of them are asked for every URL. So a new page counts as seen"
                 f" with a probability of {rate:.2g} instead of {promised:g}, and is"
                 " never fetched then. --without-marks, into a JOBDIR in which no job is"
                 " yet, fetches pages again that are done, and misses none"

@@ -52,7 +52,7 @@ class RequestsOnRedis:
     def _of(self, partition: int) -> Iterator[OnRedis]:
         reader, slot = self._reader, self._selection.slot
         slots = [slot] if slot is not None else reader.slots(partition)
-        yield from reader.waiting(partition, sorted(slots))
+        yield from reader.pending_of(partition, sorted(slots))
         for one in reader.handed_out(partition):
             if slot in (None, one.slot):
                 yield one

@@ -10,7 +10,7 @@ from bloomdupe.store.participant import Part
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bloomdupe.frontier.waiting import Waiting
+    from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.store.batch import Batch
     from bloomdupe.store.store import Store
 
@@ -38,7 +38,7 @@ class Remover:
         later = self._record.get("later", {"requests": 0})
         return int(self._record.get("requests", 0) + later["requests"])
 
-    def remove(self, found: Sequence[Waiting], *others: Part) -> None:
+    def remove(self, found: Sequence[PendingRequest], *others: Part) -> None:
         """Remove these requests in one transaction, ``others`` with it.
 
         Each of them must be in the store.
@@ -47,7 +47,7 @@ class Remover:
         names: dict[int, str] = {}
         digest = self._record["digest"]
         keys: list[bytes] = []
-        later: list[Waiting] = []
+        later: list[PendingRequest] = []
         for one in found:
             number = one.number
             if number is None:
@@ -84,7 +84,7 @@ class Remover:
 
         self._store.commit(Part(write=write, done=done), *others)
 
-    def _without(self, later: list[Waiting]) -> dict[str, int]:
+    def _without(self, later: list[PendingRequest]) -> dict[str, int]:
         """Return the record of the requests scheduled for later, without these."""
         before = self._record["later"]
         digest = before["digest"] - sum(one.checksum for one in later)

@@ -12,7 +12,7 @@ from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.parameters import Parameters, check_same
-from bloomdupe.filter.recent import RecentFilter
+from bloomdupe.filter.recent_filter import RecentFilter
 from bloomdupe.settings import JobSettings
 from bloomdupe.store.store import Store
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-__all__ = ["Job"]
+__all__ = ["CrawlJob"]
 
 SETTING_OF = {
     "capacity": "BLOOMDUPE_EXPECTED_URLS",
@@ -39,7 +39,7 @@ MOST_RECENT = 10_000_000
 
 
 @dataclass(frozen=True)
-class Job:
+class CrawlJob:
     """Settings and identity of a crawl. All its runs must agree on them."""
 
     settings: JobSettings
@@ -47,7 +47,7 @@ class Job:
     fingerprinter: str
 
     @classmethod
-    def of(cls, spider: Spider, settings: BaseSettings) -> Job:
+    def of(cls, spider: Spider, settings: BaseSettings) -> CrawlJob:
         """Read the job of a spider; raise :class:`SettingError` for a bad setting."""
         fingerprinter = load_object(settings["REQUEST_FINGERPRINTER_CLASS"])
         return cls(

@@ -1,4 +1,4 @@
-"""Waiting: reads the requests in a store without opening the job for a crawl.
+"""PendingRequest: reads the requests in a store without opening the job for a crawl.
 
 The requests that a running crawl works on are among them: they stay in the store until
 they are done.
@@ -18,14 +18,20 @@ if TYPE_CHECKING:
     from bloomdupe.store.snapshot import Snapshot
     from bloomdupe.store.store import Store
 
-__all__ = ["Waiting", "count_waiting", "slots_of", "waiting", "waiting_in"]
+__all__ = [
+    "PendingRequest",
+    "count_pending",
+    "pending_in",
+    "pending_requests",
+    "slots_of",
+]
 
 PORTION = 1_000
 """Requests, up to ``READ_BYTES``, that are read in one transaction of LMDB. During the
 transaction a running crawl cannot reuse free pages."""
 
 
-class Waiting(NamedTuple):
+class PendingRequest(NamedTuple):
     """A request in the store."""
 
     slot: str
@@ -59,7 +65,7 @@ def slots_of(store: Store) -> list[StoredSlot]:
         return list(snapshot.slots())
 
 
-def count_waiting(store: Store, slot: str | None = None) -> int:
+def count_pending(store: Store, slot: str | None = None) -> int:
     """Count the requests in the store.
 
     With a ``slot``, only its requests are counted, but the requests scheduled for later
@@ -73,7 +79,7 @@ def count_waiting(store: Store, slot: str | None = None) -> int:
         )
 
 
-def waiting(store: Store, slot: str | None = None) -> Iterator[Waiting]:
+def pending_requests(store: Store, slot: str | None = None) -> Iterator[PendingRequest]:
     """Yield the requests in the store, slot by slot, in the order of their turns.
 
     The requests scheduled for later come last, in the order of their times. With a
@@ -84,13 +90,13 @@ def waiting(store: Store, slot: str | None = None) -> Iterator[Waiting]:
     slots = iter([one for one in slots_of(store) if slot in (None, one.name)])
     current, after = next(slots, None), BEFORE_ALL
     while current is not None:
-        found: list[Waiting] = []
+        found: list[PendingRequest] = []
         size = 0
         with store.snapshot() as snapshot:
             while current and len(found) < PORTION and size < READ_BYTES:
                 name, number = current.name, current.number
                 some = snapshot.next_requests(number, after, (), PORTION)
-                found += (Waiting(name, number, *request) for request in some)
+                found += (PendingRequest(name, number, *request) for request in some)
                 size += sum(len(payload) for _, payload, _ in some)
                 if not some or (len(some) < PORTION and size < READ_BYTES):
                     current, after = next(slots, None), BEFORE_ALL
@@ -106,13 +112,13 @@ def waiting(store: Store, slot: str | None = None) -> Iterator[Waiting]:
         yield from (_for_later(item) for item in items if slot in (None, item.slot))
 
 
-def waiting_in(snapshot: Snapshot) -> Iterator[Waiting]:
+def pending_in(snapshot: Snapshot) -> Iterator[PendingRequest]:
     """Yield the requests of a snapshot, which must stay open meanwhile."""
     for slot in snapshot.slots():
         for request in snapshot.requests(slot.number, BEFORE_ALL):
-            yield Waiting(slot.name, slot.number, *request)
+            yield PendingRequest(slot.name, slot.number, *request)
     yield from map(_for_later, snapshot.later())
 
 
-def _for_later(item: StoredLater) -> Waiting:
-    return Waiting(item.slot, None, item.key, item.payload, item.checksum, item)
+def _for_later(item: StoredLater) -> PendingRequest:
+    return PendingRequest(item.slot, None, item.key, item.payload, item.checksum, item)

@@ -1,4 +1,4 @@
-"""Waiting: the crawl sleeps while all remaining requests are scheduled for later."""
+"""Sleeping: the crawl sleeps while all remaining requests are scheduled for later."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.frontier.frontier import Frontier
 
-__all__ = ["WAITING", "Waiting"]
+__all__ = ["WAITING", "Sleeping"]
 
 logger = logger_of(__name__)
 
@@ -30,7 +30,7 @@ less.
 """
 
 
-class Waiting:
+class Sleeping:
     """Sleeps until the next request is due, if that is soon enough; else ends the run.
 
     ``most`` is the longest sleep in seconds; None: no limit. A request waits until the
@@ -52,7 +52,7 @@ class Waiting:
         """
         self._looked = 0.0
 
-    def take_up(self, stored: float | None) -> None:
+    def restore(self, stored: float | None) -> None:
         """Go on from the Unix time of the last checkpoint, if it is known."""
         self._latest = stored
         self._looked = time.monotonic()
@@ -91,10 +91,10 @@ class Waiting:
         due = self._frontier.next_due
         when = datetime.fromtimestamp(due).astimezone()
         logger.info(
-            "%(waiting)d requests wait for a point in time, the next one until"
-            " %(when)s (in %(seconds)s): %(what)s",
+            "%(later)d requests are scheduled for later, the next one for %(when)s"
+            " (in %(seconds)s): %(what)s",
             {
-                "waiting": self._frontier.waiting,
+                "later": self._frontier.waiting,
                 "when": when.isoformat(" ", "seconds"),
                 "seconds": duration(max(0, due - time.time())),
                 "what": what,
@@ -109,12 +109,12 @@ class Waiting:
             if back > JUMP and not self._warned:
                 self._warned = True
                 logger.warning(
-                    "The clock was set back by %(seconds)s: the %(waiting)d requests"
-                    " that wait for a point in time wait until the clock shows it."
-                    " Nothing is lost",
+                    "The clock was set back by %(seconds)s: the %(later)d requests that"
+                    " are scheduled for later stay until it shows their times. Nothing"
+                    " is lost",
                     {
                         "seconds": duration(back),
-                        "waiting": self._frontier.waiting,
+                        "later": self._frontier.waiting,
                     },
                     extra={"spider": self._crawler.spider},
                 )

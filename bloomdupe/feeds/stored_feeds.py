@@ -1,4 +1,4 @@
-"""Left: the feeds of the last run, in the store and in the files."""
+"""StoredFeeds: the feeds of the last run, in the store and in the files."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from bloomdupe.errors import FeedChangedError, FeedError
 from bloomdupe.feeds.changes import change_of, is_old, refuse
 from bloomdupe.feeds.content import Content
 from bloomdupe.feeds.feed import Known
+from bloomdupe.feeds.feed_format import changed_options, options_of
 from bloomdupe.feeds.file import FeedFile
-from bloomdupe.feeds.format import changed_options, options_of
 from bloomdupe.feeds.spool import placed
 from bloomdupe.feeds.uri import fits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Left", "Lost"]
+__all__ = ["MissingFeed", "StoredFeeds"]
 
 
-class Lost(NamedTuple):
+class MissingFeed(NamedTuple):
     """A feed that this run does not have; the store keeps it for a later run."""
 
     name: str
@@ -44,7 +44,7 @@ class Lost(NamedTuple):
             files.append(self.file)
 
 
-class Left:
+class StoredFeeds:
     """The feeds of the last run.
 
     ``record`` and ``blobs`` are those of the last commit. ``resumed`` says that the
@@ -240,7 +240,7 @@ class Left:
             self._open[number] = _finished(record, b"", b"")
         return self._open[number]
 
-    def lost(self) -> list[Lost]:
+    def lost(self) -> list[MissingFeed]:
         """Return the feeds that this run does not have."""
         if not self._resumed:
             return []
@@ -257,7 +257,7 @@ class Left:
                     held = taken.content.held
                     taken.close()
             kept = {**record, "done": True} if self.finished else record
-            lost.append(Lost(name, kept, file, held))
+            lost.append(MissingFeed(name, kept, file, held))
         return lost
 
 

@@ -1,4 +1,4 @@
-"""Order: which request of a slot goes first, as Scrapy's settings have it."""
+"""QueueOrder: which request of a slot goes first, as Scrapy's settings have it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from scrapy.utils.misc import load_object
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-__all__ = ["Order"]
+__all__ = ["QueueOrder"]
 
 
-class Order(NamedTuple):
+class QueueOrder(NamedTuple):
     """The order within a priority."""
 
     fifo: bool
@@ -23,7 +23,7 @@ class Order(NamedTuple):
     """Whether start requests come after all other requests of their priority."""
 
     @classmethod
-    def of(cls, settings: BaseSettings, *, durable: bool) -> Order:
+    def of(cls, settings: BaseSettings, *, durable: bool) -> QueueOrder:
         """Read it from the queue classes that Scrapy would use."""
         kind = "DISK" if durable else "MEMORY"
         queue = settings[f"SCHEDULER_{kind}_QUEUE"]

@@ -1,0 +1,266 @@
+"""Lease: one request that is in progress, and its state until it ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from scrapy import Request
+from scrapy.http import Response
+
+from bloomdupe.crawl.leases.answers import ANY, answer_of, items_of
+from bloomdupe.crawl.leases.outcomes import Outcome
+from bloomdupe.crawl.leases.reasons import CODE, FailureReason
+from bloomdupe.store.format import request_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from bloomdupe.crawl.leases.answers import Answers
+    from bloomdupe.crawl.requests.visits import Look, Visit
+    from bloomdupe.frontier.slot_queue import Entry
+
+__all__ = ["Key", "Lease", "Watcher"]
+
+Key: TypeAlias = tuple[bytes, bool]
+"""A fingerprint, and whether it is kept exactly."""
+
+
+class Watcher:
+    """Base class of objects that follow requests from the frontier to their end."""
+
+    def handed_out(self, lease: Lease) -> None:
+        """A request goes to the engine."""
+
+    def answered(self, lease: Lease, result: object) -> None:
+        """The downloader has answered: a response, request or failure."""
+
+    def ended(self, lease: Lease) -> None:
+        """The request has ended, whole or not."""
+
+    def settled(self, lease: Lease) -> None:
+        """A request is done, and so are all of its parts."""
+
+
+class Registry(Protocol):
+    """All requests in progress, as far as each of them uses it.
+
+    See :class:`bloomdupe.crawl.leases.leases.Leases`.
+    """
+
+    @property
+    def watchers(self) -> Sequence[Watcher]:
+        """Objects that follow each request to its end."""
+
+    @property
+    def leaves(self) -> Callable[[str, object], None]:
+        """Told of each request that this run cannot do, and why."""
+
+    @property
+    def leaves_out(self) -> Callable[[Lease], bool]:
+        """Whether the next item of a page that comes again is left out."""
+
+    def owes(self, lease: Lease) -> bool:
+        """Whether an earlier run stored output that this run has not yielded again."""
+
+    def bequeath(self, lease: Lease) -> bytes:
+        """Hand a request's unfinished work to its retry or redirect."""
+
+    def release(self, lease: Lease) -> None:
+        """Free the slot of a request that no longer keeps it busy."""
+
+    def end(self, lease: Lease, *, whole: bool) -> None:
+        """End a request."""
+
+
+class Lease:
+    """One request handed to the engine: a :class:`bloomdupe.inside_scrapy.Work`.
+
+    A request that cannot be stored lives in memory only and is lost in a crash; then
+    the request that has yielded it yields it again. So it counts as a part of that
+    request, its *root*: the root is not settled before all its parts are done, and
+    their items belong to the root. A chain of such requests has one root.
+    """
+
+    __slots__ = (
+        "answer",
+        "answers_before",
+        "bequeaths",
+        "cut",
+        "entry",
+        "failed",
+        "handed",
+        "has_parts",
+        "items",
+        "keys",
+        "leases",
+        "look",
+        "names",
+        "open_parts",
+        "owed",
+        "own_outcome",
+        "repeated",
+        "request",
+        "retried",
+        "root",
+        "silent",
+        "spoiled",
+        "try_counts",
+        "visit",
+        "whole_before",
+    )
+
+    def __init__(
+        self,
+        leases: Registry,
+        request: Request,
+        entry: Entry,
+        root: Lease | None,
+        visit: Visit | None = None,
+    ) -> None:
+        self.leases = leases
+        self.request = request
+        self.entry = entry
+        self.root = self if root is None else root
+        self.own_outcome = Outcome()
+        self.keys: list[Key] = []
+        """Marks to set when the request is settled."""
+        self.open_parts = 1
+        """Number of open requests: this request, and the unstored requests it is the
+        root of.
+        """
+        self.has_parts = False
+        """Whether it ever was the root of an unstored request."""
+        self.items = 0
+        """Items yielded so far."""
+        self.handed: object = None
+        """Argument of the callback or errback: a response or a failure."""
+        self.answers_before: Answers = {}
+        """Items that are in the output already, by the answer that brought them."""
+        self.answer = ""
+        """Digest of this answer, if its items are counted by answer."""
+        self.whole_before = 0
+        """Number of the first items of this answer that are in the output already."""
+        self.cut = False
+        """Whether the callback was ended by ``CloseSpider``."""
+        self.owed = False
+        """Whether a request that it has yielded was refused: the next run runs it
+        again.
+        """
+        self.bequeaths = False
+        """Whether a retry or redirect continues its unfinished work."""
+        self.try_counts = True
+        """Whether a retry of it counts as one of its tries."""
+        # Of bloomdupe.crawl.later.revisits:
+        self.visit = visit
+        """The visit that came with the request, if its page comes again."""
+        self.look: Look | None = None
+        """The result of this visit, if the page comes again."""
+        self.names: dict[str, Any] | None = None
+        """The ``meta`` in which a callback may name the content of the page."""
+        self.silent = False
+        """Whether the callback is skipped, because the page has not changed."""
+        self.repeated = False
+        """Whether a run that was killed may have been working on it."""
+        self.failed: FailureReason | None = None
+        """The first failure, if there is any."""
+        self.spoiled = False
+        """Whether a callback or pipeline has failed, of this request or of its parts.
+        """
+        self.retried = False
+        """Whether the answer was a retry of the same request."""
+
+    @property
+    def key(self) -> bytes:
+        """Key of the request, the same in all runs; an heir has its parent's."""
+        if self.visit is not None and self.visit.stands_for is not None:
+            return self.visit.stands_for
+        return request_key(self.entry.queue.number, self.entry.rank)
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the request survives a crash."""
+        return self.entry.payload is not None
+
+    @property
+    def items_left(self) -> Answers:
+        """Items in the output that it has not yielded again yet, by answer."""
+        left = dict(self.answers_before)
+        own = self.answer if self.answer in left else ANY
+        if self.answer and own in left:
+            left[own] -= self.items
+        return {answer: items for answer, items in left.items() if items > 0}
+
+    @property
+    def comes_again(self) -> bool:
+        """Whether the page has a next visit, regardless of the result of this visit."""
+        known = self.visit is not None and self.visit.visits > 0
+        return self.look is not None and (known or self.look.is_good)
+
+    @property
+    def outcome(self) -> Outcome:
+        """The output of the request, and of every request of which it is a part."""
+        return self.root.own_outcome
+
+    def answered(self, result: object) -> bool:
+        """Handle the downloader's answer: the slot is free."""
+        self.leases.release(self)
+        for watcher in self.leases.watchers:
+            watcher.answered(self, result)
+        if isinstance(result, Response) and not self.answers_before:
+            outcome = self.outcome
+            outcome.pages += 1
+            outcome.body_bytes += len(result.body)
+            depth = self.request.meta.get("depth")  # a spider may put anything there
+            outcome.answers.append((result.status, depth if type(depth) is int else 0))
+        elif isinstance(result, Request):
+            self.retried = result.url == self.request.url
+        return not self.silent
+
+    def given(self, result: object) -> None:
+        """Remember the argument of the callback (a response) or errback (a failure)."""
+        self.handed = result
+        if self.answers_before:
+            self.answer = answer_of(result)
+            self.whole_before = items_of(self.answers_before, self.answer)
+
+    def takes_item(self) -> bool:
+        """Whether the next item is to be handed on, or is in the output already."""
+        if self.look is not None and self.leases.leaves_out(self):
+            return False
+        self.items += 1
+        return self.items > self.whole_before
+
+    def cut_short(self) -> None:
+        """Remember that ``CloseSpider`` has ended the callback."""
+        self.cut = True
+        self.answer = answer_of(self.handed)
+
+    def gave_up(self, error: BaseException) -> None:
+        """Remember why there is no page."""
+        self.failed = FailureReason.of_download(error)
+
+    def raised(self, error: BaseException, response: object) -> None:
+        """Remember an exception of the callback or errback, given a response."""
+        self.root.spoiled = True
+        if self.failed is None:
+            self.failed = FailureReason.of_code("callback", error, response)
+        elif self.failed.reason not in CODE:
+            self.failed = self.failed.and_then(error)
+
+    def item_failed(self, error: BaseException, response: object) -> None:
+        """Remember an exception of a pipeline."""
+        self.root.spoiled = True
+        if self.failed is None:
+            self.failed = FailureReason.of_code("pipeline", error, response)
+
+    def broke_off(self, error: BaseException) -> None:
+        """Record the error that has broken off the processing."""
+        self.leases.leaves(self.request.url, f"its processing broke off: {error!r}")
+
+    def ended(self, *, whole: bool) -> None:
+        """End the request: callback, pipelines and exports are through.
+
+        A request that is not ``whole`` stays in the frontier, and the next run repeats
+        it.
+        """
+        self.leases.end(self, whole=whole)
