@@ -214,7 +214,7 @@ class DisturbedCrawl:
         self.happened[what] += bool(self.at_work)
 
     def _wait_for(self, workers: list[Worker]) -> None:
-        """Wait until they have joined: who comes while Redis is away is refused."""
+        """Wait until they have joined: a worker is refused while Redis is away."""
         until(lambda: all(worker.joined for worker in workers), DEADLINE)
 
     def _longer(self) -> float:
@@ -249,7 +249,7 @@ class DisturbedCrawl:
         self.happened["stop"] += any(one in self.at_work for one in victims)
 
     def _collect(self, *options: str) -> None:
-        """Kill who collects, if anybody does, and let the next one begin."""
+        """Kill the process that collects, if there is one, and start the next."""
         self._wait_for(self.at_work)
         if self.collectors:
             self.collectors[-1].kill()
