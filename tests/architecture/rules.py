@@ -31,13 +31,10 @@ ROOMS: dict[str, set[str]] = {
         "monitoring", "moving", "jobs", "crawl", "rescue", "frontier", "filter",
         "store", "settings", "errors", "printable", "_version",
     },
-    "monitoring": {
-        "jobs", "crawl", "frontier", "filter", "store", "errors", "printable",
-        "_version",
-    },
+    "monitoring": {"jobs", "crawl", "filter", "errors", "printable", "_version"},
     "moving": {
-        "jobs", "shared", "crawl", "links", "inside_scrapy", "frontier", "redis",
-        "filter", "store", "settings", "errors", "printable", "foreign", "_version",
+        "jobs", "crawl", "links", "frontier", "redis", "filter", "store", "errors",
+        "foreign", "_version",
     },
     "jobs": {
         "shared", "crawl", "links", "inside_scrapy", "frontier", "redis", "filter",
