@@ -59,7 +59,7 @@ def test_a_store_agrees_with_itself(path: Path) -> None:
         ("filter", "exact", "exact records stand where"),
         ("frontier", "requests", "30 queue records stand where 31 are counted"),
         ("frontier", "slots", "3 slots records stand where 4 are counted"),
-        ("frontier", "digest", "the queue records differ from the records"),
+        ("frontier", "digest", "the queue records differ"),
     ],
 )
 def test_a_record_that_is_wrong_is_found(
