@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import known_site
 from recorder import FILE
-from support.forks import forks
+from support.forks import DEADLINE, forks
 from support.site import Site
 from support.stops import events
 
@@ -56,6 +56,9 @@ MEDIA = {"file_urls", "files"}
 SETTINGS: dict[str, Any] = {
     "BLOOMDUPE_EXPECTED_URLS": 10_000,
     "CONCURRENT_REQUESTS": UNDER_WAY,
+    # The site may be stopped for minutes. A download that times out is retried: then
+    # even an undisturbed crawl asks for a page twice.
+    "DOWNLOAD_TIMEOUT": DEADLINE,
     "FEEDS": {
         "items.jsonl": {"format": "jsonlines"},
         "items.csv": {"format": "csv"},
