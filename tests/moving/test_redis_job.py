@@ -33,6 +33,7 @@ from support.jobs import (
 )
 from support.ports import kept_port
 from support.redis_server import RedisServer
+from support.repetition import repeated
 from support.shared_data import needs_package
 from support.site import links
 
@@ -136,7 +137,7 @@ def pages(count: int, **arguments: Any) -> list[Request]:
 
 
 @pytest.mark.parametrize("queue", QUEUES)
-@pytest.mark.parametrize("order", ["Lifo", "Fifo"])
+@pytest.mark.parametrize("order", repeated(["Lifo", "Fifo"]))
 def test_what_waits_is_taken_over_in_its_order(
     theirs: Theirs, queue: str, order: str
 ) -> None:

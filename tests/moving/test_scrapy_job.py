@@ -30,6 +30,7 @@ from support.jobs import (
     sound,
     urls,
 )
+from support.repetition import repeated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -129,7 +130,7 @@ def rest(jobdir: Path, queue: str) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("queue", QUEUES)
+@pytest.mark.parametrize("queue", repeated(QUEUES, by_default=3))
 def test_what_waits_is_taken_over_in_scrapys_order(
     verb: Verb, tmp_path: Path, queue: str
 ) -> None:

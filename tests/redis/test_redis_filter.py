@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.redis_server import RedisServer, pages
+from support.repetition import repeated
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import (
@@ -97,7 +98,7 @@ def test_a_plain_set_is_the_model(url: str) -> None:
         assert seen.layer_count == 3
 
 
-@pytest.mark.parametrize("fpp", [1e-2, 1e-3])
+@pytest.mark.parametrize("fpp", repeated([1e-2, 1e-3]))
 def test_the_rate_at_capacity_is_as_promised(url: str, fpp: float) -> None:
     with opened(url, 30_000, fpp, key=KEY) as seen:
         seen.update(keys(30_000))
@@ -121,7 +122,7 @@ def test_growth_keeps_the_rate(url: str) -> None:
 # The same bytes
 
 
-@pytest.mark.parametrize("fpp", [0.5, 1e-2, 1e-6, 1e-12])
+@pytest.mark.parametrize("fpp", repeated([1e-6, 0.5, 1e-2, 1e-12], by_default=2))
 def test_the_same_bytes_as_on_lmdb(
     server: RedisServer, name: str, tmp_path: Path, fpp: float
 ) -> None:

@@ -10,6 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
+from support.repetition import repeated
 
 from bloomdupe import BloomFilter
 from bloomdupe.redis.redis_filter import RedisFilter
@@ -81,7 +82,7 @@ def reported_new(
         return Counter(key for new in pool.starmap(work, tasks, 1) for key in new)
 
 
-@pytest.mark.parametrize("fpp", [1e-9, 1e-2])
+@pytest.mark.parametrize("fpp", repeated([1e-9, 1e-2]))
 def test_each_key_is_new_once_in_all_processes(url: str, fpp: float) -> None:
     offered = {
         key
