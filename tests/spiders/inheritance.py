@@ -19,9 +19,9 @@ def count_as_earlier() -> None:
 
     def prepared(self: CutShort) -> Any:
         part = prepare(self)
-        if "cut_short" in part.record:
-            ((key, answers),) = part.record["cut_short"].items()
-            part.record["cut_short"] = {key: sum(answers.values())}
+        if "cut_short" in part.entries:
+            ((key, answers),) = part.entries["cut_short"].items()
+            part.entries["cut_short"] = {key: sum(answers.values())}
         return part
 
     CutShort.prepare = prepared  # type: ignore[method-assign]

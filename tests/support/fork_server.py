@@ -21,6 +21,7 @@ import socket
 import sys
 import traceback
 import warnings
+from pathlib import Path
 from typing import Any, NoReturn
 
 
@@ -131,6 +132,9 @@ def answer(task: dict[str, Any], *sockets: socket.socket) -> list[float]:
 
 
 def main() -> None:
+    # Last, so that an installed bloomdupe is the one that is tested; crawler is never
+    # installed.
+    sys.path.append(str(Path(__file__).parents[2]))
     listening = socket.socket(fileno=int(sys.argv[1]))
     # Not before there is a task: most runs of a few tests have none.
     select.select([sys.stdin, listening], [], [])
