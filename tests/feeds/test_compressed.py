@@ -136,8 +136,9 @@ def test_the_store_keeps_what_is_held_for_a_feed_that_a_run_lacks(
     job = overview(crawl.store)
     assert job is not None
     assert job.runs is not None
-    held = [(output.bytes, output.items) for output in job.runs.outputs]
-    assert held == [(0, 6)] * 3
+    assert {output.bytes for output in job.runs.outputs} == {0}
+    (held,) = {output.items for output in job.runs.outputs}
+    assert held >= 6  # of two pages, or more: a callback that waits holds none back
     crawl.settings["BLOOMDUPE_FEED_CHANGED"] = "accept"
     crawl.run(Shop, FEEDS=None, CLOSESPIDER_PAGECOUNT=1)
     crawl.run(Shop)
@@ -145,4 +146,4 @@ def test_the_store_keeps_what_is_held_for_a_feed_that_a_run_lacks(
     assert others == [first] * 2
     assert len(first) == len(set(first))
     assert ("", 0) in first
-    assert 6 <= len(first) < len(ITEMS)
+    assert held <= len(first) < len(ITEMS)

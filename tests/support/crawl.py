@@ -141,11 +141,13 @@ class Process:
         return self.wait()
 
     def finish(self, seconds: float = DEADLINE) -> Run:
-        """Wait until it has finished the crawl, and has nothing to complain of."""
+        """Wait until it has finished the crawl, and has nothing to complain of.
+
+        A worker that is slower may still offer requests, after Redis has gone back.
+        """
         run = self.wait(seconds)
         assert (run.status, run.finish_reason) == (0, "finished"), run.log
         assert "Traceback" not in run.log, run.log
-        assert self._crawl.engine.finished
         return run
 
     def wait(self, seconds: float = DEADLINE) -> Run:
@@ -260,7 +262,9 @@ class Crawl:
     ) -> list[Run]:
         """Let so many workers finish the crawl together."""
         crew = [self.start(spider, **options) for _ in range(workers)]
-        return [worker.finish() for worker in crew]
+        runs = [worker.finish() for worker in crew]
+        assert self.engine.finished
+        return runs
 
     def stock(self, spider: type[Spider] | str, **options: Any) -> tuple[Any, Any]:
         """Let stock Scrapy crawl; return the lines and the pages asked for, counted."""
