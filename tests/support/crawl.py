@@ -68,11 +68,12 @@ class Run:
 class Process:
     """A run that goes on; ``kill``, ``interrupt`` and ``wait`` end it."""
 
-    def __init__(self, child: Child, crawl: Crawl, place: Path) -> None:
+    def __init__(self, child: Child, crawl: Crawl, place: Path, first: int) -> None:
         self._child = child
         self._crawl = crawl
         self._place = place
-        self._first = len(crawl.site.log)
+        self._first = first
+        """The requests that the site had got before it began."""
         self.pid = child.pid
 
     @property
@@ -257,6 +258,20 @@ class Crawl:
         """Run a spider until it is killed where ``stop`` or ``at_request`` says so."""
         return self.run(spider, status=-signal.SIGKILL, **options)
 
+    def interrupted(
+        self, spider: type[Spider] | str, *, after: int, **options: Any
+    ) -> Run:
+        """Run a spider until it has so many answers; then stop it as Ctrl-C does."""
+        self.site.hold_after(after)
+        process = self.start(spider, **options)
+        process.until_requested(after + 1)
+        process.send(signal.SIGINT)
+        process.until_logged("Received SIGINT")
+        self.site.release()
+        run = process.wait()
+        assert (run.status, run.finish_reason) == (0, "shutdown"), run.log
+        return run
+
     def finish(
         self, spider: type[Spider] | str, workers: int = 1, **options: Any
     ) -> list[Run]:
@@ -316,7 +331,8 @@ class Crawl:
             "command": command,
             "log": str(place / "log"),
         }
-        process = Process(forks().start(task), self, place)
+        first = len(self.site.log)
+        process = Process(forks().start(task), self, place, first)
         self._alive.append(process)
         return process
 
