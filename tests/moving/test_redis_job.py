@@ -12,7 +12,6 @@ import json
 import pickle
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -23,9 +22,12 @@ from scrapy import Request
 from spiders.redis_job import Site
 from support.jobs import (
     COMMIT,
+    RICH,
     SPIDER,
     Harm,
+    Harmless,
     as_project,
+    described,
     killed_after,
     restored,
     sound,
@@ -180,30 +182,10 @@ def test_what_waits_is_taken_over_in_its_order(
 
 def test_requests_come_back_as_they_were(theirs: Theirs) -> None:
     as_project(FINGERPRINTER)
-    requests = [
-        Request(
-            "https://a.example/form",
-            SPIDER.parse_item,
-            method="POST",
-            body=b"\x00\xff",
-            headers={"X-A": ["1", "2"], "Referer": "https://a.example/"},
-            cookies={"a": "b"},
-            meta={"depth": 3, "list": [1, (2, 3)], "text": "ä"},
-            cb_kwargs={"page": 1},
-            priority=-7,
-            flags=["x"],
-        ),
-        Request("data:,x", errback=SPIDER.parse_item, dont_filter=True),
-    ]
-    theirs.push(requests)
-    theirs.mark(requests[:1])
+    theirs.push(RICH)
+    theirs.mark(RICH[:1])
     assert theirs.import_().code == 0
-    found = [request.to_dict(spider=SPIDER) for request in restored(Path("job"))]
-    expected = [request.to_dict(spider=SPIDER) for request in requests]
-    for one in (*found, *expected):
-        # The spider's parse is what no callback stands for.
-        one["callback"] = one["callback"] or "parse"
-    assert sorted(found, key=str) == sorted(expected, key=str)
+    assert described(restored(Path("job"))) == described(RICH)
 
 
 def test_start_requests_that_wait_come_last_and_in_their_order(theirs: Theirs) -> None:
@@ -229,13 +211,6 @@ def test_the_score_counts_and_not_what_the_request_says(theirs: Theirs) -> None:
     assert theirs.listed() == ["1", "0"]
 
 
-@dataclass
-class Harmless:
-    """Of a type that only the project knows."""
-
-    number: int
-
-
 def test_a_pickle_runs_nothing_unless_it_is_trusted(theirs: Theirs) -> None:
     as_project(FINGERPRINTER)
     harm = Path("harm")
@@ -249,7 +224,7 @@ def test_a_pickle_runs_nothing_unless_it_is_trusted(theirs: Theirs) -> None:
     theirs.mark(requests)
     answer = theirs.import_()
     assert answer.code == 1
-    assert "it has a test_redis_job.Harmless in it" in answer.out
+    assert "it has a support.jobs.Harmless in it" in answer.out
     assert "it has a pathlib.Path.touch in it" in answer.out
     assert "5 could not be read:" in answer.out
     assert "site:requests, request " in answer.out

@@ -61,7 +61,7 @@ def test_a_worker_that_joins_does_not_wait_for_what_is_at_hand(crawl: Crawl) -> 
 
 @pytest.mark.slow
 def test_delays_hold_when_a_host_changes_hands(crawl: Crawl) -> None:
-    delay = 4.0
+    delay = 2.0
     engine: Any = crawl.engine
     crawl.settings |= {"DOWNLOAD_DELAY": delay, "PAGES": 4 * HOSTS}
     # The first page, and one of each host.
