@@ -35,7 +35,7 @@ from bloomdupe.moving.collection import LOCK, RECORD
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from support.jobs import Verb
 
@@ -47,15 +47,14 @@ STRIDE = 3 if os.environ.get("BLOOMDUPE_TEST_ALL") else 7
 """Every so many-th point is tried."""
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with RedisServer(tmp_path_factory.mktemp("redis")) as started_:
-        yield started_
+@pytest.fixture
+def server(redis_server: RedisServer) -> RedisServer:
+    return redis_server
 
 
 @pytest.fixture
 def url(server: RedisServer) -> str:
-    return server.url(f"crawl{next(_numbers)}")
+    return server.url(f"collected{next(_numbers)}")
 
 
 @pytest.fixture

@@ -34,7 +34,6 @@ from support.jobs import (
     urls,
 )
 from support.ports import kept_port
-from support.redis_server import RedisServer
 from support.repetition import repeated
 from support.shared_data import needs_package
 from support.site import links
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
     import redis
     from support.crawl import Crawl
     from support.jobs import Answer, Verb
+    from support.redis_server import RedisServer
 
 PASSWORD = "open-sesame"  # noqa: S105 - of a server that lives for a test
 OURS = "bloomdupe.links.scrapy_redis"
@@ -114,17 +114,11 @@ class Theirs:
         return [one.removeprefix("https://a.example/") for one in found]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with RedisServer(tmp_path_factory.mktemp("redis")) as started:
-        yield started
-
-
 @pytest.fixture
-def theirs(server: RedisServer, verb: Verb) -> Iterator[Theirs]:
-    with server.client() as client:
+def theirs(redis_server: RedisServer, verb: Verb) -> Iterator[Theirs]:
+    with redis_server.client() as client:
         client.flushall()
-        yield Theirs(client, f"unix://{server.socket}", verb)
+        yield Theirs(client, f"unix://{redis_server.socket}", verb)
 
 
 def dumped(request: Request) -> bytes:
@@ -548,13 +542,9 @@ def test_a_job_of_another_spider_and_none_at_all(theirs: Theirs) -> None:
     ],
 )
 def test_a_server_that_does_not_answer(
-    verb: Verb,
-    server: RedisServer,
-    url: str,
-    code: int,
-    message: str,
+    verb: Verb, redis_server: RedisServer, url: str, code: int, message: str
 ) -> None:
-    given = url.format(port=kept_port(), socket=server.socket)
+    given = url.format(port=kept_port(), socket=redis_server.socket)
     answer = verb("import", "job", given, "--spider", "site")
     assert (answer.code, answer.out) == (code, "")
     assert message in answer.err
@@ -563,7 +553,7 @@ def test_a_server_that_does_not_answer(
 
 
 def test_with_a_password_and_no_right_to_write(
-    theirs: Theirs, server: RedisServer
+    theirs: Theirs, redis_server: RedisServer
 ) -> None:
     """Nothing is written there: the rights are those that the document names."""
     as_project(FINGERPRINTER)
@@ -580,7 +570,7 @@ def test_with_a_password_and_no_right_to_write(
         keys=["site:*"],
         commands=rights.split(),
     )
-    theirs.url = f"unix://reader:{PASSWORD}@{server.socket}"
+    theirs.url = f"unix://reader:{PASSWORD}@{redis_server.socket}"
     answer = theirs.import_()
     theirs.client.acl_deluser("reader")
     assert answer.code == 0, answer

@@ -13,7 +13,6 @@ from support.report_page import Page, value_of
 from support.shared_data import needs_package
 from support.standing_crawl import StandingCrawl, lines_of_nobody, offer_of
 
-from bloomdupe import BloomFilter
 from bloomdupe.monitoring import extra
 
 if TYPE_CHECKING:
@@ -103,14 +102,10 @@ def test_where_it_cannot_be_written_is_refused(
     assert answer.code == 2
 
 
-def test_without_the_package_or_a_crawl_there_is_none(
+def test_without_the_package_there_is_none(
     url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    BloomFilter.open(url, 100).close()
-    answer = run(capsys, "report", url)
-    assert answer.code == 1
-    assert "is a filter, and no crawl: `bloomdupe info` says what is" in answer.err
-    crawl = StandingCrawl(f"{url}s")
+    crawl = StandingCrawl(url)
     monkeypatch.setattr(extra, "find_spec", lambda _: None)
     answer = run(capsys, "report", crawl.url)
     assert answer.code == 1

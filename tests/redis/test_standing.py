@@ -254,9 +254,13 @@ def test_a_partition_that_is_gone_is_no_empty_one(
 
 
 def test_a_filter_is_told_from_a_crawl(
-    url: str, info: Callable[[str], dict[str, Any]]
+    url: str, info: Callable[[str], dict[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with BloomFilter.open(url, 100) as seen:
         seen.add("a")
+    for verb, *options in (["list"], ["top"], ["report"], ["reset", "--yes"]):
+        answer = run(capsys, verb, url, *options)
+        assert answer.code == 1
+        assert "is a filter, and no crawl: `bloomdupe info` says what" in answer.err
     found = info(url)
     assert (found["keys"], found["job"]) == (1, None)
