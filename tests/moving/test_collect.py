@@ -26,8 +26,8 @@ from support.collecting_child import (
     collect,
     started,
 )
-from support.redis_server import DEADLINE, RedisServer
-from support.waiting import until
+from support.redis_server import RedisServer
+from support.waiting import DEADLINE, until
 
 from bloomdupe.cli.move import collect as cli_collect
 from bloomdupe.moving import collecting

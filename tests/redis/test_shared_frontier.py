@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.cutting import Cutting
 from support.ports import kept_port
-from support.redis_server import DEADLINE, RedisServer
+from support.redis_server import RedisServer
+from support.waiting import until
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import (
@@ -48,6 +49,14 @@ def offers(*numbers: int) -> list[Offer]:
 
 def number_of(lease: RedisLease) -> int:
     return int(lease.payload.split()[1])
+
+
+def until_owned(frontier: SharedFrontier, partitions: int) -> None:
+    def owns() -> bool:
+        frontier.tend()
+        return len(frontier.owned) == partitions
+
+    until(owns)
 
 
 def drained(frontier: SharedFrontier) -> list[int]:
@@ -165,8 +174,7 @@ def test_what_is_refused_has_no_retry(url: str) -> None:
         one.offer(offers(1))
         [failed] = one.lease(1)
         with worker(url, partitions=1) as two:
-            while not two.owned:  # until the lease has run out
-                two.tend()
+            until_owned(two, 1)  # so the lease has run out
             retry = Offer(failed.slot, b"not marked", b"request 77")
             assert one.settle([Settled(failed, [], retry)]) == [failed]
             assert drained(two) == [1]
@@ -192,8 +200,7 @@ def test_a_lease_that_runs_out(url: str) -> None:
         held = late.lease(30)
         assert len(held) == 30
         other = stack.enter_context(worker(url))
-        while len(other.owned) < PARTITIONS:
-            other.tend()
+        until_owned(other, PARTITIONS)
         assert sorted(drained(other)) == list(range(30))
         refused = late.settle([(lease, [b"too late"]) for lease in held])
         assert refused == held
@@ -311,13 +318,13 @@ def test_the_time_of_the_last_owner_is_known(url: str, partition_by: str) -> Non
     with worker(url, partition_by=partition_by) as two:
         taken = time.monotonic()
         (lease,) = two.lease(1)
-        until = two.last_owner_until(lease)
+        ended = two.last_owner_until(lease)
         if partition_by == "url":  # several workers may ask the host at a time
-            assert until is None
+            assert ended is None
         else:
-            assert until is not None
+            assert ended is not None
             # Redis counts in milliseconds.
-            assert before - 0.002 <= until <= taken
+            assert before - 0.002 <= ended <= taken
 
 
 def test_the_end_is_seen_by_all_and_not_before(url: str) -> None:
@@ -547,6 +554,14 @@ def test_what_a_server_that_goes_back_has_lost_is_offered_again(tmp_path: Path) 
         assert done == Counter([number_of(other), 2, *range(10, 20)])
 
 
+def offered(frontier: SharedFrontier, *numbers: int) -> bool:
+    """Whether replicas have confirmed it within a second, which may be too short."""
+    with suppress(StoreUnreachableError):
+        frontier.offer(offers(*numbers))
+        return True
+    return False
+
+
 def test_replicas_that_have_what_is_offered(tmp_path: Path) -> None:
     port = kept_port()
     follow = ("--replicaof", "127.0.0.1", str(port))
@@ -558,20 +573,8 @@ def test_replicas_that_have_what_is_offered(tmp_path: Path) -> None:
         with pytest.raises(StoreUnreachableError, match="0 of 1 replicas have"):
             one.offer(offers(*range(9)))
         with RedisServer(tmp_path / "replica", *follow) as replica:
-            patiently(lambda: one.offer(offers(*range(9))))
-            patiently(lambda: one.offer(offers(10)))
+            until(lambda: offered(one, *range(9)))
+            until(lambda: offered(one, 10))
             with replica.client() as client:
                 waiting = [client.zcard(key) for key in client.scan_iter("*:queue:*")]
             assert sum(waiting) == 10
-
-
-def patiently(call: Callable[[], object]) -> None:
-    """Call until it is done."""
-    end = time.monotonic() + DEADLINE
-    while True:
-        try:
-            call()
-        except StoreUnreachableError:
-            assert time.monotonic() < end
-        else:
-            return

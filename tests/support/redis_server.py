@@ -15,12 +15,11 @@ from redis.retry import Retry
 
 from support.delays import dawdle
 from support.shared_data import needs_program
+from support.waiting import DEADLINE
 
 if TYPE_CHECKING:
     import random
     from pathlib import Path
-
-DEADLINE = 60  # seconds; only a broken test gets there
 
 
 class RedisServer:

@@ -15,6 +15,8 @@ import termios
 import time
 from typing import TYPE_CHECKING
 
+from support.waiting import DEADLINE
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -46,7 +48,7 @@ class Terminal:
         self._read_until(lambda: text in COLOUR.sub("", self.shown))
 
     def _read_until(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + DEADLINE
         while not condition():
             assert time.monotonic() < deadline, self.shown
             if select.select([self._end], [], [], 0.1)[0]:
