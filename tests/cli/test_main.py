@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.jobs import call
+from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
 from bloomdupe.cli import main as cli
@@ -214,7 +215,7 @@ def test_whoever_stops_reading_the_output_changes_nothing(
         stderr=subprocess.PIPE,
         text=True,
         check=False,
-        timeout=60,
+        timeout=DEADLINE,
     )
     os.close(writing)
     assert done.returncode == code

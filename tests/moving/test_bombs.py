@@ -23,6 +23,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.jobs import make_job, run_script
+from support.waiting import DEADLINE
 
 from bloomdupe.crawl.requests import values
 from bloomdupe.crawl.requests.unpickling import look_into, unpickle
@@ -163,7 +164,7 @@ def test_extensions_in_each_other_do_not_end_the_process() -> None:
     )
     done = subprocess.run(
         [sys.executable, "-c", code], input=nested(400), capture_output=True,
-        check=False, timeout=60,
+        check=False, timeout=DEADLINE,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert b"nested" in done.stdout

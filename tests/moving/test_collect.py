@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from support.collecting_child import (
     Crawl,
     Disk,
     collect,
+    ended,
     started,
 )
 from support.redis_server import RedisServer
@@ -35,7 +37,7 @@ from bloomdupe.moving.collection import LOCK, RECORD
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from support.jobs import Verb
 
@@ -315,6 +317,15 @@ def test_a_disk_that_is_full_loses_nothing(crawl: Crawl, tmp_path: Path) -> None
 # Following
 
 
+@contextmanager
+def following(crawl: Crawl, out: Path, *options: str) -> Iterator[int]:
+    """Follow a crawl that goes on; yield the process when it has all there is."""
+    crawl.offer(1)
+    with started(crawl.url, out, "--follow", *options) as pid:
+        until(lambda: (out / RECORD).exists() and not crawl.complaints(out))
+        yield pid
+
+
 def test_following_until_the_crawl_has_ended(
     server: RedisServer, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,7 +338,7 @@ def test_following_until_the_crawl_has_ended(
         while crawl.settle(rng):
             if not rng.randrange(20):
                 until(lambda: not crawl.complaints(out))
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert ended(pid) == 0
     assert crawl.complaints(out) == []
     assert "not ended" not in Path(f"{out}.said").read_text()
     with server.client() as client:
@@ -337,12 +348,9 @@ def test_following_until_the_crawl_has_ended(
 @pytest.mark.parametrize("json_", [False, True])
 def test_ctrl_c_ends_following(crawl: Crawl, tmp_path: Path, *, json_: bool) -> None:
     out = tmp_path / "out"
-    crawl.offer(1)
-    options = ["--follow", *(["--json"] if json_ else [])]
-    with started(crawl.url, out, *options) as pid:
-        until(lambda: (out / RECORD).exists() and not crawl.complaints(out))
+    with following(crawl, out, *["--json"] * json_) as pid:
         os.kill(pid, signal.SIGINT)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
+        assert ended(pid) == 130
     said = Path(f"{out}.said").read_text()
     assert json.loads(said)["interrupted"] if json_ else "goes on" in said
     assert not record_of(out)["growing"]
@@ -392,7 +400,7 @@ def test_following_waits_for_redis_and_says_so_once(
                 if times == 1:
                     server.kill()
             crawl.put_out(9, rng)
-            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+            assert ended(pid) == 0
     assert waits() == 2
     assert crawl.complaints(out) == []
 
@@ -517,13 +525,11 @@ def test_a_file_that_is_changed_meanwhile_is_noticed(
 ) -> None:
     monkeypatch.setattr(cli_collect, "PAUSE", 0.02)
     out = tmp_path / "out"
-    crawl.offer(1)
-    with started(crawl.url, out, "--follow") as pid:
-        until(lambda: (out / RECORD).exists() and not crawl.complaints(out))
+    with following(crawl, out) as pid:
         for name in NAMES:
             (out / name).rename(out / f"{name}.1")
         crawl.put_out(20, random.Random(12))
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
+        assert ended(pid) == 1
     assert "changed while lines were collected" in Path(f"{out}.said").read_text()
 
 
@@ -554,14 +560,12 @@ def test_a_frontier_that_is_made_anew_meanwhile_is_noticed(
 ) -> None:
     monkeypatch.setattr(cli_collect, "PAUSE", 0.02)
     out = tmp_path / "out"
-    crawl.offer(1)
-    with started(crawl.url, out, "--follow") as pid:
-        until(lambda: (out / RECORD).exists() and not crawl.complaints(out))
+    with following(crawl, out) as pid:
         with server.client() as client:
             client.flushdb()
         with contextlib.suppress(OSError):
             Crawl(crawl.url).put_out(5, random.Random(14))
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
+        assert ended(pid) == 1
     assert crawl.complaints(out) == []
 
 
@@ -569,14 +573,12 @@ def test_a_second_one_at_the_same_time_is_refused(
     verb: Verb, crawl: Crawl, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    crawl.offer(1)
-    with started(crawl.url, out, "--follow") as pid:
-        until((out / RECORD).exists)
+    with following(crawl, out) as pid:
         refused = verb("collect", crawl.url, out)
         assert refused.code == 1
         assert f"is in use by process {pid};" in refused.err
         os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+        ended(pid)
     assert verb("collect", crawl.url, out).code == 0
     assert crawl.complaints(out) == []
 
