@@ -17,7 +17,6 @@ from support.terminal import Terminal
 
 from bloomdupe.errors import StoreMismatchError, StoreUnreachableError
 from bloomdupe.jobs.on_redis.state_on_redis import CrawlReader
-from bloomdupe.monitoring import extra
 from bloomdupe.monitoring.top import screen, sorts
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
@@ -116,19 +115,6 @@ def test_nothing_is_wider_or_higher_than_the_terminal(
         assert re.search(r"pending +401", "\n".join(lines))
 
 
-def test_slots_are_sorted_as_asked(url: str) -> None:
-    crawl = StandingCrawl(url)
-    for number, host in enumerate("cab"):
-        for page in range(3 - number):
-            request = Request(f"https://{host}.example/{page}")
-            crawl.offer(offer_of(request, f"{host}.example"))
-    with CrawlReader(url) as reader:
-        view = reader.read()
-    for sort, expected in (("pending", ["c", "a", "b"]), ("name", ["a", "b", "c"])):
-        text = "\n".join(shown(view, 80, 24, sort))
-        assert re.findall(r"^ (\w)\.example", text, re.MULTILINE) == expected
-
-
 def test_names_from_the_web_move_no_cursor(url: str) -> None:
     crawl = StandingCrawl(url, workers=["a\x1b[2J"])
     crawl.offer(offer_of(Request("https://b.example/"), "b\x1b[2J\n"))
@@ -183,19 +169,6 @@ def test_a_redis_that_is_away_for_a_moment(tmp_path: Path) -> None:
             SharedFrontier.open(crawl.url, 10, partitions=1).close()
             with pytest.raises(StoreMismatchError, match="another crawl has been made"):
                 reader.read()
-
-
-def test_what_cannot_be_is_refused(
-    url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    crawl = StandingCrawl(url)
-    answer = run(capsys, "top", url, "--interval", "0")
-    assert answer.code == 2
-    monkeypatch.setattr(extra, "find_spec", lambda _: None)
-    answer = run(capsys, "top", crawl.url)
-    assert answer.code == 1
-    assert "pip install 'bloomdupe[top]'" in answer.err
-    assert run(capsys, "top", crawl.url, "--json", "--interval", "0.1").code == 0
 
 
 def test_it_goes_on_in_a_terminal_until_q_is_pressed(crawl: StandingCrawl) -> None:

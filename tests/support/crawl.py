@@ -124,10 +124,6 @@ class Process:
     def until_logged(self, words: str) -> None:
         self.until(lambda: words in self.log)
 
-    def until_items(self, count: int) -> None:
-        """Wait until so many items stand in the file, or on Redis."""
-        self.until(lambda: len(self._crawl.items()) >= count)
-
     def send(self, number: int) -> None:
         """Send it a signal, unless it has ended."""
         self._child.send(number)
