@@ -86,7 +86,7 @@ def test_a_crawl_with_a_request_left_is_incomplete_until_it_is_done(
 def test_requests_that_cannot_be_restored_leave_a_crawl_incomplete(
     crawl: Crawl,
 ) -> None:
-    stats = crawl.run(Renamed).stats
+    stats = crawl.run(Renamed, CONCURRENT_REQUESTS=1).stats
     pending = stats["bloomdupe/pending"] + stats["bloomdupe/unfinished"]
     run = crawl.run(Mended, status=1)
     assert run.stats["finish_reason"] == "incomplete"

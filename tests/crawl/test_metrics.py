@@ -63,8 +63,6 @@ def test_a_crawl_answers_while_it_runs(crawl: Crawl, site: Site) -> None:
     assert process.wait().finish_reason == "finished"
     assert 'bloomdupe_pages_total{spider="follow"}' in text
     assert 'bloomdupe_expected_urls{spider="follow"} 1e+07' in text
-    with pytest.raises(OSError, match="refused"):
-        read(url)
 
 
 def test_it_is_open_metrics(metrics: str) -> None:

@@ -25,6 +25,7 @@ from spiders.scheduler import (
     OneParent,
     Pickled,
     Quota,
+    Remembers,
     Renamed,
     RenamedLater,
     Rules,
@@ -330,7 +331,7 @@ def test_many_hosts_need_more_files_in_scrapys_queue(crawl: Crawl) -> None:
 def test_out_of_memory_the_crawl_stops_and_the_page_is_owed(
     crawl: Crawl, fail: str
 ) -> None:
-    first = crawl.run(Forgetful, status=1, FAIL=fail)
+    first = crawl.run(Forgetful, status=1, FAIL=fail, **ONE)
     assert first.finish_reason == "out_of_memory"
     assert "Memory has run out, so the crawl stops: no limit" in first.log
     assert len(first.requested) < len(PAGES)
@@ -349,15 +350,11 @@ def test_a_callback_with_another_error_is_done(crawl: Crawl) -> None:
 def test_when_the_disk_is_full_the_crawl_stops_and_goes_on_later(
     crawl: Crawl, site: Site
 ) -> None:
-    # With few checkpoints, few pages of the file are free to be used again.
-    rarely: dict[str, Any] = {"BLOOMDUPE_CHECKPOINT_INTERVAL": 3600, **ONE}
-    crawl.run(Follow, CLOSESPIDER_PAGECOUNT=2, **rarely)
-    crawl.settings["BLOOMDUPE_CHECKPOINT_INTERVAL"] = 0.01
-    # The page is for the note that there is another run.
-    size = (crawl.store / "data.mdb").stat().st_size + 4096
-    limited = partial(full_disk, size)
-    log = crawl.start(Follow, before=limited, DOWNLOAD_DELAY=0.1, **ONE).wait().log
-    assert "Closing spider (frontier_disk_full)" in log, log
+    site.hold_after(2)
+    process = crawl.start(Remembers, before=partial(full_disk, 1_000_000))
+    process.until_logged("Closing spider (frontier_disk_full)")
+    site.release()
+    log = process.wait().log
     assert "the store of the crawl failed" in log.lower()
     assert "run the same command again" in log
     crawl.run(Follow)

@@ -55,7 +55,6 @@ def test_a_request_is_sent_at_its_time_and_not_before(
     assert run.finish_reason == "finished"
     assert run.stats["item_scraped_count"] == 5
     assert (run.stats["bloomdupe/later"], run.stats["bloomdupe/pending"]) == (0, 0)
-    assert "2 requests are scheduled for later, the next one for" in run.log
 
 
 @WHERE
@@ -149,9 +148,11 @@ def test_a_run_that_ends_early_is_idle_first(crawl: Crawl) -> None:
     assert run.finish_reason == "waiting"
 
 
-def test_a_crawl_that_sleeps_is_closed_in_time(crawl: Crawl) -> None:
-    run = crawl.run(Later, SECONDS=DAY, CLOSESPIDER_TIMEOUT=1)
-    assert run.finish_reason == "closespider_timeout"
+def test_a_crawl_that_sleeps_says_so_and_can_be_closed(crawl: Crawl) -> None:
+    process = crawl.start(Later, SECONDS=DAY)
+    process.until_logged("2 requests are scheduled for later, the next one for")
+    run = process.interrupt()
+    assert run.finish_reason == "shutdown"
     assert run.stats["bloomdupe/later"] == 2
 
 

@@ -17,7 +17,7 @@ from scrapy.utils.engine import format_engine_status
 from support.stops import moment
 
 import bloomdupe.crawl.progress.watch
-from spiders.follow import Follow
+from spiders.follow import AtOnce, Follow
 
 
 def look_often() -> None:
@@ -147,17 +147,26 @@ class Twice(scrapy.Spider):
         pass
 
 
-class Status(Follow):
+class Status(AtOnce):
     """What est() prints, when the links of the start page wait."""
 
     name = "status"
     shown = False
 
-    def parse(self, response: Any) -> Any:
-        yield from super().parse(response)
+    def all_yielded(self) -> None:
         if not self.shown:
             self.shown = True
             self.log(format_engine_status(self.crawler.engine))
+
+
+class Remembers(Follow):
+    """Needs more of the disk than the store has."""
+
+    name = "follow"
+
+    def parse(self, response: Any) -> Any:
+        self.state["much"] = 2_000_000 * "x"  # type: ignore[attr-defined]
+        yield from super().parse(response)
 
 
 class Closes(Follow):

@@ -165,7 +165,7 @@ class Site:
     def hold_after(self, answers: int) -> None:
         """Give so many answers more, and let all others wait."""
         with self._changed:
-            self._left = answers
+            self._held, self._left = frozenset(), answers
             self._changed.notify_all()
 
     @property
