@@ -216,14 +216,6 @@ def test_what_was_not_committed_is_prepared_again(crawl: Crawl) -> None:
     assert crawl.checkpoint() == (1, 0)
 
 
-def test_session_cookies_stay(crawl: Crawl) -> None:
-    crawl.answer("session=1")
-    (cookie,) = crawl.middleware.jars[None].jar
-    assert cookie.discard
-    crawl.checkpoint()
-    assert again(crawl).sent() == {"session=1"}
-
-
 @pytest.mark.parametrize(
     "remove",
     [
@@ -482,18 +474,6 @@ def test_the_bytes_of_a_cookie_are_frozen(crawl: Crawl) -> None:
         b"\x91\xdc\x00\x12\xc4\x05\x91\xa3bob\x00\xa1a\xa1v\xc0\xc2\xadwww.a.example\xc2\xc2\xa1/"
         b"\xc3\xc2\xce\x80\x00\x00\x00\xc2\xc0\xc0\x80\xc2"
     )
-
-
-def test_the_ledger_counts_them(crawl: Crawl) -> None:
-    crawl.answer("a=1", "b=1", "c=1")
-    crawl.checkpoint()
-    crawl.answer("a=2", "b=; Max-Age=0")
-    crawl.checkpoint()
-    crawl.close()
-    records, problems = verify(crawl.path)
-    assert problems == []
-    assert records["cookies"] == 2
-    crawl.filter = BloomFilter.open(crawl.path)
 
 
 def blob(number: int) -> Part:

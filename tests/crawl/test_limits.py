@@ -13,7 +13,7 @@ from support.site import links
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.state.limits import SlotLimits
-from bloomdupe.errors import SettingError, StoreDamagedError
+from bloomdupe.errors import StoreDamagedError
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.settings import JobSettings
 from bloomdupe.store.participant import Part
@@ -74,13 +74,6 @@ def test_what_was_taken_in_is_followed_where_it_leads(crawl: Crawl) -> None:
     _, *asked = sorted(crawl.site.requested)
     assert asked[5:] == [path.replace("/r", "/t") for path in asked[:5]]
     assert run.stats["bloomdupe/dropped_page_limit"] == 15
-
-
-@pytest.mark.parametrize("name", [PAGES, PENDING])
-@pytest.mark.parametrize("value", [0, -1, 1.5, "many", True, ""])
-def test_what_is_no_limit_is_refused(name: str, value: object) -> None:
-    with pytest.raises(SettingError, match=name):
-        JobSettings.read(Settings({name: value}))
 
 
 def open_limits(path: Path, pages: int) -> tuple[BloomFilter, Frontier, SlotLimits]:

@@ -105,21 +105,6 @@ def test_a_port_that_is_taken_is_named_and_the_crawl_goes_on(
     assert "already in use" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("BLOOMDUPE_METRICS_PORT", 65536),
-        ("BLOOMDUPE_METRICS_PORT", -1),
-        ("BLOOMDUPE_METRICS_PORT", True),
-        ("BLOOMDUPE_METRICS_PORT", "http"),
-        ("BLOOMDUPE_METRICS_HOST", "everywhere"),
-    ],
-)
-def test_bad_addresses_are_refused(name: str, value: object) -> None:
-    with pytest.raises(SettingError, match=f"{name} = .*expected"):
-        JobSettings.read(Settings({name: value}))
-
-
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "find_spec", lambda _: None)
     assert JobSettings.read(Settings()).metrics_port is None

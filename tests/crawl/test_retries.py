@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from scrapy.settings import Settings
 from spiders.retries import Asks, Many, few_circuits
 from spiders.waiting import set_clock
 from support.site import Answer
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.later.growing_wait import GrowingWait
-from bloomdupe.errors import SettingError
-from bloomdupe.settings import JobSettings
 
 if TYPE_CHECKING:
     from support.crawl import Crawl
@@ -161,12 +157,3 @@ def test_waits_grow_by_the_factor_up_to_the_limit() -> None:
         ):
             assert growing.seconds(failures) == pytest.approx(share * longest)
     assert GrowingWait(5, 1, 5).longest(10**6) == 5
-
-
-@pytest.mark.parametrize(
-    "value",
-    ["1,2", (1, 2), (0, 2, 3), (1, 0.5, 3), (2, 2, 1), "a,b,c", 5, (1, 2, math.inf)],
-)
-def test_a_backoff_that_is_none_is_refused(value: object) -> None:
-    with pytest.raises(SettingError, match=r"BLOOMDUPE_RETRY_BACKOFF.*three numbers"):
-        JobSettings.read(Settings({"BLOOMDUPE_RETRY_BACKOFF": value}))

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy import Request, Spider
-from scrapy.settings import Settings
 from spiders.revisits import Chosen, Clumsy, Named, Pages, Rules
 from support.crawl import FEEDS
 from support.site import Answer, links
@@ -18,8 +17,6 @@ from support.site import Answer, links
 from bloomdupe.crawl.later.change_rate import ChangeRate, best_interval
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.requests.visits import Look, Visit
-from bloomdupe.errors import SettingError
-from bloomdupe.settings import JobSettings
 
 if TYPE_CHECKING:
     from support.crawl import Crawl, Run
@@ -323,21 +320,3 @@ def test_a_payload_carries_a_visit(pickles: bool, depth: int | None) -> None:
             other = serializer.with_visit(carried, [1])
             assert serializer.visit_in(other) == [1]
             assert serializer.load(other).to_dict() == request.to_dict()
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("BLOOMDUPE_REVISIT", "often"),
-        ("BLOOMDUPE_REVISIT", [".*"]),
-        ("BLOOMDUPE_REVISIT", [("(", 5)]),
-        ("BLOOMDUPE_REVISIT", [(".*", 0)]),
-        ("BLOOMDUPE_REVISIT", [(".*", "daily")]),
-        ("BLOOMDUPE_REVISIT_BOUNDS", (5, 4)),
-        ("BLOOMDUPE_REVISIT_BOUNDS", "0,9"),
-        ("BLOOMDUPE_REVISIT_ITEMS", "never"),
-    ],
-)
-def test_settings_that_cannot_be_are_refused(name: str, value: object) -> None:
-    with pytest.raises(SettingError, match=name):
-        JobSettings.read(Settings({name: value}))

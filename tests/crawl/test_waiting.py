@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy import Request
-from scrapy.settings import Settings
 from spiders.waiting import Bad, Crowd, Idle, Lambda, Later, set_clock
 
 from bloomdupe.crawl.later.not_before import without_time
-from bloomdupe.errors import SettingError
-from bloomdupe.settings import JobSettings
 
 if TYPE_CHECKING:
     from support.crawl import Crawl
@@ -164,9 +161,3 @@ def test_when_the_clock_was_set_back_nothing_is_lost_and_it_is_said_once(
     assert run.requested == []
     assert run.finish_reason == "waiting"
     assert len(re.findall(r"The clock was set back by (2[34]\.\d) h", run.log)) == 1
-
-
-@pytest.mark.parametrize("value", ["-1", -1, "soon", "nan", "inf"])
-def test_a_wait_that_is_none_is_refused(value: object) -> None:
-    with pytest.raises(SettingError, match=r"BLOOMDUPE_WAIT.*expected no negative"):
-        JobSettings.read(Settings({"BLOOMDUPE_WAIT": value}))

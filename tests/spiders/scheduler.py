@@ -11,8 +11,6 @@ from typing import Any
 import scrapy
 from scrapy import Request
 from scrapy.exceptions import CloseSpider
-from scrapy.linkextractors import LinkExtractor
-from scrapy.spiders import CrawlSpider, Rule
 from scrapy.utils.engine import format_engine_status
 from support.stops import moment
 
@@ -83,18 +81,13 @@ class Unstorable(Follow):
     """The callbacks of /a ... /f are not methods of the spider."""
 
     name = "unstorable"
-    longest = 2
 
     def parse(self, response: Any) -> Any:
         for href in response.css("a::attr(href)").getall():
-            if len(href) <= self.longest:
+            if len(href) <= 2:
                 yield response.follow(href, callback=lambda r: self.parse(r))  # noqa: PLW0108 - it has no name
             else:
                 yield response.follow(href)
-
-
-class AllUnstorable(Unstorable):
-    longest = 3
 
 
 class OneParent(Follow):
@@ -326,54 +319,3 @@ class Renamed(Follow):
 
 class RenamedLater(scrapy.Spider):
     name = "renamed"
-
-
-class Rules(CrawlSpider):
-    name = "rules"
-    rules = [Rule(LinkExtractor(), callback="parse_it", follow=True)]
-
-    def parse_it(self, response: Any) -> Any:
-        yield {"url": response.url}
-
-
-class Again(Follow):
-    """A downloader middleware returns the very same request once."""
-
-    name = "again"
-    custom_settings = {"DOWNLOADER_MIDDLEWARES": {"spiders.scheduler.OnceMore": 1}}
-
-
-class OnceMore:
-    def process_response(self, request: Any, response: Any, spider: Any = None) -> Any:
-        if "once" in request.meta:
-            return response
-        request.meta["once"] = True
-        request.dont_filter = True
-        return request
-
-
-class Broken(Follow):
-    name = "broken"
-
-    def parse(self, response: Any) -> Any:
-        yield from super().parse(response)
-        raise ValueError("on purpose")
-
-
-class Idle(Follow):
-    """Feeds itself when it is idle."""
-
-    name = "idle"
-    fed = False
-
-    @classmethod
-    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
-        spider = super().from_crawler(crawler, *args, **kwargs)
-        crawler.signals.connect(spider.feed, scrapy.signals.spider_idle)
-        return spider
-
-    def feed(self) -> Any:
-        if not self.fed:
-            self.fed = True
-            self.crawler.engine.crawl(Request(self.start_urls[0] + "fed"))
-            raise scrapy.exceptions.DontCloseSpider
