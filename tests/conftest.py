@@ -8,14 +8,14 @@ import sys
 
 import pytest
 from hypothesis import HealthCheck, settings
-from support.crawl import crawl, pages, site
+from support.crawl import crawl, feed, pages, site
 from support.engines import engine, redis_server
 from support.forks import forks
 from support.jobs import verb
 from support.made_urls import everyday
 from support.shared_data import REPOSITORY, SHARED, how_to_run
 
-__all__ = ["crawl", "engine", "pages", "redis_server", "site", "verb"]
+__all__ = ["crawl", "engine", "feed", "pages", "redis_server", "site", "verb"]
 
 # Last, so that an installed bloomdupe is the one that is tested; crawler is never
 # installed.

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from spiders.login import Login
-from support.crawl import FEEDS
 from support.login_site import ACCOUNTS, PAGES, LoginSite
 
 from bloomdupe import BloomFilter
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
     from support.crawl import Crawl
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("feed")]
 
 EXPECTED = sorted(f"{account} {n}" for account in ACCOUNTS for n in range(PAGES))
 KILLS = (8, 31, 40)
@@ -29,12 +28,6 @@ OFF: dict[str, Any] = {"BLOOMDUPE_COOKIES": False}
 def site() -> Iterator[LoginSite]:
     with LoginSite() as site:
         yield site
-
-
-@pytest.fixture
-def crawl(crawl: Crawl) -> Crawl:
-    crawl.settings["FEEDS"] = FEEDS
-    return crawl
 
 
 def titles(crawl: Crawl) -> list[str]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scrapy import Request, Spider
 from spiders.revisits import Chosen, Clumsy, Named, Pages, Rules
-from support.crawl import FEEDS
 from support.site import Answer, links
 
 from bloomdupe.crawl.later.change_rate import ChangeRate, best_interval
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from support.site import Page, Site
     from support.site import Visit as Asked
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("feed")]
 
 DATE = "Wed, 21 Oct 2015 07:28:00 GMT"
 
@@ -66,12 +65,6 @@ def pages() -> dict[str, Page]:
         "/away": ["away", Answer("away", 404)],
         "/clock": lambda asked: f"{(asked.number - 1) // 3} {asked.number - 1}",
     }
-
-
-@pytest.fixture
-def crawl(crawl: Crawl) -> Crawl:
-    crawl.settings["FEEDS"] = FEEDS
-    return crawl
 
 
 def every(seconds: float, pattern: str = ".*") -> dict[str, Any]:

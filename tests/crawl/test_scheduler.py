@@ -12,7 +12,6 @@ import pytest
 from spiders.follow import Follow
 from spiders.scheduler import (
     Closes,
-    Currencies,
     Everything,
     Forgetful,
     Hosts,
@@ -24,7 +23,6 @@ from spiders.scheduler import (
     Remembers,
     Renamed,
     RenamedLater,
-    StartCurrencies,
     Status,
     Twice,
     Unstorable,
@@ -401,15 +399,10 @@ def test_half_a_file_of_scrapys_state_is_not_read(crawl: Crawl) -> None:
     assert "Traceback" not in run.log
 
 
-@pytest.mark.parametrize("spider", [LateStart, Currencies, StartCurrencies])
-def test_with_a_common_fingerprint_each_comes_once(
-    crawl: Crawl, spider: type[Spider]
-) -> None:
-    """Requests that differ in their arguments only, in an order that changes."""
+def test_start_requests_that_were_found_as_links_come_once(crawl: Crawl) -> None:
     crawl.settings["FEEDS"] = FEEDS
-    crawl.killed(spider, stop="here three", FIRST="ABCDEF")
-    run = crawl.run(spider, FIRST="FEDCBA")
-    assert run.finish_reason == "finished"
+    crawl.killed(LateStart, stop="here three")
+    assert crawl.run(LateStart).finish_reason == "finished"
     assert sorted(item["name"] for item in crawl.items()) == list("ABCDEF")
 
 
