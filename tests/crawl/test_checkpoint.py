@@ -47,13 +47,6 @@ def items(crawl: Crawl) -> list[str]:
     return sorted(item["path"] for item in crawl.items())
 
 
-def test_state_goes_on_from_the_last_checkpoint(crawl: Crawl) -> None:
-    kill_twice(crawl, Count)
-    stats = crawl.run(Count).stats
-    assert stats["seen"] == PATHS
-    assert stats["when"] == "2026-01-02"
-
-
 def test_state_that_cannot_be_stored_is_said_to_be_so_once(crawl: Crawl) -> None:
     run = crawl.run(Unstorable)
     assert run.log.count("spider.state cannot be stored") == 1
@@ -84,9 +77,11 @@ def test_state_that_scrapy_has_stored_is_taken_over(crawl: Crawl) -> None:
     assert crawl.run(Count, JOBDIR="other").stats["seen"] == PATHS
 
 
-def test_totals_count_every_page_once(crawl: Crawl) -> None:
+def test_state_and_totals_go_on_from_the_last_checkpoint(crawl: Crawl) -> None:
     kill_twice(crawl, Count)
     stats = crawl.run(Count).stats
+    assert stats["seen"] == PATHS
+    assert stats["when"] == "2026-01-02"
     pages = [PAGES["/" + path] for path in PATHS]
     assert stats["bloomdupe/runs"] == 3
     assert stats["bloomdupe/total_pages"] == len(pages)
