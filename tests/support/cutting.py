@@ -5,13 +5,13 @@ from __future__ import annotations
 import socket
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from support.redis_server import RedisServer
 
-PATIENCE = 2.5
-"""Seconds in which a loaded machine has answered. Each silence takes as long."""
+SILENCE = 0.2
+"""Seconds for which a client waits for an answer that does not come."""
 
 
 class Cutting:
@@ -21,8 +21,7 @@ class Cutting:
         self._server = server
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port = self._listening.getsockname()[1]
-        self.lose = ""
-        """How the next answer gets lost: the connection is cut, or silent."""
+        self._lose = ""
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
@@ -38,11 +37,23 @@ class Cutting:
             while request := client.recv(1 << 20):
                 upstream.sendall(request)
                 answer = upstream.recv(1 << 20)
-                how, self.lose = self.lose, ""
+                how, self._lose = self._lose, ""
                 if how == "cut":
                     return
                 if how != "silent":
                     client.sendall(answer)
+
+    def lose(self, how: str, client: Any) -> None:
+        """Lose the next answer to a client: the connection is cut, or ``silent``.
+
+        The client is impatient for that answer only. A slow machine may be late with
+        any other.
+        """
+        for connection in client.connection_pool._available_connections:
+            connection.connect()
+            if how == "silent":
+                connection._sock.settimeout(SILENCE)
+        self._lose = how
 
     def close(self) -> None:
         """Take no more connections."""
