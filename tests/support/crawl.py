@@ -366,3 +366,9 @@ def crawl(
     engine = request.getfixturevalue("engine") if both else DISK
     with Crawl(tmp_path, site, engine) as crawl:
         yield crawl
+
+
+@pytest.fixture
+def feed(crawl: Crawl) -> None:
+    """Let all runs put out their items where ``Crawl.items()`` finds them."""
+    crawl.settings["FEEDS"] = FEEDS
