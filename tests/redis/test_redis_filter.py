@@ -17,6 +17,7 @@ from support.repetition import repeated
 from bloomdupe import BloomFilter
 from bloomdupe.errors import (
     FilterFullError,
+    KeyTypeError,
     StoreError,
 )
 from bloomdupe.redis.redis_filter import RedisFilter
