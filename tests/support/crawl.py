@@ -68,11 +68,11 @@ class Run:
 class Process:
     """A run that goes on; ``kill``, ``interrupt`` and ``wait`` end it."""
 
-    def __init__(self, child: Child, crawl: Crawl, place: Path) -> None:
+    def __init__(self, child: Child, crawl: Crawl, place: Path, first: int) -> None:
         self._child = child
         self._crawl = crawl
         self._place = place
-        self._first = len(crawl.site.log)
+        self._first = first
         self.pid = child.pid
 
     @property
@@ -316,7 +316,8 @@ class Crawl:
             "command": command,
             "log": str(place / "log"),
         }
-        process = Process(forks().start(task), self, place)
+        first = len(self.site.log)  # before it can ask for anything
+        process = Process(forks().start(task), self, place, first)
         self._alive.append(process)
         return process
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import threading
 from contextlib import suppress
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from support.redis_server import RedisServer
 
-PATIENCE = 2.5
+PATIENCE = 5.0
 """Seconds in which a loaded machine has answered. Each silence takes as long."""
 
 
@@ -35,13 +36,22 @@ class Cutting:
         upstream = socket.socket(socket.AF_UNIX)
         with client, upstream, suppress(OSError):
             upstream.connect(str(self._server.socket))
-            while request := client.recv(1 << 20):
-                upstream.sendall(request)
-                answer = upstream.recv(1 << 20)
+            silent = False
+            while True:
+                # Requests and answers come in pieces, of any size.
+                ready, _, _ = select.select([client, upstream], [], [])
+                if client in ready:
+                    if not (request := client.recv(1 << 20)):
+                        return
+                    upstream.sendall(request)
+                    continue
+                if not (answer := upstream.recv(1 << 20)):
+                    return
                 how, self.lose = self.lose, ""
                 if how == "cut":
                     return
-                if how != "silent":
+                silent = silent or how == "silent"
+                if not silent:
                     client.sendall(answer)
 
     def close(self) -> None:
