@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import threading
 from contextlib import suppress
@@ -34,13 +35,22 @@ class Cutting:
         upstream = socket.socket(socket.AF_UNIX)
         with client, upstream, suppress(OSError):
             upstream.connect(str(self._server.socket))
-            while request := client.recv(1 << 20):
-                upstream.sendall(request)
-                answer = upstream.recv(1 << 20)
+            silent = False
+            while True:
+                # Requests and answers come in pieces, of any size.
+                ready, _, _ = select.select([client, upstream], [], [])
+                if client in ready:
+                    if not (request := client.recv(1 << 20)):
+                        return
+                    upstream.sendall(request)
+                    continue
+                if not (answer := upstream.recv(1 << 20)):
+                    return
                 how, self._lose = self._lose, ""
                 if how == "cut":
                     return
-                if how != "silent":
+                silent = silent or how == "silent"
+                if not silent:
                     client.sendall(answer)
 
     def lose(self, how: str, client: Any) -> None:
