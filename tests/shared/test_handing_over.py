@@ -69,7 +69,7 @@ def test_delays_hold_when_a_host_changes_hands(crawl: Crawl) -> None:
     one = crawl.start(Timed)
     one.until_requested(2 + HOSTS)
     two = crawl.start(Timed)
-    # No host is in some partitions, which change hands as soon as others are to.
+    # Partitions without a host in progress change hands at once.
     two.until(lambda: len(engine.owners) == 2)
     crawl.site.release()
     one.finish()
