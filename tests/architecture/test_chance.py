@@ -39,11 +39,6 @@ JUSTIFIED = {
     f"{KILL} in crash/test_out_of_memory.py:test_out_of_memory_nothing_is_lost": (
         STRIKES
     ),
-    f"{KILL} in crash/test_filter.py:run_until_killed": STRIKES,
-    f"{KILL} in crash/test_filter.py:test_killed_while_creating": STRIKES,
-    f"{SLEEP} in redis/test_leaving.py:test_nobody_is_robbed_after_redis_was_away": (
-        "A lease runs out by the clock of a Redis that is away, so nothing shows it."
-    ),
     f"{SLEEP} in spiders/workers.py:parse": "It is the fault: it never ends.",
     f"{SLEEP} in spiders/everyday.py:process_item": SLOW,
     f"{SLEEP} in spiders/taken_out.py:settle_first": SLOW,
