@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy import Request
 
-from bloomdupe.crawl.requests.identity import START, child_name
+from bloomdupe.crawl.requests.names import START, child_name
 from bloomdupe.crawl.state.start_items import StartItems
 
 if TYPE_CHECKING:

@@ -475,7 +475,7 @@ class SharedFrontier:
         for partition in asked:
             partition.ask_again(slot)
 
-    def may_stand_in(self, offer: Offer, lease: RedisLease) -> bool:
+    def may_stand_in(self, offer: Offer | SeenMark, lease: RedisLease) -> bool:
         """Whether a new request may take the place of a request that is done.
 
         Then one step settles the old request and makes the new request pending, so that

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bloomdupe.crawl.requests.names import OutputNames
 from bloomdupe.redis.partition import LeftRequest, SeenMark, Settled
-from bloomdupe.shared.names import Family, again_with
+from bloomdupe.shared.messages import REQUEST, again_with, message_of, payload_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +81,7 @@ class SharedLease:
         self.entry = entry
         self.local = local
         self.root: SharedLease = local.root or self
-        self.children = Family(local.name)
+        self.children = OutputNames(local.name)
         self.carries: dict[bytes, SeenMark] = {}
         """Of the root: its parts that have a fingerprint."""
         self.relies: dict[tuple[int, str, bytes], RedisLease] = {}
@@ -90,19 +91,35 @@ class SharedLease:
         self.lines: list[bytes] = []
         """Of the root: lines of output, with those of its parts."""
         self.instead: Offer | None = None
-        """Of the root: its retry, which takes its place when it is settled."""
+        """Of the root: its retry or redirect, which takes its place when it is
+        settled.
+        """
         self.broken = False
         """Of the root: whether it or a part of it cannot be settled any more."""
         self.left = False
         """Of the root: whether it was given up, and items that come now are late."""
         self._put_out = set(local.put_out)
-        self._line_names: Family | None = None
+        self._line_names: OutputNames | None = None
 
     def done(self, lease: RedisLease) -> Settled:
         """Return the settlement of the root."""
         lines = self._new(self.lines) if self._put_out else self.lines
         marks, relies = list(self.carries.values()), list(self.relies.values())
-        return Settled(lease, lines, self.instead, marks, relies)
+        return Settled(lease, lines, self._successor(), marks, relies)
+
+    def _successor(self) -> Offer | None:
+        """Return the request that takes the place of the root.
+
+        It takes its name, too, so the outputs that the root had yielded before a crash
+        are recognised. If the root has yielded outputs this time as well, those of the
+        successor may be further ones, and it keeps a name of its own.
+        """
+        instead = self.instead
+        if instead is None or self.children.any or self.lines:
+            return instead
+        body = message_of(instead.payload).body
+        payload = payload_of(REQUEST, self.local.name, body)
+        return instead._replace(payload=again_with(payload, self._put_out))
 
     def leave(self, lease: RedisLease, lines: list[bytes]) -> LeftRequest:
         """Return the root as left, with the lines of output that count all the same."""
@@ -112,7 +129,7 @@ class SharedLease:
 
     def _new(self, lines: list[bytes]) -> list[bytes]:
         """Return only the lines that are new, and remember their names."""
-        names = self._line_names = self._line_names or Family(self.local.name)
+        names = self._line_names = self._line_names or OutputNames(self.local.name)
         new = {names.name_of(line): line for line in lines}
         new = {name: line for name, line in new.items() if name not in self._put_out}
         self._put_out.update(new)

@@ -19,7 +19,8 @@ from bloomdupe.crawl.engines.queue_order import QueueOrder
 from bloomdupe.crawl.later.backoff import Backoff
 from bloomdupe.crawl.later.circuits import tries_of
 from bloomdupe.crawl.requests.cookies_packed import PackedCookies, without_cookie_header
-from bloomdupe.crawl.requests.identity import START, identity_of
+from bloomdupe.crawl.requests.identity import identity_of
+from bloomdupe.crawl.requests.names import START, OutputNames, name_of
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.state.start_items import StartItem
 from bloomdupe.crawl.stopping import Stopping
@@ -38,13 +39,11 @@ from bloomdupe.shared.cookies import SharedCookies
 from bloomdupe.shared.feeds import SharedFeeds
 from bloomdupe.shared.joining import by_settings, check_settings
 from bloomdupe.shared.leases import LocalRequest, SharedLease, SharedLeases
-from bloomdupe.shared.names import (
+from bloomdupe.shared.messages import (
     ITEM,
     REQUEST,
-    Family,
     joined,
     message_of,
-    name_of,
     payload_of,
 )
 from bloomdupe.shared.progress import Progress
@@ -158,7 +157,7 @@ class SharedScheduler(BaseScheduler):
         )
         self._processing.attach()
         self._starting = StartOutputs(self._processing)
-        self._start_requests = Family(START)
+        self._start_requests = OutputNames(START)
         self._engine.watch_start(self._starting.watch)
         connect = crawler.signals.connect
         connect(self._idle, signals.spider_idle)
@@ -312,7 +311,9 @@ class SharedScheduler(BaseScheduler):
             self.df.log(request, self._spider)
             return False
         self._finished = False
-        name = self._name_of(request, parent, key, start=start)
+        slot = self._engine.slot_of(request)
+        stands_in = body is not None and self._stands_in(request, parent, slot)
+        name = self._name_of(request, parent, key, start=start, stands_in=stands_in)
         self._stats.inc_value("scheduler/enqueued")
         if body is None:
             known_by = key if filtered else name if start else None
@@ -322,7 +323,7 @@ class SharedScheduler(BaseScheduler):
             self._seen.add(key)
         self._stats.inc_value("scheduler/enqueued/redis")
         offer = Offer(
-            self._engine.slot_of(request),
+            slot,
             name,
             payload_of(REQUEST, name, body),
             request.priority,
@@ -330,26 +331,29 @@ class SharedScheduler(BaseScheduler):
             None if parent is None else parent.root.local.lease,
             key if filtered or start else None,
         )
-        if parent is not None and self._stands_in(request, offer, parent):
+        if parent is not None and stands_in:
             parent.instead = offer
         else:
             worker.offer(offer)
         return True
 
-    def _stands_in(self, request: Request, offer: Offer, parent: SharedLease) -> bool:
+    def _stands_in(
+        self, request: Request, parent: SharedLease | None, slot: str
+    ) -> bool:
         """Whether a request takes the place of its parent, as a retry does.
 
         Otherwise both would be pending for a moment, and the failed parent might
         succeed when another worker does it again.
         """
+        if parent is None or parent.local.lease is None:
+            return False
         answers = self._processing.answering is not None
         return (
             (answers or tries_of(request) > tries_of(parent.request))
             and request.dont_filter
-            and offer.of is not None
             and parent.root is parent
             and parent.instead is None
-            and self._frontier.may_stand_in(offer, offer.of)
+            and self._frontier.may_stand_in(SeenMark(slot, b""), parent.local.lease)
         )
 
     def _keep_cookies(self, worker: Worker) -> None:
@@ -360,7 +364,13 @@ class SharedScheduler(BaseScheduler):
                 worker.keep_cookies(changes)
 
     def _name_of(
-        self, request: Request, parent: SharedLease | None, key: bytes, *, start: bool
+        self,
+        request: Request,
+        parent: SharedLease | None,
+        key: bytes,
+        *,
+        start: bool,
+        stands_in: bool,
     ) -> bytes:
         """Return the name of a request, unique in the crawl."""
         if not request.dont_filter:
@@ -371,7 +381,7 @@ class SharedScheduler(BaseScheduler):
             return self._start_requests.name_of(identity)
         if parent is None:  # of a timer, or spider_idle: each is new
             return name_of(b"nobody", os.urandom(16))
-        if self._processing.answering is not None:
+        if stands_in or self._processing.answering is not None:
             return name_of(b"answer", parent.local.name, identity)
         return parent.children.name_of(identity)
 

@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-__all__ = ["START", "child_name", "does_same", "identity_of", "name_of"]
-
-START = b"start"
-"""Name used for ``start()`` in the place of a parent's name."""
+__all__ = ["does_same", "identity_of"]
 
 BY_SCRAPY = frozenset(
     {
@@ -90,21 +87,6 @@ def does_same(request: Request, other: Request) -> bool:
     callbacks = {_name_of(each.callback) or "parse" for each in (request, other)}
     texts = {canonical_text(each.cb_kwargs) for each in (request, other)}
     return len(callbacks) == 1 and len(texts) == 1
-
-
-def name_of(*parts: bytes) -> bytes:
-    """Return a name that is unique to these parts, 16 bytes."""
-    return bytes(
-        mmh3_x64_128_digest(b"".join(b"%d:%b" % (len(part), part) for part in parts))
-    )
-
-
-def child_name(parent: bytes, identity: bytes, number: int) -> bytes:
-    """Return the name of a request with ``dont_filter`` in a shared crawl.
-
-    ``number`` counts from 0 the requests of the ``parent`` with this identity.
-    """
-    return name_of(b"child", parent, identity, b"%d" % number)
 
 
 def _is_of_others(key: object, value: object, parent: Request | None) -> bool:

@@ -1,0 +1,58 @@
+"""Outputs are known by their names, where two mechanisms meet."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from spiders.names import Beside, Refused
+from support.crawl import FEEDS
+from support.site import Answer
+
+if TYPE_CHECKING:
+    from support.crawl import Crawl
+    from support.site import Page, Pages, Site
+
+pytestmark = pytest.mark.slow
+
+LATER = Answer("later", 503)
+MOVED = Answer("", 302, {"Location": "/elsewhere"})
+RETRY: dict[str, Any] = {"RETRY_ENABLED": True}
+
+
+@pytest.fixture
+def pages() -> Pages:
+    return dict.fromkeys(("/", "/a", "/elsewhere"), "page")
+
+
+@pytest.fixture
+def crawl(crawl: Crawl) -> Crawl:
+    crawl.settings["FEEDS"] = FEEDS
+    return crawl
+
+
+def parts(crawl: Crawl) -> Counter[str]:
+    return Counter(item["part"] for item in crawl.items())
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize(
+    "answers",
+    [[LATER], [LATER, LATER], [MOVED], ["captcha"], [LATER, "captcha"]],
+    ids=["retry", "retries", "redirect", "callback", "both"],
+)
+def test_a_retry_has_the_name_of_its_page(
+    crawl: Crawl, site: Site, answers: list[Page]
+) -> None:
+    site.pages = {**site.pages, "/": ["page", *answers, "page"]}  # type: ignore[dict-item]
+    crawl.killed(Refused, stop="here child is done", **RETRY)
+    crawl.run(Refused, **RETRY)
+    assert parts(crawl) == Counter(["child", "page"])
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("first", ["child", "retry"])
+def test_a_child_beside_the_retry_is_another_one(crawl: Crawl, first: str) -> None:
+    crawl.run(Beside, FIRST=first, **RETRY)
+    assert parts(crawl) == Counter(child=2)

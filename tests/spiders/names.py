@@ -1,0 +1,93 @@
+"""Pages whose outputs two mechanisms could take for each other's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request, Spider
+from scrapy.downloadermiddlewares.retry import get_retry_request
+from scrapy.http import TextResponse
+from support.stops import moment, pause
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from scrapy.http import Response
+
+
+class OnceMore(Spider):
+    """A page asks for itself once more, and both ask for the same other page.
+
+    The order of the two requests differs between the runs, and with ``WAITS`` the page
+    goes on only when its second time is over.
+    """
+
+    name = "once_more"
+    over = tokens = 0
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        if response.meta["depth"]:
+            yield self.ask(response)
+            self.over += 1
+            return
+        if self.settings.getint("ORDER") == 1:
+            yield self.ask(response)
+            await moment(self, "asked", when=lambda: self.tokens == 1)
+            yield self.again(response)
+            return
+        yield self.again(response)
+        while self.settings.getbool("WAITS") and not self.over:
+            await pause(0.01)
+        yield self.ask(response)
+
+    def again(self, response: Response) -> Request:
+        assert response.request is not None
+        return response.request.replace(dont_filter=True)
+
+    def ask(self, response: Response) -> Request:
+        return response.follow("/a", self.token, dont_filter=True)
+
+    def token(self, _: Response) -> Iterator[Any]:
+        yield {"part": "token"}
+        self.tokens += 1
+
+
+class Refused(Spider):
+    """A page with a child is refused when it comes again."""
+
+    name = "refused"
+    children = 0
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        assert isinstance(response, TextResponse)
+        assert response.request is not None
+        if response.text == "captcha":
+            yield get_retry_request(response.request, spider=self, reason="captcha")
+            return
+        yield response.follow("/a", self.child, dont_filter=True)
+        await moment(self, "child is done", when=lambda: self.children == 1)
+        yield {"part": "page"}
+
+    def child(self, _: Response) -> Iterator[Any]:
+        yield {"part": "child"}
+        self.children += 1
+
+
+class Beside(Spider):
+    """A page has a child beside its retry; ``FIRST`` says which comes first."""
+
+    name = "beside"
+
+    def child(self, _: Response) -> Iterator[Any]:
+        yield {"part": "child"}
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        assert response.request is not None
+        child = response.follow("/a", self.child, dont_filter=True)
+        retry = get_retry_request(response.request, spider=self, reason="half")
+        if "retry_times" in response.meta:
+            yield child
+        elif self.settings["FIRST"] == "child":
+            yield from (child, retry)
+        else:
+            yield from (retry, child)
