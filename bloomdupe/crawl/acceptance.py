@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.later.not_before import TIME_KEYS, time_of, without_time
@@ -102,7 +103,9 @@ class Acceptance:
                 request.dont_filter = True
         if not forced and not self._passes(request, parent, keys):
             return False
-        if self.push(request, parent, key, identity, keys):
+        if parent is not None and self._is_held(request, parent, key):
+            parent.instead = partial(self.push, request, parent, key, identity, [])
+        elif self.push(request, parent, key, identity, keys):
             self._mark(keys)
         return True
 
@@ -242,15 +245,19 @@ class Acceptance:
         key: bytes,
         identity: bytes,
         keys: list[Key],
+        *,
+        instead: bool = False,
     ) -> bool:
         """Make a request pending; return whether it is stored and should be marked.
 
         ``key`` is its fingerprint, and ``keys`` mark it; ``identity`` tells it from
-        other requests for its page.
+        other requests for its page. ``instead`` says that its parent ends in this step
+        and that it takes the parent's place; an answer of the downloader always does.
         """
         session = self._session
         session.has_work()
         answering = session.processing.answering is not None
+        instead = instead or answering
         not_before = None
         if not ASKING.isdisjoint(request.meta):
             not_before = time_of(request, time.time())
@@ -272,7 +279,7 @@ class Acceptance:
             payload = session.serializer.dump_or_none(request) or b""
         attachment = None if payload else request
         if payload and parent is not None:
-            payload = self._with_inheritance(request, payload, key, parent, follows)
+            payload = self._with_visit(payload, follows, parent if instead else None)
         entry = session.frontier.push(
             slot,
             request.priority,
@@ -292,7 +299,7 @@ class Acceptance:
             and (request.dont_filter or self._ours is None)
             and parent is not None
             and parent.root.is_stored
-            and session.processing.answering is None
+            and not instead
         ):
             session.children.add(parent.root, identity)
         where = "disk" if session.durable and payload is not None else "memory"
@@ -300,30 +307,39 @@ class Acceptance:
         self._stats.inc_value("scheduler/enqueued")
         return payload is not None
 
-    def _with_inheritance(
-        self,
-        request: Request,
-        payload: bytes,
-        key: bytes,
-        parent: Lease,
-        follows: Lease | None,
+    def _with_visit(
+        self, payload: bytes, follows: Lease | None, parent: Lease | None
     ) -> bytes:
-        """Return the payload of a request with the data inherited from its parent.
+        """Return the payload of a request, with what passes on to it.
 
-        A retry or redirect of ``follows`` inherits its revisits. It also inherits the
-        unfinished work of a killed run, as does a child that requests the parent's page
-        once more.
+        A retry or redirect of ``follows`` inherits its visits. A request that takes the
+        place of ``parent`` also takes its name, if outputs of an earlier run are known
+        by this name.
         """
         session = self._session
         visit = None if follows is None else session.revisits.follow(follows)
-        if session.leases.owes(parent) and (
-            follows is not None or self._is_once_more(request, key, parent)
-        ):
-            heritage = session.leases.bequeath(parent)
-            visit = replace(visit or Visit(), stands_for=heritage)
+        if parent is not None and session.leases.owes(parent):
+            visit = replace(visit or Visit(), name=session.leases.pass_on(parent))
         if visit is None:
             return payload
         return session.serializer.with_visit(payload, visit.values)
+
+    def _is_held(self, request: Request, parent: Lease, key: bytes) -> bool:
+        """Whether a request is held back until its parent ends, to take its place.
+
+        A callback may ask for its own page once more, to do the same work. If the page
+        was in progress when an earlier run was killed, that request yields the outputs
+        that are stored already. Both must not do so at the same time.
+        """
+        session = self._session
+        return (
+            request.dont_filter
+            and session.processing.answering is None
+            and parent.instead is None
+            and session.leases.owes(parent)
+            and (is_retry(request, parent) or self._is_once_more(request, key, parent))
+            and session.serializer.dump_or_none(request) is not None
+        )
 
     def _is_once_more(self, request: Request, key: bytes, parent: Lease) -> bool:
         """Whether a callback asks for its own page once more, to do the same work."""

@@ -57,6 +57,13 @@ class Work(Protocol):
     def takes_item(self) -> bool:
         """Whether the next item goes on to the pipelines; asked once for each item."""
 
+    @property
+    def holds_back(self) -> bool:
+        """Whether a request of the callback is held back until the work ends."""
+
+    def waits(self) -> None:
+        """The callback waits, maybe for the request that is held back."""
+
     def cut_short(self) -> None:
         """``CloseSpider`` has ended the callback."""
 
@@ -240,7 +247,7 @@ class Processing:
         self, outputs: AsyncIterator[Any], response: object, work: Work | None
     ) -> None:
         items = _Tasks(self._scraper.concurrent_items)
-        async for output in outputs:
+        async for output in _Outputs(outputs, work):
             if (item := self._take_output(output, response, work)) is not None:
                 await items.start(item)
             if self._crowded():
@@ -391,6 +398,58 @@ class _Tasks:
             raise self._error
 
 
+class _Outputs:
+    """Outputs of an asynchronous callback; its work is told when the callback waits."""
+
+    def __init__(self, outputs: AsyncIterator[Any], work: Work | None) -> None:
+        self._outputs = outputs
+        self._work = work
+
+    def __aiter__(self) -> _Outputs:
+        return self
+
+    def __anext__(self) -> Awaitable[Any]:
+        return _next(self._outputs, self._work)
+
+
+def _next(outputs: AsyncIterator[Any], work: Work | None) -> Awaitable[Any]:
+    """Return the next output; tell the work if that takes time, and it matters."""
+    step = outputs.__anext__()
+    if work is None or not work.holds_back:
+        return step
+    return _Awaited(step, work.waits)
+
+
+class _Awaited:
+    """An awaitable that calls ``waits`` whenever it does not have its result at once.
+
+    It is its own iterator, as that of a coroutine.
+    """
+
+    def __init__(self, awaitable: Awaitable[Any], waits: Callable[[], None]) -> None:
+        self._steps: Any = awaitable.__await__()
+        self._waits = waits
+
+    def __await__(self) -> Any:  # noqa: ANN401 - a generator, as far as callers see
+        return self
+
+    __iter__ = __await__
+
+    def __next__(self) -> Any:  # noqa: ANN401
+        return self.send(None)
+
+    def send(self, value: object) -> Any:  # noqa: ANN401
+        step = self._steps.send(value)  # or the end is raised, with the result
+        self._waits()
+        return step
+
+    def throw(self, *error: Any) -> Any:  # noqa: ANN401
+        return self._steps.throw(*error)
+
+    def close(self) -> None:
+        self._steps.close()
+
+
 class _Marked:
     """Outputs of a callback; records the work of each output when it is taken."""
 
@@ -430,6 +489,6 @@ class _MarkedAsync:
         return self
 
     async def __anext__(self) -> Any:  # noqa: ANN401
-        output = await anext(self._outputs)
+        output = await _next(self._outputs, self._work)
         self._owners[id(output)].append(self._work)
         return output

@@ -67,6 +67,7 @@ class SharedLease:
         "left",
         "lines",
         "local",
+        "may_hold",
         "open_parts",
         "relies",
         "request",
@@ -94,6 +95,8 @@ class SharedLease:
         """Of the root: its retry or redirect, which takes its place when it is
         settled.
         """
+        self.may_hold = True
+        """Of the root: whether its retry may still be held back for this."""
         self.broken = False
         """Of the root: whether it or a part of it cannot be settled any more."""
         self.left = False
@@ -147,6 +150,17 @@ class SharedLease:
         """True: all items are settled together with their page."""
         return True
 
+    @property
+    def holds_back(self) -> bool:
+        """Whether a request is held back until this request ends."""
+        return self.instead is not None
+
+    def waits(self) -> None:
+        """Let the request go that is held back: the callback may wait for it."""
+        instead, self.instead = self.instead, None
+        if instead is not None:
+            self._leases.offer(instead)
+
     def cut_short(self) -> None:
         """Give the page up, because ``CloseSpider`` has ended its callback."""
         self.root.broken = True
@@ -169,7 +183,7 @@ class SharedLeases:
     """Requests handed to the engine, by the identity of the object.
 
     ``settle`` is called for each request that is done, ``give_up`` for each request
-    that another worker must do again.
+    that another worker must do again; ``offer`` lets a request go that was held back.
     """
 
     def __init__(
@@ -177,10 +191,12 @@ class SharedLeases:
         frontier: Frontier,
         settle: Callable[[SharedLease], None],
         give_up: Callable[[SharedLease], None],
+        offer: Callable[[Offer], None],
     ) -> None:
         self._frontier = frontier
         self._settle = settle
         self._give_up = give_up
+        self.offer = offer
         self._leases: dict[int, SharedLease] = {}
 
     def __len__(self) -> int:

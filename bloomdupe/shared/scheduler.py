@@ -151,7 +151,9 @@ class SharedScheduler(BaseScheduler):
             wait=self._backoff.wait,
         )
         self._frontier = self._open_frontier(self._feeds.names, fifo=order.fifo)
-        self._leases = SharedLeases(self._at_hand, self._settle, self._give_up)
+        self._leases = SharedLeases(
+            self._at_hand, self._settle, self._give_up, self._offer
+        )
         self._processing = Processing(
             crawler, self._leases.of, self._raised, direct=settings.direct_output
         )
@@ -332,10 +334,16 @@ class SharedScheduler(BaseScheduler):
             key if filtered or start else None,
         )
         if parent is not None and stands_in:
-            parent.instead = offer
+            parent.instead, parent.may_hold = offer, False
         else:
             worker.offer(offer)
         return True
+
+    def _offer(self, offer: Offer) -> None:
+        """Offer a request that was held back, unless the crawl has ended."""
+        if self._worker is not None:
+            self._finished = False
+            self._worker.offer(offer)
 
     def _stands_in(
         self, request: Request, parent: SharedLease | None, slot: str
@@ -352,7 +360,7 @@ class SharedScheduler(BaseScheduler):
             (answers or tries_of(request) > tries_of(parent.request))
             and request.dont_filter
             and parent.root is parent
-            and parent.instead is None
+            and parent.may_hold
             and self._frontier.may_stand_in(SeenMark(slot, b""), parent.local.lease)
         )
 

@@ -33,8 +33,8 @@ def lease(owed: Frontier) -> Lease:
 
 class Parent:
     def __init__(self, key: bytes) -> None:
-        self.key = key
-        self.bequeaths = False
+        self.name = key
+        self.passed_on = False
 
 
 def commit(children: Children, blobs: Blobs) -> int:
@@ -166,12 +166,12 @@ def test_an_heir_goes_on_with_what_was_left() -> None:
     children.recall(parent)
     assert children.recognises(parent, b"a")
     assert children.owes(parent)
-    parent.bequeaths = True
+    parent.passed_on = True
     children.forget(parent)
     commit(children, blobs)
     for _ in range(2):  # it may be killed, too
         children = after_a_crash(blobs)
-        heir = cast("Lease", Parent(parent.key))
+        heir = cast("Lease", Parent(parent.name))
         children.recall(heir)
         found = [children.recognises(heir, name) for name in (b"a", b"b", b"e")]
         assert found == [False, True, True]
@@ -189,7 +189,7 @@ def test_who_has_gone_through_all_of_it_bequeaths_nothing() -> None:
     children.recall(parent)
     assert children.recognises(parent, b"a")
     assert not children.owes(parent)
-    parent.bequeaths = True
+    parent.passed_on = True
     children.forget(parent)
     commit(children, blobs)
     assert blobs == {}

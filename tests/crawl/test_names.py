@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from spiders.names import Beside, Refused
+from spiders.names import Beside, Captcha, OnceMore, Refused, WaitsForRetry
 from support.crawl import FEEDS
 from support.site import Answer
 
@@ -56,3 +56,26 @@ def test_a_retry_has_the_name_of_its_page(
 def test_a_child_beside_the_retry_is_another_one(crawl: Crawl, first: str) -> None:
     crawl.run(Beside, FIRST=first, **RETRY)
     assert parts(crawl) == Counter(child=2)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_page_and_its_second_time_share_no_child(crawl: Crawl, waits: bool) -> None:
+    """They ask for the same page; in the second run the other one asks first."""
+    crawl.killed(OnceMore, stop="here asked", ORDER=1)
+    run = crawl.run(OnceMore, ORDER=2, WAITS=waits)
+    assert run.finish_reason == "finished"
+    assert parts(crawl) == Counter(token=2)
+
+
+def test_a_page_and_its_retry_are_never_both_pending(crawl: Crawl, site: Site) -> None:
+    site.pages = {**site.pages, "/": ["page", "captcha", "page"]}  # type: ignore[dict-item]
+    crawl.killed(Captcha, stop="here child is done")
+    crawl.killed(Captcha, stop="here captcha is held")
+    assert crawl.run(Captcha).requested == ["/"]
+    assert parts(crawl) == Counter(["child", "page"])
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_callback_may_wait_for_its_retry(crawl: Crawl) -> None:
+    assert crawl.run(WaitsForRetry, **RETRY).finish_reason == "finished"
+    assert parts(crawl) == Counter(["child", "child", "page", "page"])

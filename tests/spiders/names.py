@@ -12,6 +12,7 @@ from support.stops import moment, pause
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    from scrapy.crawler import Crawler
     from scrapy.http import Response
 
 
@@ -91,3 +92,57 @@ class Beside(Spider):
             yield from (child, retry)
         else:
             yield from (retry, child)
+
+
+class WaitsForRetry(Spider):
+    """A callback asks for its page again, and waits until that is done."""
+
+    name = "waits_for_retry"
+    over = False
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        assert response.request is not None
+        if "retry_times" not in response.meta:
+            yield get_retry_request(response.request, spider=self, reason="half")
+            while not self.over:
+                await pause(0.01)
+        yield response.follow("/a", self.child, dont_filter=True)
+        yield {"part": "page"}
+        self.over = True
+
+    def child(self, _: Response) -> Iterator[Any]:
+        yield {"part": "child"}
+
+
+class Held:
+    """A pipeline in which the item of a captcha is stopped."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Held:
+        return cls(crawler)
+
+    async def process_item(self, item: Any, *_: Any) -> Any:
+        assert self.crawler.spider is not None
+        if item["part"] == "captcha":
+            await moment(self.crawler.spider, "captcha is held")
+        return item
+
+
+class Captcha(Refused):
+    """A captcha has an item, and its page is asked for once more."""
+
+    name = "captcha"
+    custom_settings = {"ITEM_PIPELINES": {"spiders.names.Held": 100}}
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        assert isinstance(response, TextResponse)
+        assert response.request is not None
+        if response.text != "captcha":
+            async for output in super().parse(response):
+                yield output
+            return
+        yield response.request.replace(dont_filter=True)
+        yield {"part": "captcha"}

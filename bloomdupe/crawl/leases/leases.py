@@ -99,20 +99,20 @@ class Leases:
         The output is children with ``dont_filter``, or items of a callback that was cut
         short.
         """
-        return (lease.root is lease and not lease.bequeaths) and (
+        return (lease.root is lease and not lease.passed_on) and (
             self._children.owes(lease) or bool(lease.items_left)
         )
 
-    def bequeath(self, lease: Lease) -> bytes:
-        """Hand a request's unfinished work to its retry or redirect; return its key.
+    def pass_on(self, lease: Lease) -> bytes:
+        """Return the name of a request that ends now, for the one in its place.
 
         A page was in progress when the process was killed. The next run asks for it
         again, and gets a redirect, or has to try later. That other request then yields
         the output that the page had yielded by the time of the kill. Only one request
-        inherits.
+        takes the name.
         """
-        lease.bequeaths = True
-        return lease.key
+        lease.passed_on = True
+        return lease.name
 
     def release(self, lease: Lease) -> None:
         """Free the slot of a request that no longer keeps it busy."""
@@ -137,6 +137,9 @@ class Leases:
             if root is lease:
                 self._give_up(lease, count=whole)
             return
+        if root.open_parts == 1 and root.instead is not None:
+            root.instead(instead=True)
+            root.instead = None
         failures = self._failures
         if failures is not None and (lease.failed is not None or failures.urls):
             failures.ended(lease)

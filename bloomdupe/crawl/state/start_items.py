@@ -26,6 +26,11 @@ class StartItem:
         """It yields nothing."""
         return True
 
+    holds_back = False
+
+    def waits(self) -> None:
+        """No callback belongs to it."""
+
     def cut_short(self) -> None:
         """No callback belongs to it."""
 
