@@ -14,6 +14,7 @@ from bloomdupe.crawl.later.revisits import REVISIT
 from bloomdupe.crawl.requests.cookies_packed import without_cookie_header
 from bloomdupe.crawl.requests.identity import does_same, identity_of
 from bloomdupe.crawl.requests.visits import Visit
+from bloomdupe.crawl.start_outputs import second_name
 from bloomdupe.errors import StoreError, UnserializableError
 from bloomdupe.links.link_filter import Duplicate
 from bloomdupe.printable import logger_of
@@ -35,11 +36,8 @@ logger = logger_of(__name__)
 
 ASKING = frozenset({*TIME_KEYS, REVISIT})
 """Keys of ``meta`` with options for the scheduler."""
-AGAIN = b"again "
-"""Prefix of a fingerprint: marks that a start page was accepted for a second use."""
 RETRY = b" retry"
 """Suffix of the identity of a request that is a retry of its parent."""
-SAFE_METHODS = frozenset({"GET", "HEAD"})
 
 
 class Acceptance:
@@ -149,35 +147,24 @@ class Acceptance:
         session, (key, exact) = self._session, keys[0]
         seen = session.frontier.seen
         if key in session.unmarked or seen.contains(key, exact=exact):
-            if key in session.unmarked or not self._is_second_use(
-                request, parent, key, exact=exact
-            ):
+            mark = self._second_use(request, parent, key, exact=exact)
+            if key in session.unmarked or mark is None:
                 ours.log(request, self._spider)
                 return False
-            keys.append((AGAIN + key, exact and session.run.marks_exactly))
+            keys.append(mark)
         return self._within_limits(request)
 
-    def _is_second_use(
+    def _second_use(
         self, request: Request, parent: Lease | None, key: bytes, *, exact: bool
-    ) -> bool:
-        """Whether a start page is requested a second time, for a different use.
-
-        Scrapy's filter does not remember start requests. So a login may lead back to
-        the start page, and its callback may request it with a different callback. That
-        passes once. A link back is a duplicate.
-        """
+    ) -> Key | None:
+        """Return the mark of a start page's second use, if it passes as that."""
         session = self._session
-        if parent is None or not session.starting.has_yielded(key):
-            return False
-        if session.processing.answering is not None:
-            again = parent.request.method not in SAFE_METHODS
-        else:
-            origin = parent.request
-            again = key == self._fingerprint(origin) and identity_of(
-                request, key, origin
-            ) not in (key, identity_of(origin, key, origin))
-        exact = exact and session.run.marks_exactly
-        return again and not session.frontier.seen.contains(AGAIN + key, exact=exact)
+        if parent is None or not session.starting.is_second_use(
+            request, key, parent.request
+        ):
+            return None
+        mark = second_name(key), exact and session.run.marks_exactly
+        return None if session.frontier.seen.contains(mark[0], exact=mark[1]) else mark
 
     def would_drop(self, request: Request) -> Duplicate:
         """Whether a request would be dropped as a duplicate; for the link filter."""
@@ -190,12 +177,12 @@ class Acceptance:
         try:
             if not session.frontier.seen.contains(key, exact=exact):
                 return Duplicate.NO
-            if not session.starting.has_yielded(key):
+            if not session.starting.is_page(key):
                 return Duplicate.ALL
-            second = self._is_second_use(request, session.parent(), key, exact=exact)
+            mark = self._second_use(request, session.parent(), key, exact=exact)
         except StoreError:
             return Duplicate.NO  # it will fail again when the request is scheduled
-        return Duplicate.NO if second else Duplicate.THIS
+        return Duplicate.THIS if mark is None else Duplicate.NO
 
     def _is_forced(self, request: Request, parent: Lease | None) -> bool:
         """Whether a request is accepted even if it was seen."""

@@ -22,7 +22,7 @@ from bloomdupe.crawl.requests.cookies_packed import PackedCookies, without_cooki
 from bloomdupe.crawl.requests.identity import identity_of
 from bloomdupe.crawl.requests.names import START, OutputNames, name_of
 from bloomdupe.crawl.requests.serializer import Serializer
-from bloomdupe.crawl.state.start_items import StartItem
+from bloomdupe.crawl.start_outputs import StartItem, StartOutputs, second_name
 from bloomdupe.crawl.stopping import Stopping
 from bloomdupe.errors import SettingError, UnserializableError
 from bloomdupe.frontier.frontier import Frontier
@@ -48,7 +48,6 @@ from bloomdupe.shared.messages import (
 )
 from bloomdupe.shared.progress import Progress
 from bloomdupe.shared.slots import forget_inherited_slot
-from bloomdupe.shared.starting import StartOutputs
 from bloomdupe.shared.worker import Worker
 
 if TYPE_CHECKING:
@@ -158,7 +157,7 @@ class SharedScheduler(BaseScheduler):
             crawler, self._leases.of, self._raised, direct=settings.direct_output
         )
         self._processing.attach()
-        self._starting = StartOutputs(self._processing)
+        self._starting = StartOutputs(self._processing, START, self._key_of)
         self._start_requests = OutputNames(START)
         self._engine.watch_start(self._starting.watch)
         connect = crawler.signals.connect
@@ -299,7 +298,7 @@ class SharedScheduler(BaseScheduler):
         if parent is not None:
             forget_inherited_slot(request, parent.request)
         start = self._starting.takes(request)
-        key, _ = self.df.key_of(request)
+        key, page = self._known_by(request, parent), None
         filtered = not request.dont_filter
         if filtered and self._seen.contains(key):
             self.df.log(request, self._spider)
@@ -321,7 +320,10 @@ class SharedScheduler(BaseScheduler):
             known_by = key if filtered else name if start else None
             self._keep(request, parent, name, known_by)
             return True
-        if filtered:
+        if start and not filtered:
+            self._starting.add_page(key)
+            page = SeenMark(slot, key)
+        if filtered or start:
             self._seen.add(key)
         self._stats.inc_value("scheduler/enqueued/redis")
         offer = Offer(
@@ -331,6 +333,7 @@ class SharedScheduler(BaseScheduler):
             request.priority,
             self._starts_apart and bool(request.meta.get("is_start_request")),
             None if parent is None else parent.root.local.lease,
+            page,
             key if filtered or start else None,
         )
         if parent is not None and stands_in:
@@ -344,6 +347,21 @@ class SharedScheduler(BaseScheduler):
         if self._worker is not None:
             self._finished = False
             self._worker.offer(offer)
+
+    def _key_of(self, request: Request) -> bytes:
+        key, _ = self.df.key_of(request)
+        return key
+
+    def _known_by(self, request: Request, parent: SharedLease | None) -> bytes:
+        """Return the name of a request without ``dont_filter``: its fingerprint.
+
+        The second use of a start page has a name of its own.
+        """
+        key = self._key_of(request)
+        if request.dont_filter or parent is None:
+            return key
+        second = self._starting.is_second_use(request, key, parent.request)
+        return second_name(key) if second else key
 
     def _stands_in(
         self, request: Request, parent: SharedLease | None, slot: str
@@ -587,7 +605,8 @@ class SharedScheduler(BaseScheduler):
         elif type(work) is SharedLease and work.root.left:
             self._put_late(work.root, lines)
         elif type(work) is StartItem:
-            self._offer_lines(b"%d" % work.number, lines)
+            named = self._frontier.names_start_items
+            self._offer_lines(work.name if named else b"%d" % work.number, lines)
         elif lines:
             self._offer_lines(os.urandom(16), lines)
 
@@ -596,9 +615,9 @@ class SharedScheduler(BaseScheduler):
         if lines and self._worker is not None and root.local.lease is not None:
             self._worker.leave(root.leave(root.local.lease, lines))
 
-    def _offer_lines(self, number: bytes, lines: list[bytes]) -> None:
-        """Offer lines that belong to no request: once for each number."""
-        name = name_of(b"item", number)
+    def _offer_lines(self, name: bytes, lines: list[bytes]) -> None:
+        """Offer lines that belong to no request: once for each name."""
+        name = name_of(b"item", name)
         self._finished = False
         self._opened.offer(Offer("", name, payload_of(ITEM, name, joined(lines))))
 
@@ -612,8 +631,13 @@ class SharedScheduler(BaseScheduler):
     def _would_drop(self, request: Request) -> Duplicate:
         if self._worker is None:
             return Duplicate.NO
-        key, _ = self.df.key_of(request)
-        return Duplicate.ALL if self._seen.contains(key) else Duplicate.NO
+        key = self._key_of(request)
+        if not self._seen.contains(key):
+            return Duplicate.NO
+        if not self._starting.is_page(key):
+            return Duplicate.ALL
+        known_by = self._known_by(request, self._parent())
+        return Duplicate.THIS if self._seen.contains(known_by) else Duplicate.NO
 
     # Reports of the thread (see bloomdupe.shared.worker.WorkerReports)
 
@@ -628,6 +652,8 @@ class SharedScheduler(BaseScheduler):
             except UnserializableError as error:
                 self._set_aside(lease, url_of(message.body), error)
                 continue
+            if request.dont_filter and request.meta.get("is_start_request"):
+                self._starting.add_page(self._key_of(request))
             self._from_redis[lease.slot] += 1
             local = LocalRequest(message.name, request, lease, put_out=message.put_out)
             self._push(local)

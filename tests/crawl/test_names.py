@@ -6,7 +6,15 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from spiders.names import Beside, Captcha, OnceMore, Refused, WaitsForRetry
+from spiders.names import (
+    Beside,
+    Captcha,
+    OnceMore,
+    ReadsQueue,
+    Refused,
+    WaitsForRetry,
+    count_items,
+)
 from support.crawl import FEEDS
 from support.site import Answer
 
@@ -79,3 +87,26 @@ def test_a_page_and_its_retry_are_never_both_pending(crawl: Crawl, site: Site) -
 def test_a_callback_may_wait_for_its_retry(crawl: Crawl) -> None:
     assert crawl.run(WaitsForRetry, **RETRY).finish_reason == "finished"
     assert parts(crawl) == Counter(["child", "child", "page", "page"])
+
+
+@pytest.mark.usefixtures("engine")
+def test_items_of_start_are_known_by_their_content(crawl: Crawl) -> None:
+    crawl.killed(ReadsQueue, stop="here read", FIRST_MESSAGE=0)
+    crawl.run(ReadsQueue, FIRST_MESSAGE=0)
+    assert parts(crawl) == Counter("0012")
+    crawl.run(ReadsQueue, FIRST_MESSAGE=2)
+    assert parts(crawl) == Counter("0012234")
+
+
+def test_a_new_round_has_its_own_items(crawl: Crawl) -> None:
+    crawl.run(ReadsQueue)
+    for _ in range(2):
+        crawl.run(ReadsQueue, BLOOMDUPE_START_REQUESTS="again")
+    assert parts(crawl) == Counter("0012" * 3)
+
+
+def test_items_that_an_earlier_version_has_counted_are_left_out(crawl: Crawl) -> None:
+    crawl.run(ReadsQueue, FIRST_MESSAGE=5)
+    crawl.run(ReadsQueue, FIRST_MESSAGE=0, before=count_items)
+    crawl.run(ReadsQueue, FIRST_MESSAGE=0)  # the numbers are still stored
+    assert parts(crawl) == Counter("55672")

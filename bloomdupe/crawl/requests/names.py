@@ -12,7 +12,7 @@ from collections import Counter
 
 from mmh3 import mmh3_x64_128_digest
 
-__all__ = ["START", "OutputNames", "child_name", "name_of"]
+__all__ = ["START", "OutputNames", "child_name", "name_of", "start_name"]
 
 START = b"start"
 """Name of ``start()``, which is the parent of its outputs."""
@@ -42,6 +42,11 @@ def name_of(*parts: bytes) -> bytes:
     return bytes(
         mmh3_x64_128_digest(b"".join(b"%d:%b" % (len(part), part) for part in parts))
     )
+
+
+def start_name(number: int) -> bytes:
+    """Return the name of ``start()`` in a round; rounds are numbered from 1."""
+    return START if number == 1 else name_of(START, b"%d" % number)
 
 
 def child_name(parent: bytes, identity: bytes, number: int) -> bytes:
