@@ -142,10 +142,10 @@ class Starting(StartOutputs):
 
         An earlier run may have made it, and this run may not have yielded it yet.
         """
-        if key in self._pages:
-            return True
+        if key in self._pages or not self._run.resumed:
+            return key in self._pages
         marks = (b"%b %d %b" % (kind, self._run.round, key) for kind in FIRST)
-        return self._run.resumed and any(map(self._seen.contains, marks))
+        return any(map(self._seen.contains, marks))
 
 
 class _Occurrences:
