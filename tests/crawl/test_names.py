@@ -15,14 +15,13 @@ from spiders.names import (
     WaitsForRetry,
     count_items,
 )
-from support.crawl import FEEDS
 from support.site import Answer
 
 if TYPE_CHECKING:
     from support.crawl import Crawl
     from support.site import Page, Pages, Site
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("feed")]
 
 LATER = Answer("later", 503)
 MOVED = Answer("", 302, {"Location": "/elsewhere"})
@@ -32,12 +31,6 @@ RETRY: dict[str, Any] = {"RETRY_ENABLED": True}
 @pytest.fixture
 def pages() -> Pages:
     return dict.fromkeys(("/", "/a", "/elsewhere"), "page")
-
-
-@pytest.fixture
-def crawl(crawl: Crawl) -> Crawl:
-    crawl.settings["FEEDS"] = FEEDS
-    return crawl
 
 
 def parts(crawl: Crawl) -> Counter[str]:

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from spiders.second_use import Again, Back, Killed, LateStart, Login, Rules
-from support.crawl import FEEDS
 from support.judge import lines
 
 if TYPE_CHECKING:
     from scrapy import Spider
     from support.crawl import Crawl
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("feed")]
 
 
 @pytest.fixture
@@ -25,12 +24,6 @@ def pages() -> dict[str, str]:
         "/b": "<a href='/'>home</a>",
         "/login": "-> /",
     }
-
-
-@pytest.fixture
-def crawl(crawl: Crawl) -> Crawl:
-    crawl.settings["FEEDS"] = FEEDS
-    return crawl
 
 
 def items(crawl: Crawl) -> Counter[str]:
