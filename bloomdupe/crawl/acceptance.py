@@ -80,8 +80,9 @@ class Acceptance:
             return True
         # A foreign filter does not mark in the store.
         keys = [(key, exact)] if ours is not None else []
+        name = None
         if start:
-            skip, forced, marks = session.starting.judge(
+            skip, forced, marks, name = session.starting.judge(
                 session.frontier.seen,
                 key,
                 identity,
@@ -103,7 +104,7 @@ class Acceptance:
             return False
         if parent is not None and self._is_held(request, parent, key):
             parent.instead = partial(self.push, request, parent, key, identity, [])
-        elif self.push(request, parent, key, identity, keys):
+        elif self.push(request, parent, key, identity, keys, name=name):
             self._mark(keys)
         return True
 
@@ -233,13 +234,15 @@ class Acceptance:
         identity: bytes,
         keys: list[Key],
         *,
+        name: bytes | None = None,
         instead: bool = False,
     ) -> bool:
         """Make a request pending; return whether it is stored and should be marked.
 
         ``key`` is its fingerprint, and ``keys`` mark it; ``identity`` tells it from
-        other requests for its page. ``instead`` says that its parent ends in this step
-        and that it takes the parent's place; an answer of the downloader always does.
+        other requests for its page. ``name`` is that of a start request. ``instead``
+        says that its parent ends in this step and that it takes the parent's place; an
+        answer of the downloader always does.
         """
         session = self._session
         session.has_work()
@@ -280,12 +283,12 @@ class Acceptance:
         if payload is None:
             if self._ours is not None:
                 session.unmarked.add(key)
-            session.leases.add_part(entry, parent, keys)
+            session.leases.add_part(entry, parent, keys, name)
         elif (
             session.durable
             and (request.dont_filter or self._ours is None)
             and parent is not None
-            and parent.root.is_stored
+            and parent.root.is_named
             and not instead
         ):
             session.children.add(parent.root, identity)

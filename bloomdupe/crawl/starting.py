@@ -35,6 +35,8 @@ class StartVerdict(NamedTuple):
     """It is scheduled even if it was seen."""
     marks: tuple[Key, ...] = ()
     """Further marks: that it was scheduled in this round."""
+    name: bytes | None = None
+    """Its name, if it has the same name in each run of this round."""
 
 
 class Starting(StartOutputs):
@@ -51,6 +53,7 @@ class Starting(StartOutputs):
         super().__init__(processing, start_name(run.round), fingerprint)
         self._run = run
         self._always = policy == "always" and (run.resumed or run.round > 1)
+        self._names_requests = policy != "always"
         self._seen = seen
         self.counted = CountedItems()
         # Output of this run.
@@ -99,6 +102,9 @@ class Starting(StartOutputs):
         place = self._places.before(key)
         if self._always:
             return StartVerdict(False, True)
+        name = None
+        if self._names_requests:
+            name = child_name(self._parent, identity, again)
         needs_mark = (forced or not marked) and run.marks_starts
         exactly = exact and run.marks_exactly
         # Of a crawl that workers have shared, and that was imported: never exact.
@@ -109,7 +115,7 @@ class Starting(StartOutputs):
         )
         if run.round == 1 and not again and not needs_mark:
             known = run.resumed and seen.contains(key, exact=exact)
-            return StartVerdict(shared or known, forced)
+            return StartVerdict(shared or known, forced, (), name)
         mark = b"start %b %b" % (self._number(again), identity)
         scheduled = seen.contains(mark, exact=exactly) or (shared and run.round == 1)
         marks = [mark]
@@ -126,7 +132,7 @@ class Starting(StartOutputs):
         if not again and run.round > 1:
             forced = forced or not scheduled
         keys = tuple((mark, exactly) for mark in marks)
-        return StartVerdict(run.resumed and scheduled, forced, keys)
+        return StartVerdict(run.resumed and scheduled, forced, keys, name)
 
     def _number(self, before: int) -> bytes:
         """Return the round, and the number of earlier occurrences if there are any."""

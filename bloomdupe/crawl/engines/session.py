@@ -467,6 +467,8 @@ class Session:
         self.watch.end()
         reason = self.ending.reason_of(reason)
         finished = reason == FINISHED
+        if finished:
+            self.children.end()
         self.commit(last=True, finished=finished)
         if not self.run.idle and self.stopping.failure is None:
             # When the last items are in their files: until then, nothing has ended.

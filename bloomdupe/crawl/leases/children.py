@@ -51,9 +51,8 @@ class _Family:
 class Children(Participant):
     """Remembers children with ``dont_filter`` by digests of their identities.
 
-    For these see :mod:`bloomdupe.crawl.requests.identity`. Only of requests that are
-    stored; a request that cannot be stored is not known after a crash, and neither are
-    its children.
+    For these see :mod:`bloomdupe.crawl.requests.identity`. Only of requests that have
+    a name after a crash; another one is not known then, and neither are its children.
     """
 
     def __init__(self) -> None:
@@ -131,6 +130,13 @@ class Children(Participant):
             heirs = self._families[family.key] = _Family(family.key)
             heirs.digests += expected.elements()
             self._fresh[heirs] = None
+
+    def end(self) -> None:
+        """Forget all children: no request is left that could yield them again."""
+        for family in self._families.values():
+            self._gone += family.names
+        self._families.clear()
+        self._fresh.clear()
 
     def prepare(self) -> Part:
         """Return the part of the next checkpoint."""

@@ -87,6 +87,7 @@ class Lease:
         "cut",
         "entry",
         "failed",
+        "given_name",
         "handed",
         "has_parts",
         "instead",
@@ -117,8 +118,10 @@ class Lease:
         entry: Entry,
         root: Lease | None,
         visit: Visit | None = None,
+        name: bytes | None = None,
     ) -> None:
         self.leases = leases
+        self.given_name = name
         self.request = request
         self.entry = entry
         self.root = self if root is None else root
@@ -176,16 +179,19 @@ class Lease:
     def name(self) -> bytes:
         """Name of the request, the same in all runs.
 
-        It is its place in the store, or the name of the request that it replaced.
+        It is its place in the store, or the name of the request that it replaced. A
+        start request that cannot be stored has the name that ``start()`` gives it.
         """
+        if self.given_name is not None:
+            return self.given_name
         if self.visit is not None and self.visit.name is not None:
             return self.visit.name
         return request_key(self.entry.queue.number, self.entry.rank)
 
     @property
-    def is_stored(self) -> bool:
-        """Whether the request survives a crash."""
-        return self.entry.payload is not None
+    def is_named(self) -> bool:
+        """Whether the request has its name again after a crash."""
+        return self.entry.payload is not None or self.given_name is not None
 
     @property
     def items_left(self) -> Answers:

@@ -53,8 +53,8 @@ class Leases:
         self.after_a_kill = False
         """Whether the last run was killed: its requests in progress run again."""
         self._leases: dict[int, Lease] = {}
-        # Roots of pending entries that cannot be stored, and the marks for these.
-        self._roots: dict[Entry, tuple[Lease | None, list[Key]]] = {}
+        # Of pending entries that cannot be stored: roots, marks, and names.
+        self._roots: dict[Entry, tuple[Lease | None, list[Key], bytes | None]] = {}
 
     def __contains__(self, request: Request) -> bool:
         """Whether this very object has been handed out and is not done."""
@@ -70,8 +70,8 @@ class Leases:
 
     def add(self, request: Request, entry: Entry, visit: Visit | None = None) -> Lease:
         """Note that the engine gets the request now; it must be a new object."""
-        root, keys = self._roots.pop(entry, (None, []))
-        lease = Lease(self, request, entry, root, visit)
+        root, keys, name = self._roots.pop(entry, (None, [], None))
+        lease = Lease(self, request, entry, root, visit, name)
         lease.repeated = self.after_a_kill
         lease.root.keys += keys
         self._children.recall(lease)
@@ -81,17 +81,19 @@ class Leases:
             watcher.handed_out(lease)
         return lease
 
-    def add_part(self, entry: Entry, parent: Lease | None, keys: list[Key]) -> None:
+    def add_part(
+        self, entry: Entry, parent: Lease | None, keys: list[Key], name: bytes | None
+    ) -> None:
         """Record an entry that cannot be stored; ``parent`` is in progress.
 
-        The ``keys`` are marked when it is settled.
+        The ``keys`` are marked when it is settled. ``name`` is that of a start request.
         """
         root = None
         if parent is not None and parent.root.open_parts:
             root = parent.root
             root.open_parts += 1
             root.has_parts = True
-        self._roots[entry] = (root, keys)
+        self._roots[entry] = (root, keys, name)
 
     def owes(self, lease: Lease) -> bool:
         """Whether an earlier run stored output that this run has not yielded again yet.
@@ -163,7 +165,8 @@ class Leases:
         """
         outcome, lease.own_outcome = lease.own_outcome, Outcome()
         if count and not lease.has_parts:
-            self._cut_short.note(lease)
+            if lease.is_named:
+                self._cut_short.note(lease)
             self._outcomes.settle(outcome)
         else:
             self._outcomes.forget(outcome)
