@@ -12,7 +12,7 @@ from bloomdupe.crawl.later.not_before import TIME_KEYS, time_of, without_time
 from bloomdupe.crawl.later.retries import is_retry
 from bloomdupe.crawl.later.revisits import REVISIT
 from bloomdupe.crawl.requests.cookies_packed import without_cookie_header
-from bloomdupe.crawl.requests.identity import does_same, identity_of
+from bloomdupe.crawl.requests.identity import identity_of, is_once_more
 from bloomdupe.crawl.requests.visits import Visit
 from bloomdupe.crawl.start_outputs import second_name
 from bloomdupe.errors import StoreError, UnserializableError
@@ -327,14 +327,12 @@ class Acceptance:
             and session.processing.answering is None
             and parent.instead is None
             and session.leases.owes(parent)
-            and (is_retry(request, parent) or self._is_once_more(request, key, parent))
+            and (
+                is_retry(request, parent)
+                or is_once_more(request, key, parent.request, self._fingerprint)
+            )
             and session.serializer.dump_or_none(request) is not None
         )
-
-    def _is_once_more(self, request: Request, key: bytes, parent: Lease) -> bool:
-        """Whether a callback asks for its own page once more, to do the same work."""
-        origin = parent.request
-        return key == self._fingerprint(origin) and does_same(request, origin)
 
     def _dump(self, request: Request) -> bytes | None:
         session = self._session

@@ -64,6 +64,7 @@ class SharedLease:
         "children",
         "entry",
         "instead",
+        "is_child",
         "left",
         "lines",
         "local",
@@ -92,9 +93,11 @@ class SharedLease:
         self.lines: list[bytes] = []
         """Of the root: lines of output, with those of its parts."""
         self.instead: Offer | None = None
-        """Of the root: its retry or redirect, which takes its place when it is
-        settled.
+        """Of the root: its retry or redirect, or the request for its page once more,
+        which takes its place when it is settled.
         """
+        self.is_child = False
+        """Whether that has the name of a child."""
         self.may_hold = True
         """Of the root: whether its retry may still be held back for this."""
         self.broken = False
@@ -114,12 +117,18 @@ class SharedLease:
         """Return the request that takes the place of the root.
 
         It takes its name, too, so the outputs that the root had yielded before a crash
-        are recognised. If the root has yielded outputs this time as well, those of the
-        successor may be further ones, and it keeps a name of its own.
+        are recognised. If the root has yielded other outputs this time as well, those
+        of the successor may be further ones, and it keeps a name of its own: that of a
+        child, if it ``is_child``.
         """
         instead = self.instead
-        if instead is None or self.children.any or self.lines:
-            return instead
+        if instead is None:
+            return None
+        if self.lines or self.children.count > self.is_child:
+            if not self.is_child:
+                return instead
+            self._leases.offer(instead)
+            return None
         body = message_of(instead.payload).body
         payload = payload_of(REQUEST, self.local.name, body)
         return instead._replace(payload=again_with(payload, self._put_out))

@@ -19,7 +19,7 @@ from bloomdupe.crawl.engines.queue_order import QueueOrder
 from bloomdupe.crawl.later.backoff import Backoff
 from bloomdupe.crawl.later.circuits import tries_of
 from bloomdupe.crawl.requests.cookies_packed import PackedCookies, without_cookie_header
-from bloomdupe.crawl.requests.identity import identity_of
+from bloomdupe.crawl.requests.identity import identity_of, is_once_more
 from bloomdupe.crawl.requests.names import START, OutputNames, name_of
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.start_outputs import StartItem, StartOutputs, second_name
@@ -313,8 +313,11 @@ class SharedScheduler(BaseScheduler):
             return False
         self._finished = False
         slot = self._engine.slot_of(request)
-        stands_in = body is not None and self._stands_in(request, parent, slot)
-        name = self._name_of(request, parent, key, start=start, stands_in=stands_in)
+        held = body is not None and self._is_held(request, parent, key, slot)
+        repeats = parent is not None and self._repeats(request, parent)
+        name = self._name_of(
+            request, parent, key, start=start, repeats=held and repeats
+        )
         self._stats.inc_value("scheduler/enqueued")
         if body is None:
             known_by = key if filtered else name if start else None
@@ -336,8 +339,9 @@ class SharedScheduler(BaseScheduler):
             page,
             key if filtered or start else None,
         )
-        if parent is not None and stands_in:
+        if parent is not None and held:
             parent.instead, parent.may_hold = offer, False
+            parent.is_child = not repeats
         else:
             worker.offer(offer)
         return True
@@ -363,22 +367,28 @@ class SharedScheduler(BaseScheduler):
         second = self._starting.is_second_use(request, key, parent.request)
         return second_name(key) if second else key
 
-    def _stands_in(
-        self, request: Request, parent: SharedLease | None, slot: str
+    def _repeats(self, request: Request, parent: SharedLease) -> bool:
+        """Whether a request is a redirect or a retry of its parent."""
+        answers = self._processing.answering is not None
+        return answers or tries_of(request) > tries_of(parent.request)
+
+    def _is_held(
+        self, request: Request, parent: SharedLease | None, key: bytes, slot: str
     ) -> bool:
-        """Whether a request takes the place of its parent, as a retry does.
+        """Whether a request is held back to take the place of its parent.
 
         Otherwise both would be pending for a moment, and the failed parent might
         succeed when another worker does it again.
         """
-        if parent is None or parent.local.lease is None:
+        if parent is None or parent.local.lease is None or not parent.may_hold:
             return False
-        answers = self._processing.answering is not None
         return (
-            (answers or tries_of(request) > tries_of(parent.request))
-            and request.dont_filter
+            request.dont_filter
             and parent.root is parent
-            and parent.may_hold
+            and (
+                self._repeats(request, parent)
+                or is_once_more(request, key, parent.request, self._key_of)
+            )
             and self._frontier.may_stand_in(SeenMark(slot, b""), parent.local.lease)
         )
 
@@ -396,7 +406,7 @@ class SharedScheduler(BaseScheduler):
         key: bytes,
         *,
         start: bool,
-        stands_in: bool,
+        repeats: bool,
     ) -> bytes:
         """Return the name of a request, unique in the crawl."""
         if not request.dont_filter:
@@ -407,7 +417,7 @@ class SharedScheduler(BaseScheduler):
             return self._start_requests.name_of(identity)
         if parent is None:  # of a timer, or spider_idle: each is new
             return name_of(b"nobody", os.urandom(16))
-        if stands_in or self._processing.answering is not None:
+        if repeats or self._processing.answering is not None:
             return name_of(b"answer", parent.local.name, identity)
         return parent.children.name_of(identity)
 

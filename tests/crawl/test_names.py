@@ -53,12 +53,21 @@ def test_a_retry_has_the_name_of_its_page(
 
 
 @pytest.mark.usefixtures("engine")
+def test_so_has_a_page_that_is_asked_for_once_more(crawl: Crawl, site: Site) -> None:
+    site.pages = {**site.pages, "/": ["page", "captcha", "captcha", "page"]}  # type: ignore[dict-item]
+    crawl.killed(Refused, stop="here child is done", **RETRY)
+    crawl.run(Refused, ONCE_MORE=True)
+    assert parts(crawl) == Counter(["child", "page"])
+
+
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("first", ["child", "retry"])
 def test_a_child_beside_the_retry_is_another_one(crawl: Crawl, first: str) -> None:
     crawl.run(Beside, FIRST=first, **RETRY)
     assert parts(crawl) == Counter(child=2)
 
 
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_page_and_its_second_time_share_no_child(crawl: Crawl, waits: bool) -> None:
     """They ask for the same page; in the second run the other one asks first."""
@@ -68,11 +77,12 @@ def test_a_page_and_its_second_time_share_no_child(crawl: Crawl, waits: bool) ->
     assert parts(crawl) == Counter(token=2)
 
 
+@pytest.mark.usefixtures("engine")
 def test_a_page_and_its_retry_are_never_both_pending(crawl: Crawl, site: Site) -> None:
     site.pages = {**site.pages, "/": ["page", "captcha", "page"]}  # type: ignore[dict-item]
     crawl.killed(Captcha, stop="here child is done")
     crawl.killed(Captcha, stop="here captcha is held")
-    assert crawl.run(Captcha).requested == ["/"]
+    assert crawl.run(Captcha).requested.count("/") == 1
     assert parts(crawl) == Counter(["child", "page"])
 
 

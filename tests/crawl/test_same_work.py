@@ -27,6 +27,7 @@ def records_of_children(crawl: Crawl) -> list[str]:
     return [name for name in record["blobs"] if name.startswith("c")]
 
 
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("page", [2, 4])
 def test_a_request_for_the_page_is_not_taken_for_the_page(
     crawl: Crawl, page: int

@@ -67,7 +67,10 @@ class Refused(Spider):
         assert isinstance(response, TextResponse)
         assert response.request is not None
         if response.text == "captcha":
-            yield get_retry_request(response.request, spider=self, reason="captcha")
+            if self.settings["ONCE_MORE"]:
+                yield response.request.replace(dont_filter=True)
+            else:
+                yield get_retry_request(response.request, spider=self, reason="captcha")
             return
         yield response.follow("/a", self.child, dont_filter=True)
         await moment(self, "child is done", when=lambda: self.children == 1)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-__all__ = ["does_same", "identity_of"]
+__all__ = ["identity_of", "is_once_more"]
 
 BY_SCRAPY = frozenset(
     {
@@ -79,13 +79,21 @@ def identity_of(
     return fingerprint + mmh3_x64_128_digest(text)
 
 
-def does_same(request: Request, other: Request) -> bool:
-    """Whether two requests for one page have the same callback and arguments.
+def is_once_more(
+    request: Request,
+    key: bytes,
+    parent: Request,
+    fingerprint: Callable[[Request], bytes],
+) -> bool:
+    """Whether a callback asks for its own page once more, to do the same work.
 
-    The ``meta`` may differ: a page that is asked for once more counts its tries there.
+    ``key`` is the request's fingerprint. Callback and arguments must be the same, but
+    the ``meta`` may differ: the spider may count its tries there.
     """
-    callbacks = {_name_of(each.callback) or "parse" for each in (request, other)}
-    texts = {canonical_text(each.cb_kwargs) for each in (request, other)}
+    if key != fingerprint(parent):
+        return False
+    callbacks = {_name_of(each.callback) or "parse" for each in (request, parent)}
+    texts = {canonical_text(each.cb_kwargs) for each in (request, parent)}
     return len(callbacks) == 1 and len(texts) == 1
 
 

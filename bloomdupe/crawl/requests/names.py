@@ -26,9 +26,9 @@ class OutputNames:
         self._before: Counter[bytes] = Counter()
 
     @property
-    def any(self) -> bool:
-        """Whether the parent has yielded anything that has a name."""
-        return bool(self._before)
+    def count(self) -> int:
+        """Number of outputs that the parent has yielded."""
+        return self._before.total()
 
     def name_of(self, identity: bytes) -> bytes:
         """Return the name of the next output with this identity."""
