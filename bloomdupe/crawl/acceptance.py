@@ -300,7 +300,7 @@ class Acceptance:
     def _with_visit(
         self, payload: bytes, follows: Lease | None, parent: Lease | None
     ) -> bytes:
-        """Return the payload of a request, with what passes on to it.
+        """Return the payload of a request with its visit, and the name that it takes.
 
         A retry or redirect of ``follows`` inherits its visits. A request that takes the
         place of ``parent`` also takes its name, if outputs of an earlier run are known
@@ -325,7 +325,7 @@ class Acceptance:
         return (
             request.dont_filter
             and session.processing.answering is None
-            and parent.instead is None
+            and not (parent.holds_back or parent.waiting)
             and session.leases.owes(parent)
             and (
                 is_retry(request, parent)

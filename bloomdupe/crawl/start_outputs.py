@@ -32,7 +32,7 @@ def second_name(key: bytes) -> bytes:
 class StartItem:
     """An item of ``Spider.start()``: a :class:`bloomdupe.inside_scrapy.Work`."""
 
-    holds_back = False
+    holds_back = waiting = False
 
     def __init__(self, name: bytes, number: int) -> None:
         self.name = name

@@ -98,12 +98,13 @@ class Starting(StartOutputs):
         run = self._run
         if forced:
             self.add_page(key)
-        again = self._requests.before(identity) or 0
+        before = self._requests.before(identity)
+        again = before or 0
         place = self._places.before(key)
         if self._always:
             return StartVerdict(False, True)
         name = None
-        if self._names_requests:
+        if self._names_requests and before is not None:
             name = child_name(self._parent, identity, again)
         needs_mark = (forced or not marked) and run.marks_starts
         exactly = exact and run.marks_exactly

@@ -57,12 +57,18 @@ class Work(Protocol):
     def takes_item(self) -> bool:
         """Whether the next item goes on to the pipelines; asked once for each item."""
 
+    waiting: bool
+    """Whether the callback waits at the moment. A callback that waits for a request
+    that it has yielded would wait for ever if that were held back. It is known if
+    something is held back, or if Scrapy processes the outputs.
+    """
+
     @property
     def holds_back(self) -> bool:
         """Whether a request of the callback is held back until the work ends."""
 
     def waits(self) -> None:
-        """The callback waits, maybe for the request that is held back."""
+        """The callback waits from now on."""
 
     def cut_short(self) -> None:
         """``CloseSpider`` has ended the callback."""
@@ -409,26 +415,21 @@ class _Outputs:
         return self
 
     def __anext__(self) -> Awaitable[Any]:
-        return _next(self._outputs, self._work)
-
-
-def _next(outputs: AsyncIterator[Any], work: Work | None) -> Awaitable[Any]:
-    """Return the next output; tell the work if that takes time, and it matters."""
-    step = outputs.__anext__()
-    if work is None or not work.holds_back:
-        return step
-    return _Awaited(step, work.waits)
+        step, work = self._outputs.__anext__(), self._work
+        if work is None or not work.holds_back:
+            return step
+        return _Awaited(step, work)
 
 
 class _Awaited:
-    """An awaitable that calls ``waits`` whenever it does not have its result at once.
+    """The next output of a callback; tells the work whenever the callback waits.
 
     It is its own iterator, as that of a coroutine.
     """
 
-    def __init__(self, awaitable: Awaitable[Any], waits: Callable[[], None]) -> None:
+    def __init__(self, awaitable: Awaitable[Any], work: Work) -> None:
         self._steps: Any = awaitable.__await__()
-        self._waits = waits
+        self._work = work
 
     def __await__(self) -> Any:  # noqa: ANN401 - a generator, as far as callers see
         return self
@@ -439,11 +440,13 @@ class _Awaited:
         return self.send(None)
 
     def send(self, value: object) -> Any:  # noqa: ANN401
+        self._work.waiting = False
         step = self._steps.send(value)  # or the end is raised, with the result
-        self._waits()
+        self._work.waits()
         return step
 
     def throw(self, *error: Any) -> Any:  # noqa: ANN401
+        self._work.waiting = False
         return self._steps.throw(*error)
 
     def close(self) -> None:
@@ -489,6 +492,8 @@ class _MarkedAsync:
         return self
 
     async def __anext__(self) -> Any:  # noqa: ANN401
-        output = await _next(self._outputs, self._work)
+        # Scrapy asks for an output before it has processed the last one.
+        step = anext(self._outputs)
+        output = await (step if self._work is None else _Awaited(step, self._work))
         self._owners[id(output)].append(self._work)
         return output

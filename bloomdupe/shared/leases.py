@@ -73,6 +73,7 @@ class SharedLease:
         "relies",
         "request",
         "root",
+        "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -98,6 +99,8 @@ class SharedLease:
         """
         self.is_child = False
         """Whether that has the name of a child."""
+        self.waiting = False
+        """Whether the callback waits, as far as this is known."""
         self.may_hold = True
         """Of the root: whether its retry may still be held back for this."""
         self.broken = False
@@ -166,6 +169,7 @@ class SharedLease:
 
     def waits(self) -> None:
         """Let the request go that is held back: the callback may wait for it."""
+        self.waiting = True
         instead, self.instead = self.instead, None
         if instead is not None:
             self._leases.offer(instead)

@@ -384,6 +384,7 @@ class SharedScheduler(BaseScheduler):
             return False
         return (
             request.dont_filter
+            and not parent.waiting
             and parent.root is parent
             and (
                 self._repeats(request, parent)

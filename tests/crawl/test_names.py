@@ -68,11 +68,17 @@ def test_a_child_beside_the_retry_is_another_one(crawl: Crawl, first: str) -> No
 
 
 @pytest.mark.usefixtures("engine")
-@pytest.mark.parametrize("waits", [False, True])
-def test_a_page_and_its_second_time_share_no_child(crawl: Crawl, waits: bool) -> None:
-    """They ask for the same page; in the second run the other one asks first."""
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"WAITS": True}, {"WAITS": True, "BLOOMDUPE_DIRECT_OUTPUT": False}],
+    ids=["goes on", "waits", "waits, by Scrapy"],
+)
+def test_a_page_and_its_second_time_share_no_child(
+    crawl: Crawl, settings: dict[str, Any]
+) -> None:
+    """They ask for the same page, in the second run in another order."""
     crawl.killed(OnceMore, stop="here asked", ORDER=1)
-    run = crawl.run(OnceMore, ORDER=2, WAITS=waits)
+    run = crawl.run(OnceMore, ORDER=2, **settings)
     assert run.finish_reason == "finished"
     assert parts(crawl) == Counter(token=2)
 

@@ -1,4 +1,4 @@
-"""Pages whose outputs two mechanisms could take for each other's."""
+"""Pages with outputs that must be told apart when a run repeats them."""
 
 from __future__ import annotations
 

@@ -108,6 +108,7 @@ class Lease:
         "spoiled",
         "try_counts",
         "visit",
+        "waiting",
         "whole_before",
     )
 
@@ -152,6 +153,8 @@ class Lease:
         """
         self.instead: Callable[..., bool] | None = None
         """Makes the request pending that takes its place when it ends."""
+        self.waiting = False
+        """Whether the callback waits, as far as this is known."""
         self.passed_on = False
         """Whether the request in its place has its name."""
         self.try_counts = True
@@ -249,6 +252,7 @@ class Lease:
 
     def waits(self) -> None:
         """Let the request go that is held back: the callback may wait for it."""
+        self.waiting = True
         if self.instead is not None:
             self.instead()
             self.instead = None
