@@ -412,9 +412,13 @@ def between(server: RedisServer) -> Iterator[Cutting]:
 
 @pytest.mark.parametrize("how", ["cut", "silent"])
 def test_every_call_may_be_repeated_when_its_answer_is_lost(
-    between: Cutting, name: str, how: str
+    between: Cutting, server: RedisServer, name: str, how: str
 ) -> None:
     url = f"redis://127.0.0.1:{between.port}#{name}"
+    with worker(server.url(f"{name} before")) as other:
+        # So Redis knows the scripts. Else the lost answers would say that it does not.
+        other.offer(offers(1))
+        assert drained(other) == [1]
 
     def lose(call: Callable[[], object]) -> None:
         between.lose(how, one._server._client)
