@@ -16,6 +16,7 @@ from scrapy.utils.python import global_object_name
 from bloomdupe.crawl.acceptance import ASKING, Acceptance
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
+from bloomdupe.crawl.engines.on_disk import OnDisk
 from bloomdupe.crawl.engines.session import Session
 from bloomdupe.crawl.later.not_before import time_of
 from bloomdupe.crawl.later.revisits import checked_rule
@@ -33,7 +34,6 @@ from bloomdupe.errors import (
 )
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.inside_scrapy.timer import Timer
-from bloomdupe.links.fingerprint import fingerprint_function
 from bloomdupe.links.link_filter import Duplicate, attach_link_filter
 from bloomdupe.printable import logger_of
 
@@ -129,29 +129,30 @@ class FrontierScheduler(BaseScheduler):
         else:
             opening = self.df.open()
             seen = self._job.open_filter()
+        self._seen = seen
         if self._ours is None and self._job.settings.directory is not None:
             self._warn_of_foreign_filter()
         try:
             self._check_import(seen)
             self._check_queue_of_scrapy(seen)
-            session = Session(self._crawler, self._job, seen, self._stop_full)
-            fingerprinter = self._crawler.request_fingerprinter
-            assert fingerprinter is not None  # noqa: S101 - the crawl is open
-            fingerprint = fingerprint_function(fingerprinter)
+            session = Session(self._crawler, self._job)
+            engine = OnDisk(session, seen, self._stop_full, ours=self._ours is not None)
+            session.attach(engine)
             self._blocked = Blocked(
                 seen.notes.get(BLOCKED, []),
-                fingerprint,
+                session.fingerprint,
                 partial(self._stats.inc_value, "bloomdupe/dropped_blocked"),
             )
-            session.begin(self._blocked)
+            engine.open(self._blocked)
+            session.begin()
         except BaseException:
             seen.close()
             raise
         self._session = session
         self._acceptance = Acceptance(
-            self._crawler, session, self.df, self._ours, fingerprint
+            self._crawler, session, self.df, self._ours, session.fingerprint
         )
-        self._say_how_it_stands(session)
+        self._say_how_it_stands(engine)
         if type(self.df) is BloomDupeFilter:
             attach_link_filter(self._crawler, self._would_drop, self.df)
         return opening
@@ -199,8 +200,8 @@ class FrontierScheduler(BaseScheduler):
                 " the new one another JOBDIR"
             )
 
-    def _say_how_it_stands(self, session: Session) -> None:
-        run, totals = session.run, session.checkpoint.totals
+    def _say_how_it_stands(self, engine: OnDisk) -> None:
+        run, totals = engine.run, engine.checkpoint.totals
         self._stats.set_value("bloomdupe/round", run.round)
         extra = {"spider": self._spider}
         if self._blocked.rules:
@@ -230,14 +231,14 @@ class FrontierScheduler(BaseScheduler):
                 "Resuming crawl (%(queuesize)d requests scheduled); the last run"
                 " %(ended)s",
                 {
-                    "queuesize": session.pending,
+                    "queuesize": len(engine),
                     "ended": (
                         "was killed" if run.last == "open" else f"ended: {run.last}"
                     ),
                 },
                 extra=extra,
             )
-        self._stats.set_value("bloomdupe/resumed", session.pending)
+        self._stats.set_value("bloomdupe/resumed", len(engine))
 
     def close(self, reason: str) -> Deferred[None] | None:
         """Write the last checkpoint and release the store."""
@@ -249,7 +250,7 @@ class FrontierScheduler(BaseScheduler):
         self._failed = session.stopping.failure is not None
         self._stats.set_value("bloomdupe/unrestorable", self._unrestorable)
         if not isinstance(self.df, BloomDupeFilter):
-            session.frontier.seen.close()
+            self._seen.close()
         elif session.stopping.failure is not None:
             self.df.release()
         return self.df.close(reason)
@@ -261,14 +262,11 @@ class FrontierScheduler(BaseScheduler):
 
         It does not if all of them are scheduled for a time that is too far away.
         """
-        session = self._session
-        if session is None:
-            return False
-        return session.frontier.pending > 0 or session.waiting.is_worth_it
+        return self._session is not None and self._session.engine.goes_on
 
     def __len__(self) -> int:
         """Return the number of requests that are pending or scheduled for later."""
-        return 0 if self._session is None else self._session.pending
+        return 0 if self._session is None else len(self._session.engine)
 
     @property
     def dqs(self) -> Sized:
@@ -284,14 +282,14 @@ class FrontierScheduler(BaseScheduler):
         """Accept a request; False if it was dropped as a duplicate."""
         session = self._opened
         if self._blocked.rules and self._blocked.drops(
-            request, session.engine.slot_of(request)
+            request, session.access.slot_of(request)
         ):
             return False
         try:
             if not ASKING.isdisjoint(request.meta):  # before it is marked
                 time_of(request, time.time())
                 checked_rule(request)
-            accepted = self._acceptance.takes(request)
+            return self._acceptance.takes(request)
         except RequestTimeError as error:
             self._refuse(session, request, error)
             return False
@@ -301,11 +299,8 @@ class FrontierScheduler(BaseScheduler):
             session.stopping.fail(error)
             return False
         except FilterFullError as error:
-            accepted = True
             self._stop_full(error)
-        if accepted and session.frontier.due:
-            session.hurry()
-        return accepted
+            return True
 
     def _refuse(
         self, session: Session, request: Request, error: RequestTimeError
@@ -350,23 +345,17 @@ class FrontierScheduler(BaseScheduler):
 
     def _next(self, session: Session) -> Request | None:
         while True:
-            entry = session.frontier.lease()
+            entry = session.engine.next()
             if entry is None:
-                seconds = session.frontier.seconds_until_ready()
+                seconds = session.engine.seconds_until_ready()
                 if seconds is not None:
                     self._alarm.set(min(max(seconds, SHORTEST_ALARM), LONGEST_ALARM))
-                if not (session.frontier.pending or session.leases):
-                    session.waiting.look()
                 return None
             request = self._restore(session, entry)
             if request is not None:
                 break
         known = session.serializer.visit_in(entry.payload or b"")
-        visit = None if known is None else Visit.of(known)
-        session.revisits.begin_visit(session.leases.add(request, entry, visit))
-        stored = session.durable and entry.payload is not None
-        where = "disk" if stored else "memory"
-        self._stats.inc_value(f"scheduler/dequeued/{where}")
+        session.leases.add(request, entry, None if known is None else Visit.of(known))
         self._stats.inc_value("scheduler/dequeued")
         return request
 
@@ -380,7 +369,7 @@ class FrontierScheduler(BaseScheduler):
         try:
             return session.serializer.load(payload)
         except UnserializableError as error:
-            session.leases.set_aside(entry)
+            session.engine.set_aside(entry, f"{url_of(payload)}: {error}")
             self._unrestorable += 1
             session.ending.leaves(url_of(payload), f"it cannot be restored: {error}")
             logger.error(  # noqa: TRY400 - the reason says it all
@@ -398,7 +387,7 @@ class FrontierScheduler(BaseScheduler):
         return self._session
 
     def _on_alarm(self) -> None:
-        self._opened.engine.wake()
+        self._opened.access.wake()
 
     def _stop_full(self, error: FilterFullError) -> None:
         """Stop the crawl; an unmarked request may come once more, but is not lost."""

@@ -22,7 +22,7 @@ from bloomdupe.crawl.requests.cookies_packed import PackedCookies, without_cooki
 from bloomdupe.crawl.requests.identity import identity_of, is_once_more
 from bloomdupe.crawl.requests.names import START, OutputNames, name_of
 from bloomdupe.crawl.requests.serializer import Serializer
-from bloomdupe.crawl.start_outputs import StartItem, StartOutputs, second_name
+from bloomdupe.crawl.start_outputs import StartItem, StartOutputs
 from bloomdupe.crawl.stopping import Stopping
 from bloomdupe.errors import SettingError, UnserializableError
 from bloomdupe.frontier.frontier import Frontier
@@ -364,8 +364,8 @@ class SharedScheduler(BaseScheduler):
         key = self._key_of(request)
         if request.dont_filter or parent is None:
             return key
-        second = self._starting.is_second_use(request, key, parent.request)
-        return second_name(key) if second else key
+        second = self._starting.second_use(request, key, parent.request, exact=False)
+        return key if second is None else second[0]
 
     def _repeats(self, request: Request, parent: SharedLease) -> bool:
         """Whether a request is a redirect or a retry of its parent."""

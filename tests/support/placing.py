@@ -136,8 +136,9 @@ def _install_end(points: Points) -> None:
     def watched(self: FrontierScheduler, reason: str) -> Any:
         session = self._session
         result = points.around("close", lambda: close(self, reason), raises=False)
-        if session is not None and session.frontier.store is not None:
-            points.tell("closed", session.frontier.store.path)
+        engine: Any = None if session is None else session.engine
+        if engine is not None and engine.frontier.store is not None:
+            points.tell("closed", engine.frontier.store.path)
         return result
 
     FrontierScheduler.close = watched  # type: ignore[method-assign]

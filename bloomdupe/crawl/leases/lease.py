@@ -15,6 +15,7 @@ from bloomdupe.store.format import request_key
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from bloomdupe.crawl.engines.engine import LeaseEngine
     from bloomdupe.crawl.leases.answers import Answers
     from bloomdupe.crawl.requests.visits import Look, Visit
     from bloomdupe.frontier.slot_queue import Entry
@@ -59,11 +60,9 @@ class Registry(Protocol):
     def leaves_out(self) -> Callable[[Lease], bool]:
         """Whether the next item of a page that comes again is left out."""
 
-    def owes(self, lease: Lease) -> bool:
-        """Whether an earlier run stored output that this run has not yielded again."""
-
-    def pass_on(self, lease: Lease) -> bytes:
-        """Return the name of a request that ends, for the one in its place."""
+    @property
+    def engine(self) -> LeaseEngine:
+        """Where the requests come from."""
 
     def release(self, lease: Lease) -> None:
         """Free the slot of a request that no longer keeps it busy."""
@@ -84,6 +83,7 @@ class Lease:
     __slots__ = (
         "answer",
         "answers_before",
+        "broken",
         "cut",
         "entry",
         "failed",
@@ -94,10 +94,12 @@ class Lease:
         "items",
         "keys",
         "leases",
+        "left",
         "look",
         "names",
         "open_parts",
         "owed",
+        "own",
         "own_outcome",
         "passed_on",
         "repeated",
@@ -135,6 +137,14 @@ class Lease:
         """
         self.has_parts = False
         """Whether it ever was the root of an unstored request."""
+        self.broken = False
+        """Of the root: whether the processing of it or of a part of it broke off, or a
+        request that it has yielded was refused.
+        """
+        self.left = False
+        """Of the root: whether it has ended, and is not done."""
+        self.own: Any = None
+        """State of the request that only its engine knows."""
         self.items = 0
         """Items yielded so far."""
         self.handed: object = None
@@ -151,8 +161,8 @@ class Lease:
         """Whether a request that it has yielded was refused: the next run runs it
         again.
         """
-        self.instead: Callable[..., bool] | None = None
-        """Makes the request pending that takes its place when it ends."""
+        self.instead: Any = None
+        """The request that takes its place when it ends, as the engine holds it."""
         self.waiting = False
         """Whether the callback waits, as far as this is known."""
         self.passed_on = False
@@ -195,6 +205,17 @@ class Lease:
     def is_named(self) -> bool:
         """Whether the request has its name again after a crash."""
         return self.entry.payload is not None or self.given_name is not None
+
+    def pass_on(self) -> bytes:
+        """Return the name of a request that ends, for the request in its place.
+
+        A page was in progress when the process was killed. The next run asks for it
+        again, and gets a redirect, or has to try later. That other request then yields
+        the output that the page had yielded by the time of the kill. Only one request
+        takes the name.
+        """
+        self.passed_on = True
+        return self.name
 
     @property
     def items_left(self) -> Answers:
@@ -254,8 +275,7 @@ class Lease:
         """Let the request go that is held back: the callback may wait for it."""
         self.waiting = True
         if self.instead is not None:
-            self.instead()
-            self.instead = None
+            self.leases.engine.let_go(self)
 
     def cut_short(self) -> None:
         """Remember that ``CloseSpider`` has ended the callback."""
