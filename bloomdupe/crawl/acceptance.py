@@ -6,7 +6,7 @@ import time
 from copy import copy
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.engines.engine import Offer
+from bloomdupe.crawl.engines.engine_contract import Accepted
 from bloomdupe.crawl.later.not_before import TIME_KEYS, time_of, without_time
 from bloomdupe.crawl.later.retries import is_retry
 from bloomdupe.crawl.later.revisits import REVISIT
@@ -215,7 +215,7 @@ class Acceptance:
         name: bytes | None,
         *,
         start: bool,
-    ) -> Offer:
+    ) -> Accepted:
         """Return a request as the engine gets it."""
         engine = self._engine
         answers = self._session.processing.answering is not None
@@ -237,7 +237,7 @@ class Acceptance:
             payload = self._dump(request)
         elif engine.concerns(request, parent if repeats else None):
             payload = self._session.serializer.dump_or_none(request) or b""
-        return Offer(
+        return Accepted(
             request,
             payload,
             slot,
@@ -251,7 +251,7 @@ class Acceptance:
             not_before,
         )
 
-    def _is_held(self, offer: Offer, parent: Lease, key: bytes) -> bool:
+    def _is_held(self, offer: Accepted, parent: Lease, key: bytes) -> bool:
         """Whether a request is held back until its parent ends, to take its place.
 
         A callback may ask for its own page once more, to do the same work. Otherwise

@@ -14,7 +14,7 @@ from bloomdupe.printable import logger_of
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-    from bloomdupe.crawl.engines.engine import Engine
+    from bloomdupe.crawl.engines.engine_contract import Engine
 
 __all__ = ["INCOMPLETE", "Ending"]
 

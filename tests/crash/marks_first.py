@@ -9,7 +9,7 @@ from bloomdupe import FrontierScheduler
 if TYPE_CHECKING:
     from scrapy import Spider
 
-    from bloomdupe.crawl.engines.engine import Offer
+    from bloomdupe.crawl.engines.engine_contract import Accepted
 
 
 class MarksFirst(FrontierScheduler):
@@ -23,7 +23,7 @@ class MarksFirst(FrontierScheduler):
         store = engine.frontier.store
         assert store is not None
 
-        def marking(offer: Offer) -> bool:
+        def marking(offer: Accepted) -> bool:
             for key, exact in offer.keys:
                 seen.add(key, exact=exact)
             store.commit(seen.prepare())

@@ -8,7 +8,7 @@ from typing import Any
 from bloomdupe.redis import server as scripts
 from bloomdupe.redis import shared_frontier
 from bloomdupe.redis.kept_offers import KeptOffers
-from bloomdupe.shared.worker import Worker
+from bloomdupe.crawl.engines.on_redis.worker import Worker
 
 SOON, LATE = 0.05, 0.3
 """Seconds, which must not cost a lease."""

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from bloomdupe.crawl.engines.engine import Offer
+    from bloomdupe.crawl.engines.engine_contract import Accepted
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.leases.lease import Key
     from bloomdupe.crawl.leases.outcomes import Line, Outcome
@@ -113,6 +113,7 @@ class OnDisk(Settling):
         """Fingerprints of requests in memory only: a request that a crash loses must
         not have been marked.
         """
+        self.schedules_later = True
         self._restore()
         self._closed = self.hurries = False
         self._tick = Timer(self._on_tick)
@@ -319,21 +320,21 @@ class OnDisk(Settling):
         """
         return not answers and self.owes(lease)
 
-    def hold(self, offer: Offer) -> None:
+    def hold(self, offer: Accepted) -> None:
         """See :meth:`Engine.hold`."""
         assert offer.parent is not None  # noqa: S101 - it takes its place
         offer.parent.instead = offer._replace(keys=())
 
-    def take(self, offer: Offer) -> bool:
+    def take(self, offer: Accepted) -> bool:
         """See :meth:`Engine.take`."""
         self._push(offer, instead=offer.answers)
         if offer.payload is not None:
-            self._mark(offer.keys)
+            self._mark_seen(offer.keys)
         if self.frontier.due:
             self._hurry()
         return True
 
-    def _push(self, offer: Offer, *, instead: bool = False) -> None:
+    def _push(self, offer: Accepted, *, instead: bool = False) -> None:
         """Make a request pending.
 
         ``instead`` says that its parent ends in this step and that it takes the
@@ -390,7 +391,7 @@ class OnDisk(Settling):
             return payload
         return self._session.serializer.with_visit(payload, visit.values)
 
-    def _mark(self, keys: Sequence[Key]) -> None:
+    def _mark_seen(self, keys: Sequence[Key]) -> None:
         """Mark a stored request as seen.
 
         A fingerprint that it shares with a request in memory is marked when that

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from twisted.python.failure import Failure
 
     from bloomdupe.crawl.engines.crawl_job import CrawlJob
-    from bloomdupe.crawl.engines.engine import Engine
+    from bloomdupe.crawl.engines.engine_contract import Engine
+    from bloomdupe.links.link_filter import LinkFilter
 
 __all__ = ["Session"]
 
@@ -37,6 +38,8 @@ class Session:
     supported.
     """
 
+    link_filter: LinkFilter | None = None
+    """Drops duplicates where the spider yields them, if it is in use."""
     engine: Engine
     """Where the crawl keeps its requests."""
 
@@ -84,6 +87,11 @@ class Session:
         connect(self._item_failed, signals.item_error)
         connect(self.ending.idle, signals.spider_idle)
         self._memory_watch.begin()
+
+    def forget_links(self) -> None:
+        """Ask the engine again about links that it knew before."""
+        if self.link_filter is not None:
+            self.link_filter.forget()
 
     # Work and the requests it belongs to
 

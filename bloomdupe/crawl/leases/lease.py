@@ -15,12 +15,11 @@ from bloomdupe.store.format import request_key
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from bloomdupe.crawl.engines.engine import LeaseEngine
     from bloomdupe.crawl.leases.answers import Answers
     from bloomdupe.crawl.requests.visits import Look, Visit
     from bloomdupe.frontier.slot_queue import Entry
 
-__all__ = ["Key", "Lease", "Watcher"]
+__all__ = ["Key", "Lease", "LeaseEngine", "Watcher"]
 
 Key: TypeAlias = tuple[bytes, bool]
 """A fingerprint, and whether it is kept exactly."""
@@ -40,6 +39,31 @@ class Watcher:
 
     def settled(self, lease: Lease) -> None:
         """A request is done, and so are all of its parts."""
+
+
+class LeaseEngine(Protocol):
+    """The part of an engine that requests in progress use."""
+
+    def begin(self, lease: Lease) -> None:
+        """Recall the output that earlier runs have stored of a request."""
+
+    def owes(self, lease: Lease) -> bool:
+        """Whether an earlier run stored output that this run has not yielded again."""
+
+    def release(self, entry: Entry) -> None:
+        """Free the slot of a request that does not keep it busy any more."""
+
+    def let_go(self, lease: Lease) -> None:
+        """Make the request pending that was held back to replace this request."""
+
+    def ended(self, lease: Lease, *, whole: bool) -> None:
+        """Handle the end of a request, which may be a part of another request."""
+
+    def settle(self, root: Lease) -> None:
+        """End a request that is done, with all its parts."""
+
+    def leave(self, root: Lease) -> None:
+        """Keep a request that has ended, but is not done: it is handed out again."""
 
 
 class Registry(Protocol):

@@ -11,15 +11,14 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from bloomdupe.crawl.engines.engine import LeaseEngine
-    from bloomdupe.crawl.leases.lease import Key, Watcher
+    from bloomdupe.crawl.leases.lease import Key, LeaseEngine, Watcher
     from bloomdupe.crawl.requests.visits import Visit
     from bloomdupe.frontier.slot_queue import Entry
 
 __all__ = ["Leases"]
 
 
-class _Known(NamedTuple):
+class _Expected(NamedTuple):
     """State of a pending request, in memory."""
 
     root: Lease | None = None
@@ -44,7 +43,7 @@ class Leases:
         self.leaves: Callable[[str, object], None] = lambda _url, _why: None
         """Told of each request that this run cannot do, and why."""
         self._leases: dict[int, Lease] = {}
-        self._known: dict[Entry, _Known] = {}
+        self._known: dict[Entry, _Expected] = {}
 
     def __contains__(self, request: Request) -> bool:
         """Whether this very object has been handed out and is not done."""
@@ -99,7 +98,11 @@ class Leases:
 
         The ``keys`` are marked when it is settled. ``own`` is the engine's state of it.
         """
-        self._known[entry] = _Known(root, keys or [], name, own)
+        self._known[entry] = _Expected(root, keys or [], name, own)
+
+    def own_of(self, entry: Entry) -> object:
+        """Return the engine's state of a pending request."""
+        return self._known[entry].own
 
     def forget(self, entry: Entry) -> object:
         """Forget a pending request; return the engine's state of it."""

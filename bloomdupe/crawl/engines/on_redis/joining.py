@@ -9,10 +9,10 @@ from scrapy.utils.misc import load_object
 
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
+from bloomdupe.crawl.engines.on_redis.shared_feeds import feed_names
 from bloomdupe.errors import SettingError, StoreMismatchError
 from bloomdupe.redis.shared_frontier import SharedFrontier
 from bloomdupe.settings import DEFAULTS
-from bloomdupe.shared.feeds import feed_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

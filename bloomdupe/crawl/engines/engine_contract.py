@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from bloomdupe.crawl.leases.lease import LeaseEngine
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -28,10 +30,10 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.start_outputs import StartOutputs
     from bloomdupe.frontier.slot_queue import Entry
 
-__all__ = ["Engine", "LeaseEngine", "Offer"]
+__all__ = ["Accepted", "Engine"]
 
 
-class Offer(NamedTuple):
+class Accepted(NamedTuple):
     """A request that the crawl has accepted."""
 
     request: Request
@@ -58,31 +60,6 @@ class Offer(NamedTuple):
     """Unix time before which it is not handed out."""
 
 
-class LeaseEngine(Protocol):
-    """The part of an engine that requests in progress use."""
-
-    def begin(self, lease: Lease) -> None:
-        """Recall the output that earlier runs have stored of a request."""
-
-    def owes(self, lease: Lease) -> bool:
-        """Whether an earlier run stored output that this run has not yielded again."""
-
-    def release(self, entry: Entry) -> None:
-        """Free the slot of a request that does not keep it busy any more."""
-
-    def let_go(self, lease: Lease) -> None:
-        """Make the request pending that was held back to replace this request."""
-
-    def ended(self, lease: Lease, *, whole: bool) -> None:
-        """Handle the end of a request, which may be a part of another request."""
-
-    def settle(self, root: Lease) -> None:
-        """End a request that is done, with all its parts."""
-
-    def leave(self, root: Lease) -> None:
-        """Keep a request that has ended, but is not done: it is handed out again."""
-
-
 class Engine(LeaseEngine, Protocol):
     """Where a crawl keeps its requests."""
 
@@ -92,6 +69,8 @@ class Engine(LeaseEngine, Protocol):
     """Whether it hands over each item with its lines, to :meth:`Session.take_item`."""
     hurries: bool
     """Whether callbacks pause, because their output is kept in memory."""
+    schedules_later: bool
+    """Whether requests may have a not-before time, and pages may come again."""
     retries: Retries | None
     """Lets retries wait, if they do."""
 
@@ -123,10 +102,10 @@ class Engine(LeaseEngine, Protocol):
     def may_replace(self, lease: Lease, slot: str, *, answers: bool) -> bool:
         """Whether a request in ``slot`` must be held back to replace this request."""
 
-    def take(self, offer: Offer) -> bool:
+    def take(self, offer: Accepted) -> bool:
         """Make a request pending and mark it; False if it is a duplicate."""
 
-    def hold(self, offer: Offer) -> None:
+    def hold(self, offer: Accepted) -> None:
         """Keep a request back until its parent ends, to take its place."""
 
     # Handing out
