@@ -111,7 +111,7 @@ class OnRedis:
         self._settling: dict[tuple[int, str, bytes], Lease] = {}
         # Number of requests at hand from Redis, by slot.
         self._from_redis = Counter[str]()
-        feeds = SharedFeeds(crawler, session.take_item, session.stopping.fail)
+        self._feeds = SharedFeeds(crawler, session.take_item, session.stopping.fail)
         order = QueueOrder.of(crawler.settings, durable=True)
         self._starts_apart = order.starts_apart
         self._backoff = Backoff(
@@ -125,7 +125,7 @@ class OnRedis:
             start_fifo=order.start_fifo,
             wait=self._backoff.wait,
         )
-        self._frontier = _open_frontier(job, feeds.names, fifo=order.fifo)
+        self._frontier = _open_frontier(job, self._feeds.names, fifo=order.fifo)
         self.starting = StartOutputs(session.processing, START, session.fingerprint)
         concurrent = crawler.settings.getint("CONCURRENT_REQUESTS")
         self._enough = AT_HAND * max(1, concurrent)
