@@ -337,6 +337,26 @@ class Refused(Base):
 
         return lambda r: (r, count()), "'left', which a function in"
 
+    def of_a_later_value(self) -> Any:
+        following = None
+
+        def parse(r: Any) -> Any:
+            return r, following
+
+        yield_here = parse
+        following = "/next"
+        return yield_here, "'following', to which Refused.of_a_later_value gives"
+
+    def of_a_later_value_in_a_helper(self) -> Any:
+        following = None
+
+        def helper(r: Any) -> Any:
+            return lambda: (r, following)
+
+        inner = helper(1)
+        following = "/next"
+        return inner, "'following', to which"
+
     def of_no_value(self) -> Any:
         if self.name == "":
             later = 1

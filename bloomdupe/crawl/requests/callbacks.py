@@ -17,7 +17,8 @@ same      4       number of a function that was read before, from 0
 Each argument, default and value is a reference, or a constant: a value that cannot
 change. Any other value, such as a list, might be shared with other functions, and its
 copy would not be. A variable that a function within the method writes (``nonlocal``) is
-shared for the same reason.
+shared for the same reason. A variable that gets its value further down than the
+function is defined may not have that value yet.
 
 A function is made from the code that the spider's method has now. Nothing is imported,
 and the bytes hold no code. See :mod:`bloomdupe.crawl.requests.nested_code`.
@@ -216,6 +217,11 @@ class _ReferenceWriter:
                 raise UnserializableError(
                     f"{function} has {name!r}, which has no value"
                 ) from error
+            if name in nested.later and _is_constant(value):
+                raise UnserializableError(
+                    f"{function} has {name!r}, to which {nested.method} gives another"
+                    " value further down"
+                )
             yield self._value(function, repr(name), value)
 
     def _values(self, function: object, values: dict[str, Any]) -> dict[str, Any]:

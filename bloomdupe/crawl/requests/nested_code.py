@@ -38,6 +38,8 @@ class NestedCode(NamedTuple):
     globals: dict[str, Any]
     written: frozenset[str]
     """Variables of the method or of functions in it that a function within writes."""
+    later: frozenset[str]
+    """Variables that get a value further down than the function is defined."""
 
 
 class NestedFunctions:
@@ -60,9 +62,10 @@ class NestedFunctions:
 
     def _add(self, method: str, function: FunctionType) -> None:
         written = frozenset(_written_in(function.__code__))
-        for code in _nested_in(function.__code__):
+        for code, later in _nested_in(function.__code__):
+            digest = digest_of_code(code)
             nested = NestedCode(
-                method, digest_of_code(code), code, function.__globals__, written
+                method, digest, code, function.__globals__, written, later
             )
             self._by_code[id(code)] = nested
             self._by_name.setdefault((method, nested.digest), nested)
@@ -148,17 +151,31 @@ def _functions_in(attribute: Any) -> Iterator[FunctionType]:  # noqa: ANN401 - a
             attribute = getattr(attribute, "__dict__", {}).get("__wrapped__")
 
 
-def _nested_in(code: CodeType) -> Iterator[CodeType]:
+def _nested_in(
+    code: CodeType, later: frozenset[str] = frozenset()
+) -> Iterator[tuple[CodeType, frozenset[str]]]:
     """Yield the code of the functions in a function, at any depth.
 
-    The body of a class is left out. So is the code that Python makes for a
-    comprehension: its arguments have no names. The functions in that are found.
+    With it come ``later`` and the variables that get a value further down. The body of
+    a class is left out. So is the code that Python makes for a comprehension: its
+    arguments have no names. The functions in that are found.
     """
     for inner in code.co_consts:
         if isinstance(inner, CodeType) and inner.co_flags & _FUNCTION == _FUNCTION:
+            here = later.union(_written_after(code, inner))
             if not any(name.startswith(".") for name in inner.co_varnames[:1]):
-                yield inner
-            yield from _nested_in(inner)
+                yield inner, here
+            yield from _nested_in(inner, here)
+
+
+def _written_after(code: CodeType, inner: CodeType) -> Iterator[str]:
+    """Yield the variables that code writes after it has defined a function."""
+    defined = False
+    for step in dis.get_instructions(code):
+        if step.argval is inner:
+            defined = True
+        elif defined and step.opname in _WRITES:
+            yield step.argval
 
 
 def _written_in(code: CodeType) -> Iterator[str]:
