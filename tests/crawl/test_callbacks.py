@@ -139,6 +139,9 @@ class Many(Base):
 
         return parse
 
+    def letters(self) -> Any:
+        return (each for each in self.name)
+
     def of_a_frozenset(self) -> Any:
         known = frozenset("ab")
         return lambda r: self.got(r, "b" in known, r in {"x", "y"})
@@ -327,6 +330,24 @@ class Refused(Base):
         write()
         return lambda r: (r, left), "'left', which a function in"
 
+    def of_a_variable_that_is_written_further_in(self) -> Any:
+        left = 2
+
+        def outer() -> Any:
+            def inner() -> None:
+                nonlocal left
+                left -= 1
+
+            return inner
+
+        outer()()
+        return lambda r: (r, left), "'left', which a function in"
+
+    def of_a_partial_with_attributes(self) -> Any:
+        function: Any = partial(self.got, 1)
+        function.kind = 1
+        return function, "is not a method of"
+
     def of_a_helper_that_writes(self) -> Any:
         left = 2
 
@@ -473,6 +494,8 @@ CHANGED = {
     "method": SOURCE.replace("make", "remake"),
     "class": SOURCE.replace("Made(Spider)", "Renamed(Spider)") + "Made = Renamed",
     "no function": SOURCE.replace("{function}", "1"),
+    "text": SOURCE.replace("{function}", 'lambda r: (self.name, r, "1")'),
+    "star": SOURCE.replace("{function}", "lambda *r: (self.name, r, 1)"),
     "kind": SOURCE.replace("return {function}", "(yield lambda r: (yield r, 1))"),
 }
 
@@ -623,6 +646,32 @@ def test_bytes_name_nothing_else(case: str, stored: list[Any]) -> None:
         reference = [digest if part is ... else part for part in reference]
     with pytest.raises(UnserializableError):
         load(stored, name, reference)
+
+
+def test_code_of_a_generator_expression_is_no_function(stored: list[Any]) -> None:
+    code = Many().letters().gi_code
+    reference = [3, "Many.letters", digest_of_code(code), [], {}, []]
+    with pytest.raises(UnserializableError, match="is not there any more"):
+        load(stored, "Many.letters.<genexpr>", reference)
+
+
+class Theirs(Spider):
+    """A spider of Scrapy's, it says."""
+
+    __module__ = "scrapy.spiders.theirs"
+
+    def of_a_lambda(self) -> Any:
+        return lambda r: r
+
+
+class Mine(Theirs):
+    name = "mine"
+
+
+def test_functions_of_scrapys_own_spiders_are_refused() -> None:
+    spider = Mine()
+    with pytest.raises(UnserializableError, match="is not a method of"):
+        Serializer(spider).dump(Request(URL, spider.of_a_lambda()))
 
 
 def test_deep_references_are_refused(stored: list[Any]) -> None:
