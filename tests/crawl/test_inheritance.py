@@ -18,14 +18,13 @@ from spiders.inheritance import (
     Polling,
     count_as_earlier,
 )
-from support.crawl import FEEDS
 from support.site import Answer
 
 if TYPE_CHECKING:
     from support.crawl import Crawl
     from support.site import Page, Site
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("feed")]
 
 LATER = Answer("later", 503)
 MOVED = Answer("", 302, {"Location": "/elsewhere"})
@@ -39,12 +38,6 @@ RETRY: dict[str, Any] = {"RETRY_ENABLED": True}
 def pages() -> dict[str, Page]:
     paths = ("/", "/a", "/b", "/c", "/d", "/marked", "/elsewhere")
     return dict.fromkeys(paths, "page")
-
-
-@pytest.fixture
-def crawl(crawl: Crawl) -> Crawl:
-    crawl.settings["FEEDS"] = FEEDS
-    return crawl
 
 
 def answers(site: Site, *pages: Page) -> None:

@@ -7,18 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from spiders.same_work import SHOPS, LambdaStart, Messages, Shops
-from support.crawl import FEEDS
 
 from bloomdupe import BloomFilter
 
 if TYPE_CHECKING:
     from support.crawl import Crawl
 
-
-@pytest.fixture
-def crawl(crawl: Crawl) -> Crawl:
-    crawl.settings["FEEDS"] = FEEDS
-    return crawl
+pytestmark = pytest.mark.usefixtures("feed")
 
 
 def parts(crawl: Crawl) -> Counter[str]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from spiders.second_use import Again, Killed, Login, Rules
-from support.crawl import FEEDS
 from support.engines import DISK, MEMORY
 
 if TYPE_CHECKING:
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from support.crawl import Crawl
     from support.engines import Memory
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("feed")]
 
 
 @pytest.fixture
@@ -26,12 +25,6 @@ def pages() -> dict[str, str]:
         "/b": "<a href='/'>home</a>",
         "/login": "-> /",
     }
-
-
-@pytest.fixture
-def crawl(crawl: Crawl) -> Crawl:
-    crawl.settings["FEEDS"] = FEEDS
-    return crawl
 
 
 def items(crawl: Crawl) -> Counter[str]:

@@ -69,7 +69,7 @@ def test_written_at_once_items_would_be_doubled(crawl: Crawl) -> None:
     crawl.settings |= {
         "FEEDS": feeds(["jsonl"]),
         "EXTENSIONS": {THEIRS: None, "spiders.feeds.Theirs": 0},
-        "BLOOMDUPE_CHECKPOINT_INTERVAL": 60,
+        "BLOOMDUPE_CHECKPOINT_INTERVAL": 3_600,
     }
     crawl.killed(Shop, stop="here item")
     crawl.run(Shop)

@@ -581,7 +581,7 @@ def test_the_journal_is_swept_into_pages(
 ) -> None:
     monkeypatch.setattr(layer, "MIN_BACKLOG", 500)
     monkeypatch.setattr(layer, "MIN_SWEEP", 1)
-    with BloomFilter.open(tmp_path / "seen", 20_000, 1e-6) as seen:
+    with BloomFilter.open(tmp_path / "seen", 20_000, 1e-6, key=KEY) as seen:
         for number in range(200):
             seen.update(f"{number}/{key}" for key in range(50))
             seen.checkpoint()
@@ -596,7 +596,7 @@ def test_compact_empties_the_journal_and_shrinks_the_file(
     tmp_path: Path, count: int
 ) -> None:
     path = tmp_path / "seen"
-    with BloomFilter.open(path, 200_000, 1e-6) as seen:
+    with BloomFilter.open(path, 200_000, 1e-6, key=KEY) as seen:
         seen.update(keys(count))
         before = seen.info()
         assert before.journal_keys > 0

@@ -11,7 +11,6 @@ from scrapy import Request
 from support.jobs import SPIDER, run
 from support.standing_crawl import StandingCrawl, lines_of_nobody, offer_of
 
-from bloomdupe import BloomFilter
 from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.jobs.listed import ListedRequest
 from bloomdupe.jobs.on_redis.requests_on_redis import RequestsOnRedis
@@ -204,10 +203,3 @@ def test_what_makes_no_sense_is_refused(
         assert "a crawl on Redis has no list of failed requests" in answer.err
     assert run(capsys, "list", url, "--reason", "503").code == 2
     assert run(capsys, "list", url, "--pattern", "(").code == 2
-
-
-def test_a_filter_owes_nothing(url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    BloomFilter.open(url, 100).close()
-    answer = run(capsys, "list", url)
-    assert answer.code == 1
-    assert "is a filter, and no crawl: `bloomdupe info` says what is" in answer.err

@@ -79,6 +79,7 @@ def test_what_cannot_be_restored_is_set_aside(crawl: Crawl) -> None:
 
 def test_workers_pass_on_what_they_have_set_aside(crawl: Crawl) -> None:
     begin(crawl)
+    crawl.settings["BLOOMDUPE_REDIS_LEASE"] = 1  # passed on as quickly
     for worker in [crawl.start(After) for _ in range(2)]:
         run = worker.wait()
         assert (run.status, run.finish_reason) == (1, "finished"), run.log

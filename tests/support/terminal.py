@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import os
 import pty
@@ -12,6 +13,12 @@ import subprocess
 import sys
 import termios
 import time
+from typing import TYPE_CHECKING
+
+from support.waiting import DEADLINE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
@@ -33,21 +40,27 @@ class Terminal:
         )
         self._before = termios.tcgetattr(other)
         self._other = other
+        # A read may end in the middle of a letter.
+        self._letters = codecs.getincrementaldecoder("utf-8")()
         self.shown = ""
 
     def wait_for(self, text: str) -> None:
-        deadline = time.monotonic() + 60
-        while text not in COLOUR.sub("", self.shown):
+        self._read_until(lambda: text in COLOUR.sub("", self.shown))
+
+    def _read_until(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + DEADLINE
+        while not condition():
             assert time.monotonic() < deadline, self.shown
             if select.select([self._end], [], [], 0.1)[0]:
-                self.shown += os.read(self._end, 1 << 16).decode()
+                self.shown += self._letters.decode(os.read(self._end, 1 << 16))
 
     def press(self, key: str) -> None:
         os.write(self._end, key.encode())
 
     def end(self) -> int:
-        code = self.process.wait(timeout=60)
+        # It could not write its last screen into a terminal that is full.
+        self._read_until(lambda: self.process.poll() is not None)
         assert termios.tcgetattr(self._other) == self._before
         os.close(self._end)
         os.close(self._other)
-        return code
+        return self.process.wait()
