@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SIZE = 30_000
-MOST_REQUESTS = 1_500
+MOST_REQUESTS = 500
 """Until the kill."""
 BATCHES = (1, 10, 100, 1000)
 

@@ -22,8 +22,8 @@ class Parent:
     """Stands for a request in progress: of a lease, children need only this."""
 
     def __init__(self, key: bytes = b"parent") -> None:
-        self.key = key
-        self.bequeaths = False
+        self.name = key
+        self.passed_on = False
 
 
 class Job:
@@ -135,7 +135,7 @@ def test_an_heir_goes_on_with_what_was_left(job: Job, left: bytes) -> None:
     job.crash()
     assert job.recognises(b"a") == [True]
     assert job.children.owes(job.parent) == bool(left)
-    job.parent.bequeaths = True
+    job.parent.passed_on = True
     job.children.forget(job.parent)
     job.commit()
     assert bool(job.blobs) == bool(left)

@@ -14,6 +14,7 @@ from spiders.inheritance import (
     Banned,
     Closing,
     ClosingOrBanned,
+    LambdaClosing,
     Parent,
     Polling,
     count_as_earlier,
@@ -80,6 +81,12 @@ def test_items_before_the_end_do_not_come_twice(
     answers(site, "page", second)
     assert crawl.run(Closing, **RETRY).finish_reason == "enough"
     assert crawl.run(Closing, **RETRY).finish_reason == "finished"
+    assert items(crawl) == Counter("012345d")
+
+
+def test_items_of_a_start_request_in_memory_do_not_come_twice(crawl: Crawl) -> None:
+    assert crawl.run(LambdaClosing).finish_reason == "enough"
+    assert crawl.run(LambdaClosing).finish_reason == "finished"
     assert items(crawl) == Counter("012345d")
 
 

@@ -49,10 +49,10 @@ def test_while_a_server_is_away_nothing_is_given_up(crawl: Crawl, site: Site) ->
     assert "retry/max_reached" not in run.stats
     served = [visit.path for visit in site.log if away_for_a_while(visit)]
     assert sorted(served) == sorted(f"/{number}" for number in range(300))
-    # What was under way when it went, and what took the places of that before the crawl
-    # had heard of two failures; then probes, after rests of 0.1 s, 0.2 s ... at least.
-    concurrency, probes = 8, 5
-    assert len(site.log) - len(served) <= 2 * concurrency + probes
+    # Some are under way when it goes, and are followed by others until two failures
+    # have come with no answer between them; after that come a few probes. Retries at
+    # once would be hundreds, so the limit need not be close.
+    assert len(site.log) - len(served) <= 100
 
 
 def test_while_it_is_away_no_request_loses_its_tries(crawl: Crawl, site: Site) -> None:

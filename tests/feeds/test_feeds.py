@@ -13,7 +13,6 @@ from spiders.feeds import (
     Kinds,
     Many,
     Shop,
-    Starts,
     die_at_piece,
     few_files,
     small,
@@ -131,16 +130,6 @@ def test_filters_and_fields_of_each_feed_are_obeyed(crawl: Crawl) -> None:
     rows = in_csv((crawl.folder / "kinds.csv").read_bytes())
     assert {*rows[0]} == {"No", "Where"}
     assert sorted((row["Where"], int(row["No"])) for row in rows) == ITEMS
-
-
-def test_items_of_start_come_once(crawl: Crawl) -> None:
-    crawl.settings["FEEDS"] = FEEDS
-    for number in (1, 4):
-        crawl.killed(Starts, before=partial(die_at_piece, number, NOT_WRITTEN))
-    run = crawl.run(Starts)
-    expected = sorted([*ITEMS, *items_of("start")])
-    assert read(crawl.folder / "items.jsonl") == expected
-    assert run.stats["bloomdupe/total_items"] == len(expected)
 
 
 def test_a_page_with_very_many_items_is_all_there_or_not_at_all(crawl: Crawl) -> None:

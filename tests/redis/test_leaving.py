@@ -153,4 +153,4 @@ def test_nobody_is_robbed_after_redis_was_away(
             later += 2 * LONG
             server.end_leases("crawl")
             one.tend()
-            assert len(one.owned) == PARTITIONS  # for the other one did not renew
+            assert len(one.owned) == PARTITIONS  # for the other worker did not renew

@@ -17,7 +17,7 @@ from bloomdupe.jobs.on_redis.requests_on_redis import RequestsOnRedis
 from bloomdupe.redis import frontier_reader
 from bloomdupe.redis.partition import Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
-from bloomdupe.shared.names import message_of
+from bloomdupe.shared.messages import message_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -180,17 +180,6 @@ def test_what_cannot_be_read_is_said_to_be_there(
     assert answer.out.count("a.example  cannot be read: ") == 5
     assert run(capsys, "list", url, "--json").out.count('"problem"') == 5
     assert run(capsys, "list", url, "--pattern", ".").out == ""
-
-
-def test_names_from_the_web_break_no_line(
-    url: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    crawl = StandingCrawl(url)
-    request = Request("https://b.example/")
-    crawl.offer(offer_of(request, "b\x1b[2J\n.example"))
-    assert run(capsys, "list", url).out.splitlines() == [
-        r"b\x1b[2J\n.example  0  GET  parse  https://b.example/"
-    ]
 
 
 def test_what_makes_no_sense_is_refused(

@@ -21,7 +21,7 @@ from bloomdupe.errors import (
     StoreMismatchError,
     StoreUnreachableError,
 )
-from bloomdupe.redis.partition import Offer, RedisLease, Settled
+from bloomdupe.redis.partition import Offer, RedisLease, SeenMark, Settled
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
@@ -179,6 +179,20 @@ def test_what_is_refused_has_no_retry(url: str) -> None:
             assert one.settle([Settled(failed, [], retry)]) == [failed]
             assert drained(two) == [1]
             assert two.finished
+
+
+@pytest.mark.parametrize("by", ["slot", "url"])
+def test_a_further_mark_comes_with_an_offer(url: str, by: str) -> None:
+    with worker(url, partition_by=by) as one:
+        page, other = SeenMark("host", b"page"), SeenMark("host", b"other")
+        request = Offer("host", b"start 1", b"request 1", also=page)
+        assert one.offer([request]) == [True]
+        assert one.knows([page, other]) == [True, False]
+        assert one.offer([request._replace(also=other)]) == [False]
+        assert one.knows([page, other]) == [True, True]
+        assert one.offer([Offer("host", b"page", b"")]) == [False]
+        assert drained(one) == [1]
+        assert sum(counts.pushed for counts in one.counts()) == 1
 
 
 def test_another_slot_is_another_partition(url: str) -> None:
@@ -398,9 +412,13 @@ def between(server: RedisServer) -> Iterator[Cutting]:
 
 @pytest.mark.parametrize("how", ["cut", "silent"])
 def test_every_call_may_be_repeated_when_its_answer_is_lost(
-    between: Cutting, name: str, how: str
+    between: Cutting, server: RedisServer, name: str, how: str
 ) -> None:
     url = f"redis://127.0.0.1:{between.port}#{name}"
+    with worker(server.url(f"{name} before")) as other:
+        # So Redis knows the scripts. Else the lost answers would say that it does not.
+        other.offer(offers(1))
+        assert drained(other) == [1]
 
     def lose(call: Callable[[], object]) -> None:
         between.lose(how, one._server._client)

@@ -61,15 +61,15 @@ def test_a_worker_that_joins_does_not_wait_for_what_is_at_hand(crawl: Crawl) -> 
 
 @pytest.mark.slow
 def test_delays_hold_when_a_host_changes_hands(crawl: Crawl) -> None:
-    delay = 2.0
+    delay = 8.0
     engine: Any = crawl.engine
-    crawl.settings |= {"DOWNLOAD_DELAY": delay, "PAGES": 4 * HOSTS}
-    # The first page, and one of each host.
+    crawl.settings |= {"DOWNLOAD_DELAY": delay, "PAGES": 3 * HOSTS}
+    # No host answers a second time before the other worker is there.
     crawl.site.hold_after(1 + HOSTS)
     one = crawl.start(Timed)
-    one.until_requested(2 + HOSTS)
+    one.until_requested(1 + HOSTS)
     two = crawl.start(Timed)
-    # No host is in some partitions, which change hands as soon as others are to.
+    # Partitions without a host in progress change hands at once.
     two.until(lambda: len(engine.owners) == 2)
     crawl.site.release()
     one.finish()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from spiders.workers import Login
+from spiders.login import Login
 from support.judge import lines
 from support.login_site import ACCOUNTS, PAGES, LoginSite
 
@@ -29,6 +29,7 @@ def site() -> Iterator[LoginSite]:
 def share(crawl: Crawl, site: LoginSite, redis: RedisServer, **settings: Any) -> None:
     """Let one worker log in and be killed, and two others go on."""
     crawl.settings |= {"BLOOMDUPE_REDIS_PARTITION_BY": "url", **settings}
+    crawl.starts = ("/",)
     answers = 2 + 2 + 11  # the logins come before their pages
     site.hold_after(answers)
     first = crawl.start(Login)

@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 from zlib import crc32
 
 import scrapy
-from scrapy import FormRequest, Request, Spider, signals
+from scrapy import Request, Spider, signals
 from scrapy.exceptions import CloseSpider
 from scrapy.utils.request import RequestFingerprinter
 
@@ -230,25 +230,6 @@ class Hosts(Spider):
         for href in response.css("a::attr(href)").getall():
             meta = response.meta if "meta" in response.url else None
             yield response.follow(href, meta=meta, priority=9 * ("links" in href))
-
-
-class Login(Spider):
-    """Logs in with each account, in a jar of its own."""
-
-    name = "login"
-
-    async def start(self) -> Any:
-        for account in ("ann", "bob"):
-            yield FormRequest(
-                urljoin(self.start_urls[0], "/login"),
-                formdata={"user": account},
-                meta={"cookiejar": account},
-            )
-
-    def parse(self, response: Any) -> Any:
-        yield {"title": response.css("h1::text").get()}
-        for href in response.css("a::attr(href)").getall():
-            yield response.follow(href, meta={"cookiejar": response.meta["cookiejar"]})
 
 
 # The next ones say in files of their folder how far they are, and wait for files.

@@ -73,7 +73,6 @@ class Process:
         self._crawl = crawl
         self._place = place
         self._first = first
-        """The requests that the site had got before it began."""
         self.pid = child.pid
 
     @property
@@ -327,7 +326,7 @@ class Crawl:
             "command": command,
             "log": str(place / "log"),
         }
-        first = len(self.site.log)
+        first = len(self.site.log)  # before it can ask for anything
         process = Process(forks().start(task), self, place, first)
         self._alive.append(process)
         return process

@@ -82,7 +82,7 @@ class Redis(Memory):
 
     @property
     def owners(self) -> Counter[str]:
-        """How many partitions each worker owns; those without one are left out."""
+        """Count the partitions of each worker; those without a worker are left out."""
         return Counter(one.worker for one in self.counts() if one.worker)
 
     def items(self, folder: Path) -> list[Any]:

@@ -13,12 +13,8 @@ import subprocess
 import sys
 import termios
 import time
-from typing import TYPE_CHECKING
 
 from support.waiting import DEADLINE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
@@ -40,27 +36,30 @@ class Terminal:
         )
         self._before = termios.tcgetattr(other)
         self._other = other
-        # A read may end in the middle of a letter.
-        self._letters = codecs.getincrementaldecoder("utf-8")()
+        # A character of several bytes may come in two pieces.
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
         self.shown = ""
 
     def wait_for(self, text: str) -> None:
-        self._read_until(lambda: text in COLOUR.sub("", self.shown))
-
-    def _read_until(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + DEADLINE
-        while not condition():
+        while text not in COLOUR.sub("", self.shown):
             assert time.monotonic() < deadline, self.shown
-            if select.select([self._end], [], [], 0.1)[0]:
-                self.shown += self._letters.decode(os.read(self._end, 1 << 16))
+            self._read()
+
+    def _read(self) -> None:
+        if select.select([self._end], [], [], 0.1)[0]:
+            self.shown += self._decoder.decode(os.read(self._end, 1 << 16))
 
     def press(self, key: str) -> None:
         os.write(self._end, key.encode())
 
     def end(self) -> int:
-        # It could not write its last screen into a terminal that is full.
-        self._read_until(lambda: self.process.poll() is not None)
+        """Wait for its end; what it draws is read until then, or it would wait, too."""
+        deadline = time.monotonic() + DEADLINE
+        while self.process.poll() is None:
+            assert time.monotonic() < deadline, self.shown
+            self._read()
         assert termios.tcgetattr(self._other) == self._before
         os.close(self._end)
         os.close(self._other)
-        return self.process.wait()
+        return self.process.returncode
