@@ -120,7 +120,7 @@ def test_lines_say_what_a_request_is(verb: Verb, job: Path) -> None:
 
 
 def test_a_function_is_shown_and_comes_back(verb: Verb, tmp_path: Path) -> None:
-    function = partial(SPIDER.parse_item, page=3)
+    function = partial(SPIDER.parse_item, 3)
     job = make_job(tmp_path / "job", [Request("https://a.example/", function)])
     assert verb("export", job, "file").code == 0
     lines = [json.loads(line) for line in Path("file").read_text().splitlines()]
