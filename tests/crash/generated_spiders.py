@@ -179,7 +179,7 @@ class GeneratedSpiders(Fault):
         first = self.crawl(idiom, model, [], folder)
         if first.outcome != OK:
             return [first.outcome]
-        found = []
+        found: list[Outcome] = []
         stops = [stops_of(first.points, model, rng) for _ in range(killed)]
         # A slow crawl may not come to the others.
         for each in (*stops, [Stop(point="here start")]):
