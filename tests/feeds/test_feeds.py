@@ -11,6 +11,7 @@ import pytest
 from spiders.feeds import (
     INSTANTS,
     Kinds,
+    Late,
     Many,
     Shop,
     Starts,
@@ -141,6 +142,15 @@ def test_items_of_start_come_once(crawl: Crawl) -> None:
     expected = sorted([*ITEMS, *items_of("start")])
     assert read(crawl.folder / "items.jsonl") == expected
     assert run.stats["bloomdupe/total_items"] == len(expected)
+
+
+def test_an_item_that_comes_after_the_end_comes_again(crawl: Crawl) -> None:
+    crawl.settings["FEEDS"] = feeds(FORMATS)
+    first = crawl.run(Late, CLOSESPIDER_PAGECOUNT=1)
+    assert "Traceback" not in first.log
+    crawl.run(Late)
+    for name in crawl.settings["FEEDS"]:
+        assert read(crawl.folder / name) == sorted([*ITEMS, *items_of("start", 4)])
 
 
 def test_a_page_with_very_many_items_is_all_there_or_not_at_all(crawl: Crawl) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 import signal
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from scrapy import Spider
+from scrapy import Spider, signals
 from scrapy.exporters import BaseItemExporter, CsvItemExporter
 from scrapy.extensions.feedexport import (
     BlockingFeedStorage,
@@ -84,6 +85,21 @@ class Starts(Shop):
             yield request
         for number in (1, 2):
             yield self.item("start", number)
+
+
+class Late(Starts):
+    """An item of ``start()`` comes when the run has been closed, if it is limited."""
+
+    name = "late"
+
+    async def start(self) -> Any:
+        closed = asyncio.Event()
+        self.crawler.signals.connect(closed.set, signals.spider_closed)
+        async for output in super().start():
+            yield output
+        if self.settings.getint("CLOSESPIDER_PAGECOUNT"):
+            await closed.wait()
+        yield self.item("start", 3)
 
 
 class Kinds(Shop):
