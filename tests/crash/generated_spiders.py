@@ -270,7 +270,7 @@ class OnDisk(GeneratedSpiders):
     """With a JOBDIR."""
 
     name = "`kill -9` of generated spiders"
-    trials = 30
+    trials = 24
     cases = 18
     features = tuple(name for name in FEATURES if name not in UNLIKE_SCRAPY)
 
@@ -294,7 +294,7 @@ class OnRedis(GeneratedSpiders):
     """On a Redis, one worker after the other."""
 
     name = "`kill -9` of generated spiders on Redis"
-    trials = 30
+    trials = 24
     cases = 17
     features = tuple(name for name in FEATURES if name not in ON_DISK)
 
