@@ -7,23 +7,23 @@ import os
 import sys
 
 import pytest
-from hypothesis import settings
-from support.crawl import crawl, pages, site
+from hypothesis import HealthCheck, settings
+from support.crawl import crawl, feed, pages, site
 from support.engines import engine, redis_server
 from support.forks import forks
 from support.jobs import verb
 from support.made_urls import everyday
 from support.shared_data import REPOSITORY, SHARED, how_to_run
 
-__all__ = ["crawl", "engine", "pages", "redis_server", "site", "verb"]
+__all__ = ["crawl", "engine", "feed", "pages", "redis_server", "site", "verb"]
 
 # Last, so that an installed bloomdupe is the one that is tested; crawler is never
 # installed.
 sys.path += [str(REPOSITORY / "tests" / "idioms"), str(REPOSITORY)]
 
 LEAVE_OUT_SLOW = "BLOOMDUPE_LEAVE_OUT_SLOW"
-FEW_EXAMPLES = 20
-"""Of each property that Hypothesis tests, where slow tests are left out; else 100."""
+FEW_EXAMPLES, MANY_EXAMPLES = 20, 100
+"""Of each property that Hypothesis tests: where slow tests are left out, and else."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -46,10 +46,18 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 
 def pytest_sessionstart() -> None:
-    """Try a few examples of each property, where slow tests are left out."""
-    if LEAVE_OUT_SLOW in os.environ:
-        settings.register_profile("few", max_examples=FEW_EXAMPLES)
-        settings.load_profile("few")
+    """Let no property fail because the machine is slow.
+
+    Try a few examples of each, where slow tests are left out.
+    """
+    examples = FEW_EXAMPLES if LEAVE_OUT_SLOW in os.environ else MANY_EXAMPLES
+    settings.register_profile(
+        "patient",
+        deadline=None,
+        max_examples=examples,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    settings.load_profile("patient")
 
 
 def pytest_collection_modifyitems(

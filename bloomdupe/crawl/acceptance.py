@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.later.not_before import TIME_KEYS, time_of, without_time
 from bloomdupe.crawl.later.retries import is_retry
 from bloomdupe.crawl.later.revisits import REVISIT
 from bloomdupe.crawl.requests.cookies_packed import without_cookie_header
-from bloomdupe.crawl.requests.identity import does_same, identity_of
+from bloomdupe.crawl.requests.identity import identity_of, is_once_more
 from bloomdupe.crawl.requests.visits import Visit
+from bloomdupe.crawl.start_outputs import second_name
 from bloomdupe.errors import StoreError, UnserializableError
 from bloomdupe.links.link_filter import Duplicate
 from bloomdupe.printable import logger_of
@@ -34,11 +36,8 @@ logger = logger_of(__name__)
 
 ASKING = frozenset({*TIME_KEYS, REVISIT})
 """Keys of ``meta`` with options for the scheduler."""
-AGAIN = b"again "
-"""Prefix of a fingerprint: marks that a start page was accepted for a second use."""
 RETRY = b" retry"
 """Suffix of the identity of a request that is a retry of its parent."""
-SAFE_METHODS = frozenset({"GET", "HEAD"})
 
 
 class Acceptance:
@@ -81,8 +80,9 @@ class Acceptance:
             return True
         # A foreign filter does not mark in the store.
         keys = [(key, exact)] if ours is not None else []
+        name = None
         if start:
-            skip, forced, marks = session.starting.judge(
+            skip, forced, marks, name = session.starting.judge(
                 session.frontier.seen,
                 key,
                 identity,
@@ -102,7 +102,9 @@ class Acceptance:
                 request.dont_filter = True
         if not forced and not self._passes(request, parent, keys):
             return False
-        if self.push(request, parent, key, identity, keys):
+        if parent is not None and self._is_held(request, parent, key):
+            parent.instead = partial(self.push, request, parent, key, identity, [])
+        elif self.push(request, parent, key, identity, keys, name=name):
             self._mark(keys)
         return True
 
@@ -146,35 +148,24 @@ class Acceptance:
         session, (key, exact) = self._session, keys[0]
         seen = session.frontier.seen
         if key in session.unmarked or seen.contains(key, exact=exact):
-            if key in session.unmarked or not self._is_second_use(
-                request, parent, key, exact=exact
-            ):
+            mark = self._second_use(request, parent, key, exact=exact)
+            if key in session.unmarked or mark is None:
                 ours.log(request, self._spider)
                 return False
-            keys.append((AGAIN + key, exact and session.run.marks_exactly))
+            keys.append(mark)
         return self._within_limits(request)
 
-    def _is_second_use(
+    def _second_use(
         self, request: Request, parent: Lease | None, key: bytes, *, exact: bool
-    ) -> bool:
-        """Whether a start page is requested a second time, for a different use.
-
-        Scrapy's filter does not remember start requests. So a login may lead back to
-        the start page, and its callback may request it with a different callback. That
-        passes once. A link back is a duplicate.
-        """
+    ) -> Key | None:
+        """Return the mark of a start page's second use, if it passes as that."""
         session = self._session
-        if parent is None or not session.starting.has_yielded(key):
-            return False
-        if session.processing.answering is not None:
-            again = parent.request.method not in SAFE_METHODS
-        else:
-            origin = parent.request
-            again = key == self._fingerprint(origin) and identity_of(
-                request, key, origin
-            ) not in (key, identity_of(origin, key, origin))
-        exact = exact and session.run.marks_exactly
-        return again and not session.frontier.seen.contains(AGAIN + key, exact=exact)
+        if parent is None or not session.starting.is_second_use(
+            request, key, parent.request
+        ):
+            return None
+        mark = second_name(key), exact and session.run.marks_exactly
+        return None if session.frontier.seen.contains(mark[0], exact=mark[1]) else mark
 
     def would_drop(self, request: Request) -> Duplicate:
         """Whether a request would be dropped as a duplicate; for the link filter."""
@@ -187,12 +178,12 @@ class Acceptance:
         try:
             if not session.frontier.seen.contains(key, exact=exact):
                 return Duplicate.NO
-            if not session.starting.has_yielded(key):
+            if not session.starting.is_page(key):
                 return Duplicate.ALL
-            second = self._is_second_use(request, session.parent(), key, exact=exact)
+            mark = self._second_use(request, session.parent(), key, exact=exact)
         except StoreError:
             return Duplicate.NO  # it will fail again when the request is scheduled
-        return Duplicate.NO if second else Duplicate.THIS
+        return Duplicate.THIS if mark is None else Duplicate.NO
 
     def _is_forced(self, request: Request, parent: Lease | None) -> bool:
         """Whether a request is accepted even if it was seen."""
@@ -242,15 +233,21 @@ class Acceptance:
         key: bytes,
         identity: bytes,
         keys: list[Key],
+        *,
+        name: bytes | None = None,
+        instead: bool = False,
     ) -> bool:
         """Make a request pending; return whether it is stored and should be marked.
 
         ``key`` is its fingerprint, and ``keys`` mark it; ``identity`` tells it from
-        other requests for its page.
+        other requests for its page. ``name`` is that of a start request. ``instead``
+        says that its parent ends in this step and that it takes the parent's place; an
+        answer of the downloader always does.
         """
         session = self._session
         session.has_work()
         answering = session.processing.answering is not None
+        instead = instead or answering
         not_before = None
         if not ASKING.isdisjoint(request.meta):
             not_before = time_of(request, time.time())
@@ -272,7 +269,7 @@ class Acceptance:
             payload = session.serializer.dump_or_none(request) or b""
         attachment = None if payload else request
         if payload and parent is not None:
-            payload = self._with_inheritance(request, payload, key, parent, follows)
+            payload = self._with_visit(payload, follows, parent if instead else None)
         entry = session.frontier.push(
             slot,
             request.priority,
@@ -286,13 +283,13 @@ class Acceptance:
         if payload is None:
             if self._ours is not None:
                 session.unmarked.add(key)
-            session.leases.add_part(entry, parent, keys)
+            session.leases.add_part(entry, parent, keys, name)
         elif (
             session.durable
             and (request.dont_filter or self._ours is None)
             and parent is not None
-            and parent.root.is_stored
-            and session.processing.answering is None
+            and parent.root.is_named
+            and not instead
         ):
             session.children.add(parent.root, identity)
         where = "disk" if session.durable and payload is not None else "memory"
@@ -300,35 +297,42 @@ class Acceptance:
         self._stats.inc_value("scheduler/enqueued")
         return payload is not None
 
-    def _with_inheritance(
-        self,
-        request: Request,
-        payload: bytes,
-        key: bytes,
-        parent: Lease,
-        follows: Lease | None,
+    def _with_visit(
+        self, payload: bytes, follows: Lease | None, parent: Lease | None
     ) -> bytes:
-        """Return the payload of a request with the data inherited from its parent.
+        """Return the payload of a request with its visit, and the name that it takes.
 
-        A retry or redirect of ``follows`` inherits its revisits. It also inherits the
-        unfinished work of a killed run, as does a child that requests the parent's page
-        once more.
+        A retry or redirect of ``follows`` inherits its visits. A request that takes the
+        place of ``parent`` also takes its name, if outputs of an earlier run are known
+        by this name.
         """
         session = self._session
         visit = None if follows is None else session.revisits.follow(follows)
-        if session.leases.owes(parent) and (
-            follows is not None or self._is_once_more(request, key, parent)
-        ):
-            heritage = session.leases.bequeath(parent)
-            visit = replace(visit or Visit(), stands_for=heritage)
+        if parent is not None and session.leases.owes(parent):
+            visit = replace(visit or Visit(), name=session.leases.pass_on(parent))
         if visit is None:
             return payload
         return session.serializer.with_visit(payload, visit.values)
 
-    def _is_once_more(self, request: Request, key: bytes, parent: Lease) -> bool:
-        """Whether a callback asks for its own page once more, to do the same work."""
-        origin = parent.request
-        return key == self._fingerprint(origin) and does_same(request, origin)
+    def _is_held(self, request: Request, parent: Lease, key: bytes) -> bool:
+        """Whether a request is held back until its parent ends, to take its place.
+
+        A callback may ask for its own page once more, to do the same work. If the page
+        was in progress when an earlier run was killed, that request yields the outputs
+        that are stored already. Both must not do so at the same time.
+        """
+        session = self._session
+        return (
+            request.dont_filter
+            and session.processing.answering is None
+            and not (parent.holds_back or parent.waiting)
+            and session.leases.owes(parent)
+            and (
+                is_retry(request, parent)
+                or is_once_more(request, key, parent.request, self._fingerprint)
+            )
+            and session.serializer.dump_or_none(request) is not None
+        )
 
     def _dump(self, request: Request) -> bytes | None:
         session = self._session

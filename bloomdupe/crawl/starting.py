@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy import Request
-
-from bloomdupe.crawl.requests.identity import START, child_name
-from bloomdupe.crawl.state.start_items import StartItems
+from bloomdupe.crawl.requests.names import START, child_name, start_name
+from bloomdupe.crawl.start_outputs import MOST_YIELDED, StartOutputs
+from bloomdupe.crawl.state.counted_items import CountedItems
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import Callable
+
+    from scrapy import Request
 
     from bloomdupe.crawl.leases.lease import Key
     from bloomdupe.crawl.progress.rounds import Run
@@ -20,10 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["StartVerdict", "Starting"]
 
-MOST_YIELDED = 100_000
-"""Number of start requests, counted from the first, among which repetitions are noticed
-and known by their place.
-"""
+
+FIRST = (b"start", b"place")
+"""Words of the marks for the first request for a page in a round."""
 
 
 class StartVerdict(NamedTuple):
@@ -35,45 +35,40 @@ class StartVerdict(NamedTuple):
     """It is scheduled even if it was seen."""
     marks: tuple[Key, ...] = ()
     """Further marks: that it was scheduled in this round."""
+    name: bytes | None = None
+    """Its name, if it has the same name in each run of this round."""
 
 
-class Starting:
+class Starting(StartOutputs):
     """Decides on start requests, and skips items of ``start()`` that are done."""
 
-    def __init__(self, run: Run, policy: str, processing: Processing) -> None:
+    def __init__(
+        self,
+        run: Run,
+        policy: str,
+        processing: Processing,
+        seen: BloomFilter,
+        fingerprint: Callable[[Request], bytes],
+    ) -> None:
+        super().__init__(processing, start_name(run.round), fingerprint)
         self._run = run
-        self._policy = policy
-        self._processing = processing
-        self.items = StartItems()
-        self._request: Request | None = None
+        self._always = policy == "always" and (run.resumed or run.round > 1)
+        self._names_requests = policy != "always"
+        self._seen = seen
+        self.counted = CountedItems()
         # Output of this run.
         self._requests = _Occurrences()
-        self._pages = _Occurrences()
-        self._keys: set[bytes] = set()
+        self._places = _Occurrences()
 
-    async def watch(self, outputs: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """Pass the outputs of ``Spider.start()`` to the engine, and watch them."""
-        async for output in outputs:
-            self._request = None
-            if isinstance(output, Request):
-                self._request = output
-                self._processing.works_on(None)
-            else:
-                item = self.items.next()
-                if item is None:
-                    continue
-                # The engine hands it on in this very task.
-                self._processing.works_on(item)
-            yield output
-        # The engine takes in each request before it asks for the next output.
-        self._run.start_ended()
-
-    def takes(self, request: Request) -> bool:
-        """Whether this object is the last output of ``start()``; asked once."""
-        if request is not self._request:
+    def is_done(self, name: bytes, number: int) -> bool:
+        """See :meth:`StartOutputs.is_done`."""
+        if self._always or not self._run.resumed:
             return False
-        self._request = None
-        return True
+        return number in self.counted or self._seen.contains(name, exact=True)
+
+    def ended(self) -> None:
+        """See :meth:`StartOutputs.ended`."""
+        self._run.start_ended()
 
     def judge(
         self,
@@ -101,12 +96,16 @@ class Starting:
         once ``start()`` has ended, because until then they may come in any order.
         """
         run = self._run
-        if forced and len(self._keys) < MOST_YIELDED:
-            self._keys.add(key)
-        again = self._requests.before(identity) or 0
-        place = self._pages.before(key)
-        if self._policy == "always" and (run.resumed or run.round > 1):
+        if forced:
+            self.add_page(key)
+        before = self._requests.before(identity)
+        again = before or 0
+        place = self._places.before(key)
+        if self._always:
             return StartVerdict(False, True)
+        name = None
+        if self._names_requests and before is not None:
+            name = child_name(self._parent, identity, again)
         needs_mark = (forced or not marked) and run.marks_starts
         exactly = exact and run.marks_exactly
         # Of a crawl that workers have shared, and that was imported: never exact.
@@ -117,7 +116,7 @@ class Starting:
         )
         if run.round == 1 and not again and not needs_mark:
             known = run.resumed and seen.contains(key, exact=exact)
-            return StartVerdict(shared or known, forced)
+            return StartVerdict(shared or known, forced, (), name)
         mark = b"start %b %b" % (self._number(again), identity)
         scheduled = seen.contains(mark, exact=exactly) or (shared and run.round == 1)
         marks = [mark]
@@ -134,7 +133,7 @@ class Starting:
         if not again and run.round > 1:
             forced = forced or not scheduled
         keys = tuple((mark, exactly) for mark in marks)
-        return StartVerdict(run.resumed and scheduled, forced, keys)
+        return StartVerdict(run.resumed and scheduled, forced, keys, name)
 
     def _number(self, before: int) -> bytes:
         """Return the round, and the number of earlier occurrences if there are any."""
@@ -145,9 +144,15 @@ class Starting:
         """Whether ``start()`` yields it several times, and has never ended yet."""
         return not self._run.started and self._requests.times(identity) > 1
 
-    def has_yielded(self, key: bytes) -> bool:
-        """Whether a start request with ``dont_filter`` has this fingerprint."""
-        return key in self._keys
+    def is_page(self, key: bytes) -> bool:
+        """Whether a start request of this round has the fingerprint ``key``.
+
+        An earlier run may have made it, and this run may not have yielded it yet.
+        """
+        if key in self._pages or not self._run.resumed:
+            return key in self._pages
+        marks = (b"%b %d %b" % (kind, self._run.round, key) for kind in FIRST)
+        return any(map(self._seen.contains, marks))
 
 
 class _Occurrences:

@@ -13,12 +13,13 @@ if TYPE_CHECKING:
 
 __all__ = ["class_for_urls", "register"]
 
-_loaders: list[Callable[[], Any]] = []
+_load: Callable[[], Any]
 
 
 def register(load: Callable[[], Any]) -> None:
     """Set the function that loads the class, when the first such filter is opened."""
-    _loaders[:] = [load]
+    global _load  # noqa: PLW0603 - `bloomdupe` sets it once
+    _load = load
 
 
 def class_for_urls() -> Any:  # noqa: ANN401 - it is derived from a class of this room
@@ -26,4 +27,4 @@ def class_for_urls() -> Any:  # noqa: ANN401 - it is derived from a class of thi
 
     Raises :class:`~bloomdupe.errors.ExtraMissingError` without ``bloomdupe[redis]``.
     """
-    return _loaders[0]()
+    return _load()

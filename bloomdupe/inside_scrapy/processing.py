@@ -57,6 +57,19 @@ class Work(Protocol):
     def takes_item(self) -> bool:
         """Whether the next item goes on to the pipelines; asked once for each item."""
 
+    waiting: bool
+    """Whether the callback waits at the moment. A callback that waits for a request
+    that it has yielded would wait for ever if that were held back. It is known if
+    something is held back, or if Scrapy processes the outputs.
+    """
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether a request of the callback is held back until the work ends."""
+
+    def waits(self) -> None:
+        """The callback waits from now on."""
+
     def cut_short(self) -> None:
         """``CloseSpider`` has ended the callback."""
 
@@ -240,7 +253,7 @@ class Processing:
         self, outputs: AsyncIterator[Any], response: object, work: Work | None
     ) -> None:
         items = _Tasks(self._scraper.concurrent_items)
-        async for output in outputs:
+        async for output in _Outputs(outputs, work):
             if (item := self._take_output(output, response, work)) is not None:
                 await items.start(item)
             if self._crowded():
@@ -391,6 +404,55 @@ class _Tasks:
             raise self._error
 
 
+class _Outputs:
+    """Outputs of an asynchronous callback; its work is told when the callback waits."""
+
+    def __init__(self, outputs: AsyncIterator[Any], work: Work | None) -> None:
+        self._outputs = outputs
+        self._work = work
+
+    def __aiter__(self) -> _Outputs:
+        return self
+
+    def __anext__(self) -> Awaitable[Any]:
+        step, work = self._outputs.__anext__(), self._work
+        if work is None or not work.holds_back:
+            return step
+        return _Awaited(step, work)
+
+
+class _Awaited:
+    """The next output of a callback; tells the work whenever the callback waits.
+
+    It is its own iterator, as that of a coroutine.
+    """
+
+    def __init__(self, awaitable: Awaitable[Any], work: Work) -> None:
+        self._steps: Any = awaitable.__await__()
+        self._work = work
+
+    def __await__(self) -> Any:  # noqa: ANN401 - a generator, as far as callers see
+        return self
+
+    __iter__ = __await__
+
+    def __next__(self) -> Any:  # noqa: ANN401
+        return self.send(None)
+
+    def send(self, value: object) -> Any:  # noqa: ANN401
+        self._work.waiting = False
+        step = self._steps.send(value)  # or the end is raised, with the result
+        self._work.waits()
+        return step
+
+    def throw(self, *error: Any) -> Any:  # noqa: ANN401
+        self._work.waiting = False
+        return self._steps.throw(*error)
+
+    def close(self) -> None:
+        self._steps.close()
+
+
 class _Marked:
     """Outputs of a callback; records the work of each output when it is taken."""
 
@@ -430,6 +492,8 @@ class _MarkedAsync:
         return self
 
     async def __anext__(self) -> Any:  # noqa: ANN401
-        output = await anext(self._outputs)
+        # Scrapy asks for an output before it has processed the last one.
+        step = anext(self._outputs)
+        output = await (step if self._work is None else _Awaited(step, self._work))
         self._owners[id(output)].append(self._work)
         return output

@@ -4,7 +4,8 @@ The head of the frontier is a hash of Redis at ``bloomdupe:{NAME}``:
 
 ``frontier``  2, the format; other formats are refused
 ``header``    parameters, secret key, identity, number of partitions, and the rule that
-              assigns a request to a partition, as JSON
+              assigns a request to a partition, as JSON; and whether items of
+              ``start()`` have names
 ``whole``     1 when all partitions are created. A partition that is missing then is
               lost
 """
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
     from bloomdupe.redis.address import Address
     from bloomdupe.redis.server import Server
 
-__all__ = ["check_partitions", "header_in", "header_of", "mark_of", "part_of"]
+__all__ = ["NAMED", "check_partitions", "header_in", "header_of", "mark_of", "part_of"]
 
 FORMAT = 2
+NAMED = "start_items_named"
 DEFAULT_PARTITIONS = 64
 MAX_PARTITIONS = 4_096
 PARTITION_BY = ("slot", "url")
@@ -110,6 +112,7 @@ def header_of(
         new = Parameters.checked(capacity, fpp, key=key).header(identity or {})
         new["partitions"] = partitions or DEFAULT_PARTITIONS
         new["partition_by"] = partition_by or PARTITION_BY[0]
+        new[NAMED] = True
         answer = server.run("create", "frontier", FORMAT, "header", json.dumps(new))
         fields = dict(zip(answer[::2], answer[1::2], strict=True))
     header = header_in(fields, server.address)

@@ -6,6 +6,7 @@
 -- priority, those of kind a or b have their turn before those of c or d.
 --   a, c  newest first
 --   b, d  oldest first
+--   m     no request: its fingerprint is marked
 --
 -- Returns the same as add.lua. Any worker may offer a request, and may offer it again: an
 -- accepted request counts as seen.
@@ -20,11 +21,14 @@ for offset = 1, #batch, size do
     state = 'full'
     break
   else
-    number = number + 1
-    -- It is put into the queue before it is marked: if Redis refuses one of the two
-    -- commands, the request is done twice, and not lost.
-    redis.call('HSET', state_key, 'pushed', number)
-    put(ARGV[field], ARGV[field + 1], numbered(ARGV[field + 2], number) .. ARGV[field + 3])
+    local kind = ARGV[field + 2]
+    if kind ~= 'm' then
+      number = number + 1
+      -- It is put into the queue before it is marked: if Redis refuses one of the two
+      -- commands, the request is done twice, and not lost.
+      redis.call('HSET', state_key, 'pushed', number)
+      put(ARGV[field], ARGV[field + 1], numbered(kind, number) .. ARGV[field + 3])
+    end
     mark(hash, where)
     added = added + 1
     flags[#flags + 1] = '1'

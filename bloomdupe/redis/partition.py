@@ -33,6 +33,8 @@ ENTRIES_AT_ONCE = 100
 FORGOTTEN_AT_ONCE = 10_000
 """Entries per script, which blocks Redis for some milliseconds."""
 
+MARK_ONLY = "m"
+"""The kind of a mark without a request."""
 NUMBER_BYTES = 9
 """Bytes of a request's number, which precedes its payload."""
 READ_AT_ONCE = 500
@@ -57,6 +59,10 @@ class Offer(NamedTuple):
     """Whether it has its turn after other requests of the same priority."""
     of: RedisLease | None = None
     """The request in progress on this worker that has yielded it."""
+    also: SeenMark | None = None
+    """A further mark for it, such as the fingerprint of a start page's request. It is
+    set in any case.
+    """
     known_as: bytes | None = None
     """The fingerprint under which it may have been seen before an import. None: no
     import has seen it.
@@ -224,8 +230,11 @@ class Partition:
         self._handed_out: list[RedisLease] = []
         self._again: set[str] = set()
 
-    def offer(self, offers: Sequence[Offer]) -> list[bool]:
-        """Accept requests that are new; say of each whether it was."""
+    def offer(self, offers: Sequence[Offer | SeenMark]) -> list[bool]:
+        """Accept requests that are new; say of each whether it was.
+
+        A mark is set, and adds no request.
+        """
         flags = b""
         for first in range(0, len(offers), MAX_BATCH):
             some = offers[first : first + MAX_BATCH]
@@ -236,7 +245,9 @@ class Partition:
             )
         return [flag == ord("1") for flag in flags]
 
-    def _arguments(self, offer: Offer) -> tuple[bytes | str | int, ...]:
+    def _arguments(self, offer: Offer | SeenMark) -> tuple[bytes | str | int, ...]:
+        if isinstance(offer, SeenMark):
+            return b"", 0, MARK_ONLY, b""
         slot = offer.slot.encode()
         if len(slot) > MAX_SLOT_BYTES:
             raise ValueError(f"a slot's name of {len(slot):,} bytes is too long")

@@ -20,6 +20,7 @@ from bloomdupe.filter.parameters import Parameters
 from bloomdupe.redis.address import Address
 from bloomdupe.redis.cookie_store import CookieStore
 from bloomdupe.redis.frontier_header import (
+    NAMED,
     check_partitions,
     header_of,
     mark_of,
@@ -88,6 +89,8 @@ class SharedFrontier:
         self.mark = mark_of(header)
         """A digest that identifies it; a later frontier of the same name differs."""
         self._size: int = header["partitions"]
+        self.names_start_items = NAMED in header
+        """Whether items of ``start()`` have names; earlier versions counted them."""
         self.worker = worker
         self._milliseconds = int(lease_seconds * 1000)
         self._fifo = fifo
@@ -379,16 +382,22 @@ class SharedFrontier:
             self._made_up = count
 
     def _offer(self, offers: list[Offer]) -> list[bool]:
-        by_partition: dict[int, list[int]] = {}
+        by_partition: dict[int, list[tuple[int, Offer | SeenMark]]] = {}
         elsewhere = self.imports.knows([offer.known_as for offer in offers])
         for index, offer in enumerate(offers):
-            if not elsewhere[index]:
-                by_partition.setdefault(self._partition_of(offer), []).append(index)
+            if elsewhere[index]:
+                continue
+            # In this order: without the mark, it is done twice, and not lost.
+            for one in (offer, offer.also):
+                if one is not None:
+                    to = by_partition.setdefault(self._partition_of(one), [])
+                    to.append((index, one))
         new = [False] * len(offers)
-        for number, indices in by_partition.items():
-            answers = self._partition(number).offer([offers[i] for i in indices])
-            for index, answer in zip(indices, answers, strict=True):
-                new[index] = answer
+        for number, said in by_partition.items():
+            answers = self._partition(number).offer([one for _, one in said])
+            for (index, one), answer in zip(said, answers, strict=True):
+                if type(one) is Offer:
+                    new[index] = answer
         if self._replicas:
             self._replicate(by_partition)
         return new
@@ -475,7 +484,7 @@ class SharedFrontier:
         for partition in asked:
             partition.ask_again(slot)
 
-    def may_stand_in(self, offer: Offer, lease: RedisLease) -> bool:
+    def may_stand_in(self, offer: Offer | SeenMark, lease: RedisLease) -> bool:
         """Whether a new request may take the place of a request that is done.
 
         Then one step settles the old request and makes the new request pending, so that

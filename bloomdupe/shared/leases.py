@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bloomdupe.crawl.requests.names import OutputNames
 from bloomdupe.redis.partition import LeftRequest, SeenMark, Settled
-from bloomdupe.shared.names import Family, again_with
+from bloomdupe.shared.messages import REQUEST, again_with, message_of, payload_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,13 +64,16 @@ class SharedLease:
         "children",
         "entry",
         "instead",
+        "is_child",
         "left",
         "lines",
         "local",
+        "may_hold",
         "open_parts",
         "relies",
         "request",
         "root",
+        "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -80,7 +84,7 @@ class SharedLease:
         self.entry = entry
         self.local = local
         self.root: SharedLease = local.root or self
-        self.children = Family(local.name)
+        self.children = OutputNames(local.name)
         self.carries: dict[bytes, SeenMark] = {}
         """Of the root: its parts that have a fingerprint."""
         self.relies: dict[tuple[int, str, bytes], RedisLease] = {}
@@ -90,19 +94,47 @@ class SharedLease:
         self.lines: list[bytes] = []
         """Of the root: lines of output, with those of its parts."""
         self.instead: Offer | None = None
-        """Of the root: its retry, which takes its place when it is settled."""
+        """Of the root: its retry or redirect, or the request for its page once more,
+        which takes its place when it is settled.
+        """
+        self.is_child = False
+        """Whether that has the name of a child."""
+        self.waiting = False
+        """Whether the callback waits, as far as this is known."""
+        self.may_hold = True
+        """Of the root: whether its retry may still be held back for this."""
         self.broken = False
         """Of the root: whether it or a part of it cannot be settled any more."""
         self.left = False
         """Of the root: whether it was given up, and items that come now are late."""
         self._put_out = set(local.put_out)
-        self._line_names: Family | None = None
+        self._line_names: OutputNames | None = None
 
     def done(self, lease: RedisLease) -> Settled:
         """Return the settlement of the root."""
         lines = self._new(self.lines) if self._put_out else self.lines
         marks, relies = list(self.carries.values()), list(self.relies.values())
-        return Settled(lease, lines, self.instead, marks, relies)
+        return Settled(lease, lines, self._successor(), marks, relies)
+
+    def _successor(self) -> Offer | None:
+        """Return the request that takes the place of the root.
+
+        It takes its name, too, so the outputs that the root had yielded before a crash
+        are recognised. If the root has yielded other outputs this time as well, those
+        of the successor may be further ones, and it keeps a name of its own: that of a
+        child, if it ``is_child``.
+        """
+        instead = self.instead
+        if instead is None:
+            return None
+        if self.lines or self.children.count > self.is_child:
+            if not self.is_child:
+                return instead
+            self._leases.offer(instead)
+            return None
+        body = message_of(instead.payload).body
+        payload = payload_of(REQUEST, self.local.name, body)
+        return instead._replace(payload=again_with(payload, self._put_out))
 
     def leave(self, lease: RedisLease, lines: list[bytes]) -> LeftRequest:
         """Return the root as left, with the lines of output that count all the same."""
@@ -112,7 +144,7 @@ class SharedLease:
 
     def _new(self, lines: list[bytes]) -> list[bytes]:
         """Return only the lines that are new, and remember their names."""
-        names = self._line_names = self._line_names or Family(self.local.name)
+        names = self._line_names = self._line_names or OutputNames(self.local.name)
         new = {names.name_of(line): line for line in lines}
         new = {name: line for name, line in new.items() if name not in self._put_out}
         self._put_out.update(new)
@@ -129,6 +161,18 @@ class SharedLease:
     def takes_item(self) -> bool:
         """True: all items are settled together with their page."""
         return True
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether a request is held back until this request ends."""
+        return self.instead is not None
+
+    def waits(self) -> None:
+        """Let the request go that is held back: the callback may wait for it."""
+        self.waiting = True
+        instead, self.instead = self.instead, None
+        if instead is not None:
+            self._leases.offer(instead)
 
     def cut_short(self) -> None:
         """Give the page up, because ``CloseSpider`` has ended its callback."""
@@ -152,7 +196,7 @@ class SharedLeases:
     """Requests handed to the engine, by the identity of the object.
 
     ``settle`` is called for each request that is done, ``give_up`` for each request
-    that another worker must do again.
+    that another worker must do again; ``offer`` lets a request go that was held back.
     """
 
     def __init__(
@@ -160,10 +204,12 @@ class SharedLeases:
         frontier: Frontier,
         settle: Callable[[SharedLease], None],
         give_up: Callable[[SharedLease], None],
+        offer: Callable[[Offer], None],
     ) -> None:
         self._frontier = frontier
         self._settle = settle
         self._give_up = give_up
+        self.offer = offer
         self._leases: dict[int, SharedLease] = {}
 
     def __len__(self) -> int:

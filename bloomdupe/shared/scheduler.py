@@ -19,9 +19,10 @@ from bloomdupe.crawl.engines.queue_order import QueueOrder
 from bloomdupe.crawl.later.backoff import Backoff
 from bloomdupe.crawl.later.circuits import tries_of
 from bloomdupe.crawl.requests.cookies_packed import PackedCookies, without_cookie_header
-from bloomdupe.crawl.requests.identity import START, identity_of
+from bloomdupe.crawl.requests.identity import identity_of, is_once_more
+from bloomdupe.crawl.requests.names import START, OutputNames, name_of
 from bloomdupe.crawl.requests.serializer import Serializer
-from bloomdupe.crawl.state.start_items import StartItem
+from bloomdupe.crawl.start_outputs import StartItem, StartOutputs, second_name
 from bloomdupe.crawl.stopping import Stopping
 from bloomdupe.errors import SettingError, UnserializableError
 from bloomdupe.frontier.frontier import Frontier
@@ -38,18 +39,15 @@ from bloomdupe.shared.cookies import SharedCookies
 from bloomdupe.shared.feeds import SharedFeeds
 from bloomdupe.shared.joining import by_settings, check_settings
 from bloomdupe.shared.leases import LocalRequest, SharedLease, SharedLeases
-from bloomdupe.shared.names import (
+from bloomdupe.shared.messages import (
     ITEM,
     REQUEST,
-    Family,
     joined,
     message_of,
-    name_of,
     payload_of,
 )
 from bloomdupe.shared.progress import Progress
 from bloomdupe.shared.slots import forget_inherited_slot
-from bloomdupe.shared.starting import StartOutputs
 from bloomdupe.shared.worker import Worker
 
 if TYPE_CHECKING:
@@ -152,13 +150,15 @@ class SharedScheduler(BaseScheduler):
             wait=self._backoff.wait,
         )
         self._frontier = self._open_frontier(self._feeds.names, fifo=order.fifo)
-        self._leases = SharedLeases(self._at_hand, self._settle, self._give_up)
+        self._leases = SharedLeases(
+            self._at_hand, self._settle, self._give_up, self._offer
+        )
         self._processing = Processing(
             crawler, self._leases.of, self._raised, direct=settings.direct_output
         )
         self._processing.attach()
-        self._starting = StartOutputs(self._processing)
-        self._start_requests = Family(START)
+        self._starting = StartOutputs(self._processing, START, self._key_of)
+        self._start_requests = OutputNames(START)
         self._engine.watch_start(self._starting.watch)
         connect = crawler.signals.connect
         connect(self._idle, signals.spider_idle)
@@ -298,7 +298,7 @@ class SharedScheduler(BaseScheduler):
         if parent is not None:
             forget_inherited_slot(request, parent.request)
         start = self._starting.takes(request)
-        key, _ = self.df.key_of(request)
+        key, page = self._known_by(request, parent), None
         filtered = not request.dont_filter
         if filtered and self._seen.contains(key):
             self.df.log(request, self._spider)
@@ -312,44 +312,85 @@ class SharedScheduler(BaseScheduler):
             self.df.log(request, self._spider)
             return False
         self._finished = False
-        name = self._name_of(request, parent, key, start=start)
+        slot = self._engine.slot_of(request)
+        held = body is not None and self._is_held(request, parent, key, slot)
+        repeats = parent is not None and self._repeats(request, parent)
+        name = self._name_of(
+            request, parent, key, start=start, repeats=held and repeats
+        )
         self._stats.inc_value("scheduler/enqueued")
         if body is None:
             known_by = key if filtered else name if start else None
             self._keep(request, parent, name, known_by)
             return True
-        if filtered:
+        if start and not filtered:
+            self._starting.add_page(key)
+            page = SeenMark(slot, key)
+        if filtered or start:
             self._seen.add(key)
         self._stats.inc_value("scheduler/enqueued/redis")
         offer = Offer(
-            self._engine.slot_of(request),
+            slot,
             name,
             payload_of(REQUEST, name, body),
             request.priority,
             self._starts_apart and bool(request.meta.get("is_start_request")),
             None if parent is None else parent.root.local.lease,
+            page,
             key if filtered or start else None,
         )
-        if parent is not None and self._stands_in(request, offer, parent):
-            parent.instead = offer
+        if parent is not None and held:
+            parent.instead, parent.may_hold = offer, False
+            parent.is_child = not repeats
         else:
             worker.offer(offer)
         return True
 
-    def _stands_in(self, request: Request, offer: Offer, parent: SharedLease) -> bool:
-        """Whether a request takes the place of its parent, as a retry does.
+    def _offer(self, offer: Offer) -> None:
+        """Offer a request that was held back, unless the crawl has ended."""
+        if self._worker is not None:
+            self._finished = False
+            self._worker.offer(offer)
+
+    def _key_of(self, request: Request) -> bytes:
+        key, _ = self.df.key_of(request)
+        return key
+
+    def _known_by(self, request: Request, parent: SharedLease | None) -> bytes:
+        """Return the name of a request without ``dont_filter``: its fingerprint.
+
+        The second use of a start page has a name of its own.
+        """
+        key = self._key_of(request)
+        if request.dont_filter or parent is None:
+            return key
+        second = self._starting.is_second_use(request, key, parent.request)
+        return second_name(key) if second else key
+
+    def _repeats(self, request: Request, parent: SharedLease) -> bool:
+        """Whether a request is a redirect or a retry of its parent."""
+        answers = self._processing.answering is not None
+        return answers or tries_of(request) > tries_of(parent.request)
+
+    def _is_held(
+        self, request: Request, parent: SharedLease | None, key: bytes, slot: str
+    ) -> bool:
+        """Whether a request is held back to take the place of its parent.
 
         Otherwise both would be pending for a moment, and the failed parent might
         succeed when another worker does it again.
         """
-        answers = self._processing.answering is not None
+        if parent is None or parent.local.lease is None or not parent.may_hold:
+            return False
         return (
-            (answers or tries_of(request) > tries_of(parent.request))
-            and request.dont_filter
-            and offer.of is not None
+            request.dont_filter
+            and not parent.waiting
             and parent.root is parent
-            and parent.instead is None
-            and self._frontier.may_stand_in(offer, offer.of)
+            and (
+                self._repeats(request, parent)
+                or is_once_more(request, key, parent.request, self._key_of)
+            )
+            and self._frontier.may_stand_in(SeenMark(slot, b""), parent.local.lease)
         )
 
     def _keep_cookies(self, worker: Worker) -> None:
@@ -360,7 +401,13 @@ class SharedScheduler(BaseScheduler):
                 worker.keep_cookies(changes)
 
     def _name_of(
-        self, request: Request, parent: SharedLease | None, key: bytes, *, start: bool
+        self,
+        request: Request,
+        parent: SharedLease | None,
+        key: bytes,
+        *,
+        start: bool,
+        repeats: bool,
     ) -> bytes:
         """Return the name of a request, unique in the crawl."""
         if not request.dont_filter:
@@ -371,7 +418,7 @@ class SharedScheduler(BaseScheduler):
             return self._start_requests.name_of(identity)
         if parent is None:  # of a timer, or spider_idle: each is new
             return name_of(b"nobody", os.urandom(16))
-        if self._processing.answering is not None:
+        if repeats or self._processing.answering is not None:
             return name_of(b"answer", parent.local.name, identity)
         return parent.children.name_of(identity)
 
@@ -569,7 +616,8 @@ class SharedScheduler(BaseScheduler):
         elif type(work) is SharedLease and work.root.left:
             self._put_late(work.root, lines)
         elif type(work) is StartItem:
-            self._offer_lines(b"%d" % work.number, lines)
+            named = self._frontier.names_start_items
+            self._offer_lines(work.name if named else b"%d" % work.number, lines)
         elif lines:
             self._offer_lines(os.urandom(16), lines)
 
@@ -578,9 +626,9 @@ class SharedScheduler(BaseScheduler):
         if lines and self._worker is not None and root.local.lease is not None:
             self._worker.leave(root.leave(root.local.lease, lines))
 
-    def _offer_lines(self, number: bytes, lines: list[bytes]) -> None:
-        """Offer lines that belong to no request: once for each number."""
-        name = name_of(b"item", number)
+    def _offer_lines(self, name: bytes, lines: list[bytes]) -> None:
+        """Offer lines that belong to no request: once for each name."""
+        name = name_of(b"item", name)
         self._finished = False
         self._opened.offer(Offer("", name, payload_of(ITEM, name, joined(lines))))
 
@@ -594,8 +642,13 @@ class SharedScheduler(BaseScheduler):
     def _would_drop(self, request: Request) -> Duplicate:
         if self._worker is None:
             return Duplicate.NO
-        key, _ = self.df.key_of(request)
-        return Duplicate.ALL if self._seen.contains(key) else Duplicate.NO
+        key = self._key_of(request)
+        if not self._seen.contains(key):
+            return Duplicate.NO
+        if not self._starting.is_page(key):
+            return Duplicate.ALL
+        known_by = self._known_by(request, self._parent())
+        return Duplicate.THIS if self._seen.contains(known_by) else Duplicate.NO
 
     # Reports of the thread (see bloomdupe.shared.worker.WorkerReports)
 
@@ -610,6 +663,8 @@ class SharedScheduler(BaseScheduler):
             except UnserializableError as error:
                 self._set_aside(lease, url_of(message.body), error)
                 continue
+            if request.dont_filter and request.meta.get("is_start_request"):
+                self._starting.add_page(self._key_of(request))
             self._from_redis[lease.slot] += 1
             local = LocalRequest(message.name, request, lease, put_out=message.put_out)
             self._push(local)

@@ -12,7 +12,7 @@ from bloomdupe.errors import StoreAccessError, StoreFullError, StoreUnreachableE
 from bloomdupe.printable import logger_of
 from bloomdupe.redis.partition import Settled
 from bloomdupe.shared.heartbeat import Heartbeat
-from bloomdupe.shared.names import ITEM, message_of, taken_apart
+from bloomdupe.shared.messages import ITEM, message_of, taken_apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

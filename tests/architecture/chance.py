@@ -16,7 +16,8 @@ __all__ = ["PATTERNS", "Finding", "found_in"]
 
 KILLS = {"kill", "terminate", "send_signal"}
 SIZES = {"st_size", "st_mtime", "st_mtime_ns", "getsize", "getmtime"}
-WAITS = ("wait", "patiently")
+STATS = {"stat", "lstat", "fstat"}
+WAITS = ("wait", "until", "patiently")
 
 Function: TypeAlias = "ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda"
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -137,6 +138,24 @@ def polls_files(function: Function) -> bool:
     )
 
 
+def compares_all_times(function: Function) -> bool:
+    """Whether it compares a whole answer of ``stat()``, with the time of reading."""
+    nodes = list(_own(function))
+    named = {
+        target.id
+        for node in nodes
+        if isinstance(node, ast.Assign) and _called(node.value) in STATS
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    return any(
+        _called(part) in STATS or (isinstance(part, ast.Name) and part.id in named)
+        for node in nodes
+        if isinstance(node, ast.Compare)
+        for part in (node.left, *node.comparators)
+    )
+
+
 def gives_a_port_away(function: Function) -> bool:
     """Whether it takes a free port, lets its socket go, and uses the number."""
     nodes = list(_own(function))
@@ -182,5 +201,6 @@ PATTERNS: dict[str, Callable[[Function], bool]] = {
     "sleeps without a condition": sleeps,
     "kills after a time": kills_after_a_time,
     "polls the size or the time of a file": polls_files,
+    "compares the time at which a file was read": compares_all_times,
     "uses a port after it has closed its socket": gives_a_port_away,
 }

@@ -14,7 +14,7 @@ TESTS = Path(__file__).parents[1]
 CONTROLS = Path(__file__)
 LEFT_OUT = {"benchmarks"}
 
-SLEEP, KILL, SIZE, PORT = PATTERNS
+SLEEP, KILL, SIZE, READ, PORT = PATTERNS
 
 STRIKES = "A fault strikes at a random time, and the judge is right whenever it does."
 SLOW = "It is slow on purpose; nothing is assumed about how far the rest is meanwhile."
@@ -38,11 +38,6 @@ JUSTIFIED = {
     ),
     f"{KILL} in crash/test_out_of_memory.py:test_out_of_memory_nothing_is_lost": (
         STRIKES
-    ),
-    f"{KILL} in crash/test_filter.py:run_until_killed": STRIKES,
-    f"{KILL} in crash/test_filter.py:test_killed_while_creating": STRIKES,
-    f"{SLEEP} in redis/test_leaving.py:test_nobody_is_robbed_after_redis_was_away": (
-        "A lease runs out by the clock of a Redis that is away, so nothing shows it."
     ),
     f"{SLEEP} in spiders/workers.py:parse": "It is the fault: it never ends.",
     f"{SLEEP} in spiders/everyday.py:process_item": SLOW,
@@ -97,6 +92,12 @@ def test_no_test_fails_by_chance() -> None:
             SIZE,
             "def f():\n    wait_until(lambda: d.stat().st_mtime_ns != before, child)",
         ),
+        (SIZE, "until(lambda: path.stat().st_size > 300)"),
+        (READ, "before = path.stat()\nread(path)\nassert path.stat() == before"),
+        (
+            READ,
+            "def f():\n    now = os.stat(path)\n    assert (before, now) or now == 1",
+        ),
         (PORT, "def f():\n    with socket() as s:\n        return s.getsockname()[1]"),
         (
             PORT,
@@ -126,6 +127,7 @@ def test_a_pattern_is_found(pattern: str, snippet: str) -> None:
         "while True:\n    if done:\n        break\n    time.sleep(0.01)",
         "os.sched_yield()\ntime.sleep(0)",
         "assert path.stat().st_size == 300",
+        "before = path.stat()\nassert path.stat().st_mtime_ns == before.st_mtime_ns",
         "try:\n    p.wait(60)\nfinally:\n    p.kill()",
         "with create_server(('', 0)) as s:\n    crawl(s.getsockname()[1])",
         "s = socket()\ns.bind(('', 0))\nport = s.getsockname()[1]\ns.detach()",

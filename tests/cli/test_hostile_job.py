@@ -17,6 +17,7 @@ from support.jobs import IDENTITY, bare_job
 from support.monitored_jobs import NOW, failures_part, point
 from support.report_page import Page
 from support.shared_data import needs_package
+from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.leases.failure import Failure
@@ -161,7 +162,7 @@ def test_a_terminal_without_these_letters_gets_escapes(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=DEADLINE,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(r"m\xfcller.example  0  GET")

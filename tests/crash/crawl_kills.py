@@ -19,7 +19,7 @@ import outputs
 from scrapy import Request
 from scrapy.utils.request import fingerprint
 from support.harness import DEADLINE, Project, sample_process
-from trial import OK, Fault, Outcome, lost, silently_wrong
+from trial import OK, Fault, Outcome, lost, silently_wrong, until_caught
 
 from bloomdupe import BloomFilter
 from bloomdupe.frontier.payload import url_of
@@ -41,8 +41,7 @@ TRANSACTION = 144
 IN_FLIGHT = 16
 """Requests that Scrapy has under way at most."""
 ROBOTS = "/robots.txt"
-ATTEMPTS = 4
-"""Of a control."""
+FAILURE = 500
 
 
 Stop = Callable[["subprocess.Popen[str]", "SampleProcess"], None]
@@ -92,7 +91,7 @@ class StoppedCrawl:
         """Whether it had come to its end before it was stopped."""
         self.stops = 0
         """Stops that took place: those of a crawl that was not at its end by then."""
-        self.before: Counter[str] = Counter()
+        self.before: Counter[tuple[int, str]] = Counter()
         self.undone: list[int] = []
         """After each stop: requests of that run for pages not done for good."""
         self.allowed: list[int] = []
@@ -139,13 +138,11 @@ class StoppedCrawl:
         return self.project.folder / self.server.folder / "bloomdupe"
 
     def paths(self) -> Counter[str]:
-        paths = Counter[str]()
-        for (_, path), count in self.server.requests().items():
-            paths[path] += count
-        return paths
+        return by_path(self.server.requests())
 
     def look_into_store(self) -> None:
-        requested = self.paths()
+        answered = self.server.requests()
+        requested = by_path(answered)
         done: dict[str, int] = {}
         if self.store.exists():
             with BloomFilter.open(self.store) as seen:
@@ -159,10 +156,16 @@ class StoppedCrawl:
                 }
             assert disagreements(self.store) == []
         self.done.update(done)
-        of_this_run = requested - self.before
-        self.before = requested
+        of_this_run = answered - self.before
+        self.before = answered
+        # A page that has failed is pending again: that its retry is to come repeats
+        # nothing.
         self.undone.append(
-            sum(n for path, n in of_this_run.items() if path not in {*done, ROBOTS})
+            sum(
+                n
+                for (status, path), n in of_this_run.items()
+                if status != FAILURE and path not in {*done, ROBOTS}
+            )
         )
 
     # The verdict
@@ -184,6 +187,13 @@ class StoppedCrawl:
             for path, count in self.done.items()
             if paths[path] > count
         }
+
+
+def by_path(answered: Counter[tuple[int, str]]) -> Counter[str]:
+    paths = Counter[str]()
+    for (_, path), count in answered.items():
+        paths[path] += count
+    return paths
 
 
 def last_transaction(store: Path) -> int:
@@ -249,24 +259,17 @@ class CrawlKills(Fault):
         os.environ["PYTHONPATH"] = os.path.dirname(__file__)  # noqa: PTH120
         theirs = "scrapy.extensions.feedexport.FeedExporter"
         at_once = json.dumps({theirs: None, "lines_at_once.LinesAtOnce": 0})
-        found = []
-        for setting in ("SCHEDULER=marks_first.MarksFirst", f"EXTENSIONS={at_once}"):
-            outcomes = self._control(folder / setting[:9], seed, setting)
-            if set(outcomes) <= {OK}:
-                return [OK]
-            found += outcomes
-        return found
 
-    def _control(self, folder: Path, seed: int, setting: str) -> list[Outcome]:
-        """Crawl until it is seen: a kill may come when there is nothing to lose."""
-        outcomes: list[Outcome] = []
-        for attempt in range(ATTEMPTS):
-            place = folder / str(attempt)
-            place.mkdir(parents=True)
-            outcomes = _judged(place, seed + attempt, kill, 3, "-s", setting)
-            if not set(outcomes) <= {OK}:
-                break
-        return outcomes
+        def using(setting: str) -> Callable[[Path, int], list[Outcome]]:
+            return lambda place, number: _judged(
+                place, seed + number, kill, 3, "-s", setting
+            )
+
+        return until_caught(
+            folder,
+            using("SCHEDULER=marks_first.MarksFirst"),
+            using(f"EXTENSIONS={at_once}"),
+        )
 
 
 def _judged(

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from child import in_child
+from support.waiting import until_later
 from trial import OK, Fault, Outcome, lost, silently_wrong
 from worker import Work, run_to_end, small_limits
 from world import Report, World, judge, look
@@ -183,6 +184,7 @@ def _damaged(
             powerless = rng.random() < 0.5
             if powerless:  # the machine was started since, so the mark is void
                 (path / "clean.json").unlink()
+            until_later(path / files.DATA)
             data = bytearray((path / files.DATA).read_bytes())
             before = bytes(data)
             kind(data, history, rng)

@@ -111,10 +111,13 @@ def spider_trap(folder: Path) -> Outcome:
     with Site(trap) as site:
         options = ["-a", f"url={site.base}/", "-s", budget]
         options += ["-s", "BLOOMDUPE_CHECKPOINT_INTERVAL=0.02"]
+        site.hold_after(BUDGET // 2)
         process = project.start(*options)
         wait_for(lambda: len(site.log) > BUDGET // 2, process)
         process.kill()
         process.communicate()
+        site.until_quiet()
+        site.release()
         log = _crawl(project, site.base, budget)
         log += _crawl(project, site.base, budget)
     requested = site.requested
@@ -245,11 +248,10 @@ class _Evil:
 
 def _begun(folder: Path, project: Project, base: str) -> tuple[Path, Path, bytes]:
     """Begin a crawl; return the store, a mark that must never be there, a pickle."""
-    process = project.start(
+    project.crawl(
         "-a", f"url={base}/", "-s", "CLOSESPIDER_PAGECOUNT=1",
         "-s", "CONCURRENT_REQUESTS=1",
     )  # fmt: skip
-    process.communicate(timeout=60)
     (store,) = project.folder.glob("crawls/*/bloomdupe")
     mark = folder / "mark"
     return store, mark, b"P" + pickle.dumps(_Evil(mark))

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import os
 import random
-import select
 import signal
-import time
 from typing import TYPE_CHECKING, Any
 
-from trial import OK, Fault, Outcome, crashed
+from trial import Fault, Outcome, crashed, until_caught
 from worker import fork_worker, run_to_end
 from world import Report, World, judge
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 SIZE = 30_000
-LONGEST = 0.12
-"""Seconds until the kill, at most."""
+MOST_REQUESTS = 500
+"""Until the kill."""
 BATCHES = (1, 10, 100, 1000)
 
 
@@ -37,17 +36,14 @@ class Kills(Fault):
 
     def control(self, folder: Path, seed: int) -> list[Outcome]:
         """Marks before their requests; items before their requests are done."""
-        for name in ("marks_first", "lines_first"):
-            (folder / name).mkdir()
-        marks = _crawl(
-            folder / "marks_first", seed, kills=6, size=10_000, marks_first=True
-        )
-        lines = _crawl(
-            folder / "lines_first", seed, kills=6, size=10_000, lines_first=True
-        )
-        if any(set(outcomes) <= {OK} for outcomes in (marks, lines)):
-            return [OK]
-        return marks + lines
+
+        def without(name: str) -> Callable[[Path, int], list[Outcome]]:
+            wrong = {name: True}
+            return lambda place, number: _crawl(
+                place, seed + number, kills=6, size=10_000, **wrong
+            )
+
+        return until_caught(folder, without("marks_first"), without("lines_first"))
 
 
 def _crawl(
@@ -65,7 +61,7 @@ def _crawl(
     for _ in range(kills):
         batch = rng.choice(BATCHES)
         pid, reading = fork_worker(path, world, batch, **options)
-        listen(pid, reading, rng.uniform(0, LONGEST), report)
+        listen(pid, reading, rng.randrange(MOST_REQUESTS), report)
         if report.finished:
             break  # before it could be killed
         outcomes.append(judge(path, world, report))
@@ -77,22 +73,31 @@ def _crawl(
     return outcomes
 
 
-def listen(pid: int, reading: int, seconds: float | None, report: Report) -> int:
-    """Read a worker's report, kill it so long after it has begun; its exit status."""
-    data = b""
-    deadline: float | None = None
-    while True:
-        if deadline is None and seconds is not None and b"begun\n" in data:
-            deadline = time.monotonic() + seconds
-        if deadline is not None:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([reading], [], [], left)[0]:
-                os.kill(pid, signal.SIGKILL)
-                deadline = seconds = None
-        piece = os.read(reading, 1 << 16)
-        if not piece:
-            break
-        data += piece
-    os.close(reading)
-    report.read(data.splitlines(keepends=True))
+def listen(
+    pid: int,
+    reading: int,
+    requests: int,
+    report: Report,
+    meanwhile: Callable[[], object] | None = None,
+    strike: Callable[[], object] | None = None,
+) -> int:
+    """Read a worker's report, and kill it after so many requests; its exit status.
+
+    It goes on until the kill strikes, but not for long: nobody reads what it says.
+    ``meanwhile`` is called at each line, and ``strike`` right before the kill.
+    """
+    lines = []
+    with os.fdopen(reading, "rb") as pipe:
+        for line in pipe:
+            lines.append(line)
+            requests -= line.startswith((b"begun", b"s "))
+            if requests < 0:
+                break
+            if meanwhile is not None:
+                meanwhile()
+        if strike is not None:
+            strike()
+        os.kill(pid, signal.SIGKILL)
+        lines += pipe
+    report.read(lines)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

@@ -35,26 +35,18 @@ class MapFull(Fault):
     trials = 100
 
     def quick(self, folder: Path, seed: int) -> list[Outcome]:
-        return [_crawl(folder, seed)[0]]
+        return [_crawl(folder, seed)]
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
-        return [
-            _crawl(make(folder / str(number)), STORES * seed + number)[0]
-            for number in range(STORES)
-        ]
+        numbers = range(STORES)
+        return [_crawl(folder / str(n), STORES * seed + n) for n in numbers]
 
     def control(self, folder: Path, seed: int) -> list[Outcome]:
-        return [_crawl(folder, seed, grows=False, deaf=True)[0]]
+        return [_crawl(folder, seed, grows=False, deaf=True)]
 
 
-def make(place: Path) -> Path:
-    place.mkdir()
-    return place
-
-
-def _crawl(
-    place: Path, seed: int, *, grows: bool = True, **options: Any
-) -> tuple[Outcome, Report]:
+def _crawl(place: Path, seed: int, *, grows: bool = True, **options: Any) -> Outcome:
+    place.mkdir(exist_ok=True)
     path = place / "job" / "store"
     rng = random.Random(seed)
     world = World(seed, 1000)
@@ -63,16 +55,16 @@ def _crawl(
         _tiny_map, rng.randrange(LEAST_MAP, MOST_MAP, 4096), grows
     )
     pid, reading = fork_worker(path, world, rng.choice(BATCHES), **options)
-    listen(pid, reading, rng.uniform(0.01, 0.1), report)
+    listen(pid, reading, rng.randint(50, 500), report)
     outcome = judge(path, world, report)
     if outcome.verdict != "ok":
-        return outcome, report
+        return outcome
     status = run_to_end(path, world, report, **options)
     if status:
-        return crashed(f"run to its end, it ended with {status}"), report
+        return crashed(f"run to its end, it ended with {status}")
     if not any(note.startswith(b"full in") for note in report.notes):
-        return Outcome("silently wrong", "the map was never full"), report
-    return judge(path, world, report, ended=True), report
+        return Outcome("silently wrong", "the map was never full")
+    return judge(path, world, report, ended=True)
 
 
 def _tiny_map(

@@ -28,11 +28,16 @@ class MarksFirst(FrontierScheduler):
             key: bytes,
             identity: bytes,
             keys: list[Key],
+            *,
+            name: bytes | None = None,
+            instead: bool = False,
         ) -> bool:
             for each, exact in keys:
                 seen.add(each, exact=exact)
             store.commit(seen.prepare())
-            return push(request, parent, key, identity, keys)
+            return push(
+                request, parent, key, identity, keys, name=name, instead=instead
+            )
 
         self._acceptance.push = marking  # type: ignore[method-assign]
         return opened

@@ -68,14 +68,11 @@ def _played(
 class Owner:
     """A worker that runs, and its report."""
 
-    def __init__(self, path: Path, world: World) -> None:
+    def __init__(self, path: Path, world: World, lines: int = 2 * BATCH) -> None:
         self.report = Report()
         self.pid, reading = fork_worker(path, world, BATCH)
         self._pipe = os.fdopen(reading, "rb")
-        self.read(2 * BATCH)
-
-    def read(self, lines: int) -> None:
-        """Read so much of what it says; it blocks when nobody reads for long."""
+        # Only so much of what it says is read: soon it waits, and is not at its end.
         self.report.read(self._pipe.readline() for _ in range(lines))
 
     def wait(self) -> int:
@@ -131,7 +128,7 @@ def two_at_once(path: Path, world: World) -> Outcome:
     for attempt in range(5):
         (path.parents[1] / f"{attempt}").mkdir()
         place = path.parents[1] / f"{attempt}" / "job" / "store"
-        owners = [Owner(place, world) for _ in range(2)]
+        owners = [Owner(place, world, lines=0) for _ in range(2)]
         ended = [owner.wait() for owner in owners]
         if not set(ended) <= {0, REFUSED}:
             return crashed(f"they ended with {ended}")

@@ -15,7 +15,7 @@ import strace
 from child import in_child
 from disk import STRACE_OPTIONS, TRACE, Disk
 from syscalls import judge_both
-from trial import OK, Fault, Outcome, crashed
+from trial import Fault, Outcome, crashed, until_caught
 from worker import without_sync, without_sync_of_feeds
 from world import Report, World, judge
 
@@ -48,15 +48,11 @@ class PowerCuts(Fault):
 
     def control(self, folder: Path, seed: int) -> list[Outcome]:
         """LMDB syncs nothing; feeds sync nothing."""
-        outcomes = []
-        for before in (without_sync, without_sync_of_feeds):
-            place = folder / before.__name__
-            place.mkdir()
-            found = _cuts(place, seed, 60, before=before)
-            if set(found) <= {OK}:
-                return [OK]
-            outcomes += found
-        return outcomes
+
+        def cuts(before: Callable[[object], None]) -> Callable[..., list[Outcome]]:
+            return lambda place, n: _cuts(place, seed + n, 60, before=before)
+
+        return until_caught(folder, cuts(without_sync), cuts(without_sync_of_feeds))
 
 
 class CreationCuts(PowerCuts):
@@ -74,7 +70,12 @@ class CreationCuts(PowerCuts):
         return _cuts(folder, seed, 150, creation=True)
 
     def control(self, folder: Path, seed: int) -> list[Outcome]:
-        return _cuts(folder, seed, 15, before=without_sync, creation=True)
+        return until_caught(
+            folder,
+            lambda place, number: _cuts(
+                place, seed + number, 15, before=without_sync, creation=True
+            ),
+        )
 
 
 def _cuts(

@@ -17,17 +17,16 @@ import fcntl
 import functools
 import os
 import random
-import select
 import shutil
 import signal
 import struct
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trial import Fault, Outcome, crashed, scratch
+from kills import BATCHES, MOST_REQUESTS, SIZE, listen
+from trial import Fault, Outcome, crashed, scratch, until_caught
 from worker import REFUSED, fork_worker, run_to_end, without_sync
 from world import Report, World, judge
 
@@ -45,10 +44,8 @@ CLONE_NEWNS = 0x00020000
 WRITE_BACK = 2
 """SYNC_FILE_RANGE_WRITE: begin to write back, do not wait."""
 
-SIZE = 30_000
-BATCHES = (1, 10, 100, 1000)
-LONGEST = 0.15
-"""Seconds until the cut, at most."""
+WRITTEN_BACK = 0.01
+"""Share of the lines of the report after which some pages are written back."""
 
 
 class RealPowerCuts(Fault):
@@ -73,7 +70,12 @@ class RealPowerCuts(Fault):
         return _crawl(folder, seed, cuts=15)
 
     def control(self, folder: Path, seed: int) -> list[Outcome]:
-        return _crawl(folder, seed, cuts=2, before=_without_sync)
+        return until_caught(
+            folder,
+            lambda place, number: _crawl(
+                place, seed + number, cuts=2, before=_without_sync
+            ),
+        )
 
 
 @functools.cache
@@ -180,7 +182,11 @@ def _crawl_here(
             store = place / "job" / "store"
             batch = rng.choice(BATCHES)
             pid, reading = fork_worker(store, world, batch, before=before)
-            status = _listen(place, store, pid, reading, report, rng)
+            status = listen(
+                pid, reading, rng.randrange(MOST_REQUESTS), report,
+                meanwhile=lambda: _write_back(store / "data.mdb", rng),  # noqa: B023
+                strike=lambda: shut_down(place),
+            )  # fmt: skip
         if status not in {0, REFUSED, -signal.SIGKILL, -signal.SIGBUS}:
             return [*outcomes, crashed(f"on a disk that was gone: status {status}")]
         if report.finished:
@@ -199,37 +205,10 @@ def _crawl_here(
     return outcomes
 
 
-def _listen(
-    place: Path,
-    store: Path,
-    pid: int,
-    reading: int,
-    report: Report,
-    rng: random.Random,
-) -> int:
-    """Read the report of a worker, and cut the power meanwhile; its exit status."""
-    data = b""
-    deadline = None
-    seconds = rng.uniform(0, LONGEST)
-    while deadline is None or time.monotonic() < deadline:
-        if select.select([reading], [], [], 0.005)[0]:
-            piece = os.read(reading, 1 << 16)
-            if not piece:
-                break
-            data += piece
-        if deadline is None and b"begun\n" in data:
-            deadline = time.monotonic() + seconds
-        if rng.random() < 0.2:
-            _write_back(store / "data.mdb", rng)
-    shut_down(place)
-    os.kill(pid, signal.SIGKILL)
-    with os.fdopen(reading, "rb") as pipe:
-        data += pipe.read()
-    report.read(data.splitlines(keepends=True))
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
 def _write_back(path: Path, rng: random.Random) -> None:
+    """Now and then, begin to write some pages back."""
+    if rng.random() > WRITTEN_BACK:
+        return
     with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
         pages = max(1, os.fstat(file.fileno()).st_size // 4096)
         begin, length = rng.randrange(pages), rng.randint(1, pages)

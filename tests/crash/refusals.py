@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import lmdb
 from child import in_child
+from support.waiting import until_later
 from trial import OK, Fault, Outcome, lost, silently_wrong
 
 from bloomdupe import BloomFilter
@@ -92,6 +93,7 @@ def replaced_by_a_younger_self(path: Path) -> None:
     old = data(path).read_bytes()
     with BloomFilter.open(path) as seen:
         seen.add("later")
+    until_later(data(path))
     data(path).write_bytes(old)
 
 
@@ -311,6 +313,7 @@ def _tried(
     make(path)
 
     def judged() -> Outcome:
+        until_later(path / "data.mdb")
         change(path)
         before = _contents(path.parent)
         if opened is None:

@@ -16,9 +16,11 @@ from shared_judge import judge
 from support.crawl import Crawl
 from support.engines import Redis
 from support.site import Site
-from trial import OK, Fault, Outcome, crashed
+from trial import OK, Fault, Outcome, crashed, until_caught
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from redis_places import Place
 
 SIZE = 180
@@ -27,8 +29,6 @@ FAR = 3
 """Links of a page to others than its two children."""
 DELAY = 0.004
 """Seconds that an answer takes."""
-ATTEMPTS = 8
-"""Of a control."""
 
 
 class SharedCrawls(Fault):
@@ -59,25 +59,17 @@ class SharedCrawls(Fault):
 
     def control(self, folder: Path, seed: int) -> list[Outcome]:
         """Without fencing; and settled before the links are offered."""
-        found = []
-        for without, kinds in (("fence", ("stop", "part")), ("order", ("kill",))):
-            outcomes = self._control(folder, seed, kinds, without)
-            if set(outcomes) <= {OK}:
-                return [OK]
-            found += outcomes
-        return found
+        return until_caught(
+            folder,
+            self._without("fence", seed, "stop", "part"),
+            self._without("order", seed, "kill"),
+        )
 
-    def _control(
-        self, folder: Path, seed: int, kinds: tuple[str, ...], without: str
-    ) -> list[Outcome]:
-        """Crawl until it is seen: some are killed when they have nothing to lose."""
-        for attempt in range(ATTEMPTS):
-            place = folder / f"{without}{attempt}"
-            place.mkdir()
-            outcomes = self._crawl(place, seed + attempt, 6, kinds, without)
-            if not set(outcomes) <= {OK}:
-                break
-        return outcomes
+    def _without(
+        self, name: str, seed: int, *kinds: str
+    ) -> Callable[[Path, int], list[Outcome]]:
+        """Return a control in which something is taken out."""
+        return lambda place, number: self._crawl(place, seed + number, 6, kinds, name)
 
     def _crawl(
         self,
@@ -116,7 +108,7 @@ class ReturnedCrawls(SharedCrawls):
 
     def control(self, folder: Path, seed: int) -> list[Outcome]:
         """Nothing is offered again."""
-        return self._control(folder, seed, ("back",), "memory")
+        return until_caught(folder, self._without("memory", seed, "back"))
 
 
 class ClusterCrawls(SharedCrawls):
@@ -132,4 +124,4 @@ class ClusterCrawls(SharedCrawls):
 
     def control(self, folder: Path, seed: int) -> list[Outcome]:
         """Without fencing; what :class:`SharedCrawls` shows needs no Cluster."""
-        return self._control(folder, seed, ("stop",), "fence")
+        return until_caught(folder, self._without("fence", seed, "stop"))

@@ -22,7 +22,7 @@ from stop_points import every_idiom
 from support.judge import SHOWN, differences
 from support.redis_server import RedisServer
 from table import Idiom, load
-from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
+from trial import OK, Fault, Outcome, crashed, lost, silently_wrong, until_caught
 
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
@@ -58,7 +58,10 @@ class SharedIdioms(Fault):
 
     def control(self, folder: Folder, seed: int) -> list[Outcome]:
         """Nobody is logged in but the worker that has logged in."""
-        return _crawl(folder, load()["login"], seed, BLOOMDUPE_COOKIES=False)
+        login, out = load()["login"], {"BLOOMDUPE_COOKIES": False}
+        return until_caught(
+            folder, lambda place, number: _crawl(place, login, seed + number, **out)
+        )
 
 
 def _can_be_shared(idiom: Idiom) -> bool:

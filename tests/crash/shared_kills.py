@@ -17,7 +17,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # beside pytest, too
 from redis_places import OneRedis
 from shared_worker import PARTITIONS, fork_shared_worker
 from spiders import taken_out
-from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
+from trial import OK, Fault, Outcome, crashed, lost, silently_wrong, until_caught
 from world import World
 
 from bloomdupe.redis import server as scripts
@@ -58,19 +58,20 @@ class SharedKills(Fault):
 
     def control(self, folder: Path, seed: int) -> list[Outcome]:
         """Settled before its links are offered; nothing offered again; no fencing."""
-        (folder / "first").mkdir()
-        first = _crawl(
-            folder / "first", seed, faults=15, kinds=("kill",), settles_first=True
-        )
-        taken_out.offers()
-        (folder / "once").mkdir()
-        once = _crawl(folder / "once", seed, faults=20, kinds=("back",))
-        _take_out_the_fence()
-        (folder / "unfenced").mkdir()
-        late = _crawl(folder / "unfenced", seed, faults=15, kinds=("stop",))
-        if any(set(outcomes) <= {OK} for outcomes in (first, once, late)):
-            return [OK]
-        return first + once + late
+
+        def settled_first(place: Path, number: int) -> list[Outcome]:
+            kinds = ("kill",)
+            return _crawl(place, seed + number, 15, kinds=kinds, settles_first=True)
+
+        def offered_once(place: Path, number: int) -> list[Outcome]:
+            taken_out.offers()
+            return _crawl(place, seed + number, 20, kinds=("back",))
+
+        def unfenced(place: Path, number: int) -> list[Outcome]:
+            _take_out_the_fence()
+            return _crawl(place, seed + number, 15, kinds=("stop",))
+
+        return until_caught(folder, settled_first, offered_once, unfenced)
 
 
 def _take_out_the_fence() -> None:

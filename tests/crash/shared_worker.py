@@ -53,7 +53,7 @@ class SharedWorker:
             lambda: SharedFrontier.open(
                 self.url,
                 self.world.size,
-                1e-6,
+                1e-9,
                 partitions=PARTITIONS,
                 lease_seconds=self.lease_seconds,
             )

@@ -77,6 +77,7 @@ def run(
     ``before`` is called in the worker first.
     """
     ready, go = os.pipe()
+    allowed, allow = os.pipe()
     errors = log.with_suffix(".errors")
 
     def wait(report: object) -> None:
@@ -84,12 +85,16 @@ def run(
         ctypes.CDLL(None).prctl(*ANYBODY, 0, 0, 0)
         if before is not None:
             before(report)
+        os.write(allow, b".")
         os.read(ready, 1)
 
     pid, reading = fork_worker(
         path, world, batch, before=wait, errors=errors, **worker_options
     )
     os.close(ready)
+    os.close(allow)
+    with os.fdopen(allowed, "rb") as said_so:
+        said_so.read(1)
     tracer = subprocess.Popen(
         ["strace", "-f", "-o", str(log), "-e", f"trace={','.join(trace)}",
          "-e", "signal=none", *strace_options, "-p", str(pid)],

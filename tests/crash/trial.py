@@ -11,7 +11,10 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Verdict = Literal["ok", "lost", "silently wrong", "crashed"]
 
@@ -58,6 +61,32 @@ def silently_wrong(words: str) -> Outcome:
 
 def crashed(words: str) -> Outcome:
     return Outcome("crashed", words)
+
+
+ATTEMPTS = 8
+"""Of a control."""
+
+
+def until_caught(
+    folder: Path, *controls: Callable[[Path, int], list[Outcome]]
+) -> list[Outcome]:
+    """Return the outcomes of controls, each of which must be caught; else none is bad.
+
+    Each is given a folder and the number of the attempt. It is tried until it is
+    caught: a fault may strike when there is nothing to lose.
+    """
+    caught: list[Outcome] = []
+    for control in controls:
+        for number in range(ATTEMPTS):
+            place = folder / f"control{len(caught)}-{number}"
+            place.mkdir(parents=True)
+            outcomes = control(place, number)
+            if any(outcome.verdict != "ok" for outcome in outcomes):
+                caught += outcomes
+                break
+        else:
+            return [OK]
+    return caught
 
 
 class Fault(abc.ABC):

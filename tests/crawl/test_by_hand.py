@@ -5,11 +5,13 @@ Judged by the server's log.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from spiders.by_hand import PlainStart
 from spiders.follow import Follow
+from spiders.waiting import set_clock
 from support.site import PAGES
 
 if TYPE_CHECKING:
@@ -94,20 +96,19 @@ def test_a_page_that_was_asked_for_by_hand_comes_again_as_before(
     crawl: Crawl, site: Site
 ) -> None:
     """Its rule was taken away and given back; nothing but a hand brings it back."""
-    never: dict[str, Any] = {
-        "BLOOMDUPE_REVISIT": [["/f1$", 0.2]],
-        "BLOOMDUPE_WAIT": 0,
-        "CLOSESPIDER_PAGECOUNT": 2,
-        "starts": ["/f1"],
-    }
-    crawl.run(PlainStart, **never)
-    crawl.run(PlainStart, starts=["/f1"])
-    assert site.take().count("/f1") >= 2
-    run = crawl.run(PlainStart, **never)
+    crawl.settings["BLOOMDUPE_WAIT"] = 0
+    crawl.starts = ["/f1"]
+    ruled: dict[str, Any] = {"BLOOMDUPE_REVISIT": [["/f1$", 3_600]]}
+    crawl.run(PlainStart, **ruled)
+    an_hour_later: dict[str, Any] = {"before": partial(set_clock, 3_600)}
+    crawl.run(PlainStart, **an_hour_later)
+    assert site.requested == ["/f1", "/f1"]
+    ruled |= an_hour_later
+    run = crawl.run(PlainStart, **ruled)
     assert run.stats["bloomdupe/later"] == 0
     assert run.requested == []
     crawl.bloomdupe("requeue", "job", f"{site.base}/f1")
-    run = crawl.run(PlainStart, **never)
+    run = crawl.run(PlainStart, **ruled)
     assert run.stats["bloomdupe/later"] == 1
     # Asked for once more while it waits, it does not come twice as often.
     said = crawl.bloomdupe("requeue", "job", f"{site.base}/f1")

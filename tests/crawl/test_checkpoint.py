@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from spiders.checkpoint import Count, Media, Told, Unstorable, Waiting
+from spiders.checkpoint import Count, Media, Told, Unstorable
 from spiders.waiting import set_clock
 from support.crawl import FEEDS
 from support.site import Answer, links
@@ -48,13 +47,6 @@ def items(crawl: Crawl) -> list[str]:
     return sorted(item["path"] for item in crawl.items())
 
 
-def test_state_goes_on_from_the_last_checkpoint(crawl: Crawl) -> None:
-    kill_twice(crawl, Count)
-    stats = crawl.run(Count).stats
-    assert stats["seen"] == PATHS
-    assert stats["when"] == "2026-01-02"
-
-
 def test_state_that_cannot_be_stored_is_said_to_be_so_once(crawl: Crawl) -> None:
     run = crawl.run(Unstorable)
     assert run.log.count("spider.state cannot be stored") == 1
@@ -85,9 +77,11 @@ def test_state_that_scrapy_has_stored_is_taken_over(crawl: Crawl) -> None:
     assert crawl.run(Count, JOBDIR="other").stats["seen"] == PATHS
 
 
-def test_totals_count_every_page_once(crawl: Crawl) -> None:
+def test_state_and_totals_go_on_from_the_last_checkpoint(crawl: Crawl) -> None:
     kill_twice(crawl, Count)
     stats = crawl.run(Count).stats
+    assert stats["seen"] == PATHS
+    assert stats["when"] == "2026-01-02"
     pages = [PAGES["/" + path] for path in PATHS]
     assert stats["bloomdupe/runs"] == 3
     assert stats["bloomdupe/total_pages"] == len(pages)
@@ -97,29 +91,16 @@ def test_totals_count_every_page_once(crawl: Crawl) -> None:
     assert stats["item_scraped_count"] < len(pages)
 
 
-@pytest.mark.parametrize("spider", [Waiting, Media])
-def test_requests_within_requests_disturb_nothing(
-    crawl: Crawl, spider: type[Spider]
-) -> None:
+def test_downloads_of_a_pipeline_are_no_pages(crawl: Crawl) -> None:
     crawl.settings |= {"FEEDS": FEEDS, "FILES_STORE": "files"}
     crawl.settings["ITEM_PIPELINES"] = {"scrapy.pipelines.files.FilesPipeline": 1}
-    kill_twice(crawl, spider)
-    run = crawl.run(spider)
+    kill_twice(crawl, Media)
+    run = crawl.run(Media)
     assert items(crawl) == PATHS
     assert "Traceback" not in run.log
     assert run.stats["bloomdupe/unfinished"] == 0
     assert set(crawl.site.requested) == set(PAGES)
     assert run.stats["bloomdupe/total_pages"] == len(PATHS)
-
-
-def test_a_pipeline_that_listens_misses_nothing(crawl: Crawl) -> None:
-    crawl.settings |= pipeline("Stored")
-    kill_twice(crawl, Count)
-    crawl.run(Count)
-    with sqlite3.connect(crawl.folder / "items.db") as database:
-        rows = database.execute("SELECT path FROM items").fetchall()
-    database.close()
-    assert sorted({path for (path,) in rows}) == PATHS
 
 
 def test_if_a_listener_fails_nothing_is_committed_and_the_crawl_stops(
@@ -178,16 +159,6 @@ def test_a_server_that_asks_for_time_gets_it_also_from_the_next_run(
     process.kill()
     log = crawl.site.log
     assert log[len(first)].time - log[first.index("/a")].time >= 3
-
-
-def test_a_header_that_is_no_date_is_as_none(
-    crawl: Crawl, pages: dict[str, Page]
-) -> None:
-    date = "Mon, 01 Jan 2020 00:00:00 +99999999999999999999"
-    pages["/a"] = Answer("", 503, {"Retry-After": date})
-    run = crawl.run(Count, **ONE)
-    assert "OverflowError" not in run.log
-    assert set(run.requested) == set(PAGES) - {"/a1", "/image"}
 
 
 def test_retry_after_can_be_ignored(crawl: Crawl, pages: dict[str, Page]) -> None:

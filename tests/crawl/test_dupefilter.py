@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 from typing import TYPE_CHECKING, Any
 
@@ -64,13 +63,8 @@ def paths(crawl: Crawl) -> list[str]:
 # What is fetched
 
 
-def test_every_page_once_the_start_page_included(crawl: Crawl) -> None:
-    crawl.run(Follow)
-    assert paths(crawl) == EACH_ONCE
-
-
 def test_scrapys_own_filter_fetches_the_start_page_twice(crawl: Crawl) -> None:
-    """The control of the test above."""
+    """The control of the others."""
     crawl.run(Follow, JOBDIR=None, **STOCK)
     assert paths(crawl) == sorted([*EACH_ONCE, "/"])
 
@@ -80,28 +74,6 @@ def test_without_jobdir_it_works_in_memory_and_writes_nothing(crawl: Crawl) -> N
     assert paths(crawl) == EACH_ONCE
     assert "(in memory: no JOBDIR is set)" in run.log
     assert [*crawl.folder.iterdir()] == []
-
-
-def test_an_interrupted_crawl_goes_on_where_it_was(crawl: Crawl) -> None:
-    first = crawl.run(Follow, CLOSESPIDER_PAGECOUNT=3)
-    assert 3 <= len(first.requested) < len(EACH_ONCE)
-    log = crawl.run(Follow).log
-    assert paths(crawl) == EACH_ONCE
-    assert re.search(r"[1-9]\d* URLs seen before \(job/bloomdupe\)", log)
-
-
-def test_a_new_round_looks_at_the_start_page_again(crawl: Crawl) -> None:
-    for _ in range(2):
-        crawl.run(Follow, BLOOMDUPE_START_REQUESTS="again")
-    assert paths(crawl) == sorted([*EACH_ONCE, "/"])
-
-
-def test_a_finished_crawl_stays_finished(crawl: Crawl) -> None:
-    for _ in range(3):
-        log = crawl.run(Follow).log
-    assert paths(crawl) == EACH_ONCE
-    assert "This job was finished on" in log
-    assert 'BLOOMDUPE_START_REQUESTS = "again"' in log
 
 
 def test_after_a_kill_it_says_that_the_queue_is_gone(crawl: Crawl) -> None:
@@ -138,6 +110,7 @@ def test_the_projects_own_fingerprinter_decides(crawl: Crawl) -> None:
 
 def test_the_fingerprints_are_what_is_kept(crawl: Crawl) -> None:
     crawl.run(Follow)
+    assert paths(crawl) == EACH_ONCE
     fingerprint = RequestFingerprinter().fingerprint
     with BloomFilter.open(crawl.store) as seen:
         assert len(seen) == len(EACH_ONCE) + 1, "and that the start page was scheduled"
@@ -267,16 +240,6 @@ def test_another_crawls_store_is_refused_and_left_alone(
     assert files(crawl.folder / "job") == before
 
 
-def test_a_second_crawl_of_the_same_job_is_refused(crawl: Crawl) -> None:
-    crawl.site.hold()
-    first = crawl.start(Follow)
-    first.until_requested("/")
-    log = crawl.refused(Follow).log
-    assert f"job/bloomdupe is in use by process {first.pid}" in log
-    assert not (crawl.folder / "job/spider.state").exists()
-    assert first.alive
-
-
 @pytest.mark.parametrize("name", ["thesis.tex", "data.mdb"], ids=["foreign", "garbage"])
 def test_a_foreign_store_is_refused_and_left_alone(crawl: Crawl, name: str) -> None:
     crawl.store.mkdir(parents=True)
@@ -304,45 +267,13 @@ def test_a_store_in_the_place_of_the_jobdir_is_refused(crawl: Crawl) -> None:
     assert paths(crawl) == EACH_ONCE
 
 
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        (
-            "BLOOMDUPE_EXPECTED_URLS=0",
-            "BLOOMDUPE_EXPECTED_URLS = '0': expected a whole",
-        ),
-        ("BLOOMDUPE_EXPECTED_URLS=-5", "BLOOMDUPE_EXPECTED_URLS = '-5'"),
-        ("BLOOMDUPE_EXPECTED_URLS=many", "BLOOMDUPE_EXPECTED_URLS = 'many'"),
-        ("BLOOMDUPE_EXPECTED_URLS=nan", "BLOOMDUPE_EXPECTED_URLS = 'nan'"),
-        ("BLOOMDUPE_EXPECTED_URLS=1e18", "BLOOMDUPE_EXPECTED_URLS: capacity = 1,000,"),
-        ("BLOOMDUPE_FPP=0", "BLOOMDUPE_FPP = '0': expected a probability"),
-        ("BLOOMDUPE_FPP=1", "BLOOMDUPE_FPP = '1'"),
-        ("BLOOMDUPE_FPP=abc", "BLOOMDUPE_FPP = 'abc'"),
-        ("BLOOMDUPE_EARLY_DROP=maybe", "BLOOMDUPE_EARLY_DROP = 'maybe': expected True"),
-        ("BLOOMDUPE_GROWTH=often", "BLOOMDUPE_GROWTH = 'often': expected one of grow"),
-        ("BLOOMDUPE_CONFIRM=2", "BLOOMDUPE_CONFIRM = '2': expected a share"),
-        ("BLOOMDUPE_EXACT_URLS=(", "BLOOMDUPE_EXACT_URLS: '(' is not a regular"),
-        ("BLOOMDUPE_CHECKPOINT_INTERVAL=0", "BLOOMDUPE_CHECKPOINT_INTERVAL = '0'"),
-        ("JOBDIR=a_file", "a_file is a file; name a directory"),
-        ("JOBDIR=a_file/job", "a_file is a file; name a directory"),
-    ],
-)
-def test_bad_settings_are_refused_by_name(
-    crawl: Crawl, setting: str, message: str
-) -> None:
-    (crawl.folder / "a_file").touch()
-    name, _, value = setting.partition("=")
-    assert message in crawl.refused(Follow, **{name: value}).log
+def test_a_filter_that_is_too_large_is_refused(crawl: Crawl) -> None:
+    said = "BLOOMDUPE_EXPECTED_URLS: capacity = 1,000,"
+    assert said in crawl.refused(Follow, BLOOMDUPE_EXPECTED_URLS=1e18).log
     assert not (crawl.folder / "job").exists()
 
 
-# The add-on
-
-
-def test_the_add_on_respects_the_users_own_filter(crawl: Crawl) -> None:
-    own = "scrapy.dupefilters.RFPDupeFilter"
-    assert "keeps its marks apart" in crawl.run(Follow, DUPEFILTER_CLASS=own).log
-    assert (crawl.folder / "job/requests.seen").exists()
+# Without the add-on
 
 
 def test_the_dupefilter_works_without_the_add_on(crawl: Crawl) -> None:

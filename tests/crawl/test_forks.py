@@ -67,7 +67,6 @@ def test_a_second_crawl_in_a_process_that_has_forked(crawl: Crawl) -> None:
         cwd=crawl.folder,
         capture_output=True,
         text=True,
-        timeout=60,
         check=True,
     )
     assert done.stdout == "done\ndone\n"

@@ -35,7 +35,6 @@ from bloomdupe.crawl.progress.pace import (
     time_to_fill,
     time_to_go,
 )
-from bloomdupe.errors import SettingError
 from bloomdupe.settings import JobSettings
 from bloomdupe.store.check import verify
 
@@ -315,9 +314,3 @@ def test_memory_that_runs_out_is_announced(
         patch.setattr(resource, "getrlimit", lambda _: (1 << 20, 1 << 20))
         (warning,) = (w for w in room_of().warnings(None, full) if "memory" in w)
     assert "ulimit -v allows 1.0 MB" in warning
-
-
-@pytest.mark.parametrize("value", [-1, "often", None.__class__, float("nan")])
-def test_a_bad_interval_is_refused(value: object) -> None:
-    with pytest.raises(SettingError, match="BLOOMDUPE_PROGRESS_INTERVAL"):
-        JobSettings.read(Settings({"BLOOMDUPE_PROGRESS_INTERVAL": value}))

@@ -14,18 +14,18 @@ from spiders.inheritance import (
     Banned,
     Closing,
     ClosingOrBanned,
+    LambdaClosing,
     Parent,
     Polling,
     count_as_earlier,
 )
-from support.crawl import FEEDS
 from support.site import Answer
 
 if TYPE_CHECKING:
     from support.crawl import Crawl
     from support.site import Page, Site
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("feed")]
 
 LATER = Answer("later", 503)
 MOVED = Answer("", 302, {"Location": "/elsewhere"})
@@ -39,12 +39,6 @@ RETRY: dict[str, Any] = {"RETRY_ENABLED": True}
 def pages() -> dict[str, Page]:
     paths = ("/", "/a", "/b", "/c", "/d", "/marked", "/elsewhere")
     return dict.fromkeys(paths, "page")
-
-
-@pytest.fixture
-def crawl(crawl: Crawl) -> Crawl:
-    crawl.settings["FEEDS"] = FEEDS
-    return crawl
 
 
 def answers(site: Site, *pages: Page) -> None:
@@ -87,6 +81,12 @@ def test_items_before_the_end_do_not_come_twice(
     answers(site, "page", second)
     assert crawl.run(Closing, **RETRY).finish_reason == "enough"
     assert crawl.run(Closing, **RETRY).finish_reason == "finished"
+    assert items(crawl) == Counter("012345d")
+
+
+def test_items_of_a_start_request_in_memory_do_not_come_twice(crawl: Crawl) -> None:
+    assert crawl.run(LambdaClosing).finish_reason == "enough"
+    assert crawl.run(LambdaClosing).finish_reason == "finished"
     assert items(crawl) == Counter("012345d")
 
 

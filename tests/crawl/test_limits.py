@@ -8,12 +8,12 @@ import pytest
 from scrapy import Spider
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
-from spiders.follow import Follow
+from spiders.follow import AtOnce
 from support.site import links
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.state.limits import SlotLimits
-from bloomdupe.errors import SettingError, StoreDamagedError
+from bloomdupe.errors import StoreDamagedError
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.settings import JobSettings
 from bloomdupe.store.participant import Part
@@ -43,24 +43,24 @@ def leaves(crawl: Crawl) -> int:
 def test_pages_over_the_budget_are_dropped_and_found_when_it_is_larger(
     crawl: Crawl,
 ) -> None:
-    run = crawl.run(Follow, **{PAGES: 5})
+    run = crawl.run(AtOnce, **{PAGES: 5})
     # The start page is no new request of the slot, but one that is asked for.
     assert leaves(crawl) == 5
     assert run.stats["bloomdupe/dropped_page_limit"] == 15
     assert run.log.count(f"has reached {PAGES} = 5") == 1
     # The budget is the job's, however often it is run.
-    crawl.run(Follow, **AGAIN, **{PAGES: 5})
+    crawl.run(AtOnce, **AGAIN, **{PAGES: 5})
     assert leaves(crawl) == 5
-    crawl.run(Follow, **AGAIN)
+    crawl.run(AtOnce, **AGAIN)
     assert crawl.site.count == {"/": 3, **dict.fromkeys(LEAVES, 1)}
 
 
 def test_requests_over_the_bound_of_those_that_wait_are_dropped(crawl: Crawl) -> None:
-    run = crawl.run(Follow, **{PENDING: 5})
+    run = crawl.run(AtOnce, **{PENDING: 5})
     assert leaves(crawl) == 5
     assert run.stats["bloomdupe/dropped_pending_limit"] == 15
     assert run.log.count(f"has reached {PENDING} = 5") == 1
-    crawl.run(Follow, **AGAIN, **{PENDING: 50})
+    crawl.run(AtOnce, **AGAIN, **{PENDING: 50})
     assert leaves(crawl) == 20
 
 
@@ -70,17 +70,10 @@ def test_what_was_taken_in_is_followed_where_it_leads(crawl: Crawl) -> None:
         **{f"/r{number}": f"-> /t{number}" for number in range(20)},
         **{f"/t{number}": "" for number in range(20)},
     }
-    run = crawl.run(Follow, **{PAGES: 5, PENDING: 5})
+    run = crawl.run(AtOnce, **{PAGES: 5, PENDING: 5})
     _, *asked = sorted(crawl.site.requested)
     assert asked[5:] == [path.replace("/r", "/t") for path in asked[:5]]
     assert run.stats["bloomdupe/dropped_page_limit"] == 15
-
-
-@pytest.mark.parametrize("name", [PAGES, PENDING])
-@pytest.mark.parametrize("value", [0, -1, 1.5, "many", True, ""])
-def test_what_is_no_limit_is_refused(name: str, value: object) -> None:
-    with pytest.raises(SettingError, match=name):
-        JobSettings.read(Settings({name: value}))
 
 
 def open_limits(path: Path, pages: int) -> tuple[BloomFilter, Frontier, SlotLimits]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import os
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +13,6 @@ from bloomdupe.crawl.leases.outcomes import Outcome, Outcomes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -49,10 +49,11 @@ def test_lines_can_be_read_until_they_are_committed(outcomes: Outcomes) -> None:
     assert not outcomes.changed
 
 
-def test_many_requests_put_their_lines_into_one_file(outcomes: Outcomes) -> None:
-    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+def test_many_requests_put_their_lines_into_one_file(
+    outcomes: Outcomes, tmp_path: Path
+) -> None:
     many = [with_lines(outcomes, number, 50) for number in range(100)]
-    assert len(os.listdir("/proc/self/fd")) == before + 1  # noqa: PTH208
+    assert len(sizes_of_files(tmp_path)) == 1
     for outcome in many[::2]:
         outcomes.forget(outcome)
     for outcome in many[1::2]:
@@ -74,28 +75,22 @@ def test_parts_of_what_was_put_aside_can_be_committed(outcomes: Outcomes) -> Non
         outcomes.committed_part(7)
 
 
-def test_the_file_does_not_grow_for_ever(outcomes: Outcomes) -> None:
+def test_the_file_does_not_grow_for_ever(outcomes: Outcomes, tmp_path: Path) -> None:
     largest = []
     for number in range(20):
         outcomes.settle(with_lines(outcomes, number, 500))
-        largest.append(file_size())
+        (size,) = sizes_of_files(tmp_path)
+        largest.append(size)
         outcomes.committed(1)
-        assert file_size() == 0
+        assert sizes_of_files(tmp_path) == [0]
     assert max(largest) < 2 * min(largest)
 
 
-def file_size() -> int:
-    """The size of the file without a name, which only its descriptor knows."""
-    sizes = [
-        os.fstat(int(fd)).st_size
-        for fd in os.listdir("/proc/self/fd")  # noqa: PTH208
-        if "(deleted)" in _target(fd)
-    ]
-    return max(sizes, default=0)
-
-
-def _target(fd: str) -> str:
-    try:
-        return os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
-    except OSError:
-        return ""
+def sizes_of_files(folder: Path) -> list[int]:
+    """Return the sizes of the open files of a folder; they have no names any more."""
+    found = []
+    for file in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed by another thread meanwhile
+            if folder in file.readlink().parents:
+                found.append(file.stat().st_size)
+    return found

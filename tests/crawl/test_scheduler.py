@@ -11,24 +11,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from spiders.follow import Follow
 from spiders.scheduler import (
-    Again,
-    AllUnstorable,
-    Broken,
     Closes,
-    Currencies,
     Everything,
     Forgetful,
     Hosts,
-    Idle,
     LateStart,
     Leaves,
     OneParent,
     Pickled,
     Quota,
+    Remembers,
     Renamed,
     RenamedLater,
-    Rules,
-    StartCurrencies,
     Status,
     Twice,
     Unstorable,
@@ -107,19 +101,6 @@ def test_requests_come_back_from_the_disk_as_they_were(crawl: Crawl) -> None:
     assert run.finish_reason == "finished"
 
 
-@pytest.mark.parametrize(
-    "reactor",
-    [
-        "twisted.internet.asyncioreactor.AsyncioSelectorReactor",
-        "twisted.internet.epollreactor.EPollReactor",
-    ],
-)
-def test_a_crawl_works_on_both_kinds_of_reactor(crawl: Crawl, reactor: str) -> None:
-    run = crawl.run(Follow, TWISTED_REACTOR=reactor)
-    assert sorted(run.requested) == sorted(PAGES)
-    assert run.stats["bloomdupe/unfinished"] == 0
-
-
 def test_closed_early_it_goes_on_without_fetching_anything_twice(crawl: Crawl) -> None:
     first = crawl.run(Follow, CLOSESPIDER_PAGECOUNT=4, **ONE)
     assert first.finish_reason == "closespider_pagecount"
@@ -128,6 +109,7 @@ def test_closed_early_it_goes_on_without_fetching_anything_twice(crawl: Crawl) -
     assert second.stats["bloomdupe/start_requests_skipped"] == 1
     assert sorted(first.requested + second.requested) == sorted(PAGES)
     assert "Resuming crawl (" in second.log
+    assert re.search(r"[1-9]\d* URLs seen before \(job/bloomdupe\)", second.log)
 
 
 def test_a_new_round_fetches_its_start_and_what_is_new(crawl: Crawl) -> None:
@@ -144,6 +126,8 @@ def test_start_requests_that_are_new_are_work_for_a_finished_job(crawl: Crawl) -
     run = crawl.run(Follow, starts=("/", "/new"))
     assert run.requested == []
     assert run.stats["bloomdupe/runs"] == 2, "a run that has done nothing is none"
+    assert "This job was finished on" in run.log
+    assert 'BLOOMDUPE_START_REQUESTS = "again"' in run.log
 
 
 def test_interrupted_after_finishing_the_new_round_goes_on(crawl: Crawl) -> None:
@@ -212,6 +196,8 @@ def test_a_request_whose_callback_is_gone_is_kept_and_named(crawl: Crawl) -> Non
     before = pending(crawl)
     assert len(before) > 1
     run = crawl.run(RenamedLater, status=1)
+    assert run.finish_reason == "incomplete"
+    assert f"Requests that are not done: {len(before)}, such as" in run.log
     assert run.stats["bloomdupe/unrestorable"] == len(before)
     assert "no method 'parse_more'" in run.log
     assert f"{crawl.site.base}/b" in run.log
@@ -229,37 +215,13 @@ def test_pickles_are_refused_unless_asked_for(crawl: Crawl) -> None:
     assert "scheduler/unserializable" not in run.stats
 
 
-def test_a_crawl_spider_works(crawl: Crawl, site: Site) -> None:
-    crawl.run(Rules, CLOSESPIDER_PAGECOUNT=3, **ONE)
-    run = crawl.run(Rules)
-    assert sorted(site.requested) == sorted(PAGES)
-    assert "scheduler/unserializable" not in run.stats
-
-
-def test_the_same_object_scheduled_again_is_another_request(crawl: Crawl) -> None:
-    run = crawl.run(Again)
-    assert sorted(run.requested) == sorted([*PAGES, *PAGES])
-    assert run.stats["bloomdupe/unfinished"] == 0
-    assert run.stats["bloomdupe/pending"] == 0
-
-
-def test_a_callback_that_raises_is_done(crawl: Crawl) -> None:
-    run = crawl.run(Broken)
-    assert sorted(run.requested) == sorted(PAGES)
-    assert run.stats["spider_exceptions/ValueError"] == 13
-    assert run.stats["bloomdupe/unfinished"] == 0
-
-
-def test_a_spider_may_feed_itself_when_idle(crawl: Crawl) -> None:
-    assert sorted(crawl.run(Idle).requested) == sorted([*PAGES, "/fed"])
-
-
 def test_with_a_dupefilter_of_ones_own_the_weaker_promise_is_said(
     crawl: Crawl, site: Site
 ) -> None:
     crawl.settings["DUPEFILTER_CLASS"] = "scrapy.dupefilters.RFPDupeFilter"
     run = crawl.run(Follow, CLOSESPIDER_PAGECOUNT=4, **ONE)
     assert run.log.count("keeps its marks apart") == 1
+    assert (crawl.folder / "job" / "requests.seen").exists()
     crawl.run(Follow)
     assert set(site.requested) == set(PAGES)
 
@@ -288,22 +250,14 @@ def test_a_second_process_on_the_job_is_refused(crawl: Crawl, site: Site) -> Non
     first = crawl.start(Follow)
     first.until_requested("/")
     log = crawl.refused(Follow).log
-    assert f"in use by process {first.pid}" in log
+    assert f"job/bloomdupe is in use by process {first.pid}" in log
+    assert not (crawl.folder / "job" / "spider.state").exists()
+    assert first.alive
     first.kill()
     site.release()
     run = crawl.run(Follow)
     assert "the last run was killed" in run.log
     assert set(run.requested) == set(PAGES)
-
-
-def test_nothing_is_lost_where_nothing_can_be_stored(crawl: Crawl, site: Site) -> None:
-    """Children of children: none is done before its own children are."""
-    for pages in (3, 5, 8):
-        crawl.run(AllUnstorable, CLOSESPIDER_PAGECOUNT=pages, **ONE)
-    run = crawl.run(AllUnstorable)
-    assert run.finish_reason == "finished"
-    assert set(site.requested) == set(PAGES)
-    assert run.stats["bloomdupe/unfinished"] == 0
 
 
 MANY_HOSTS: dict[str, Any] = {"CLOSESPIDER_PAGECOUNT": 50, "HTTPERROR_ALLOW_ALL": True}
@@ -330,7 +284,7 @@ def test_many_hosts_need_more_files_in_scrapys_queue(crawl: Crawl) -> None:
 def test_out_of_memory_the_crawl_stops_and_the_page_is_owed(
     crawl: Crawl, fail: str
 ) -> None:
-    first = crawl.run(Forgetful, status=1, FAIL=fail)
+    first = crawl.run(Forgetful, status=1, FAIL=fail, **ONE)
     assert first.finish_reason == "out_of_memory"
     assert "Memory has run out, so the crawl stops: no limit" in first.log
     assert len(first.requested) < len(PAGES)
@@ -349,15 +303,11 @@ def test_a_callback_with_another_error_is_done(crawl: Crawl) -> None:
 def test_when_the_disk_is_full_the_crawl_stops_and_goes_on_later(
     crawl: Crawl, site: Site
 ) -> None:
-    # With few checkpoints, few pages of the file are free to be used again.
-    rarely: dict[str, Any] = {"BLOOMDUPE_CHECKPOINT_INTERVAL": 3600, **ONE}
-    crawl.run(Follow, CLOSESPIDER_PAGECOUNT=2, **rarely)
-    crawl.settings["BLOOMDUPE_CHECKPOINT_INTERVAL"] = 0.01
-    # The page is for the note that there is another run.
-    size = (crawl.store / "data.mdb").stat().st_size + 4096
-    limited = partial(full_disk, size)
-    log = crawl.start(Follow, before=limited, DOWNLOAD_DELAY=0.1, **ONE).wait().log
-    assert "Closing spider (frontier_disk_full)" in log, log
+    site.hold_after(2)
+    process = crawl.start(Remembers, before=partial(full_disk, 1_000_000))
+    process.until_logged("Closing spider (frontier_disk_full)")
+    site.release()
+    log = process.wait().log
     assert "the store of the crawl failed" in log.lower()
     assert "run the same command again" in log
     crawl.run(Follow)
@@ -449,15 +399,10 @@ def test_half_a_file_of_scrapys_state_is_not_read(crawl: Crawl) -> None:
     assert "Traceback" not in run.log
 
 
-@pytest.mark.parametrize("spider", [LateStart, Currencies, StartCurrencies])
-def test_with_a_common_fingerprint_each_comes_once(
-    crawl: Crawl, spider: type[Spider]
-) -> None:
-    """Requests that differ in their arguments only, in an order that changes."""
+def test_start_requests_that_were_found_as_links_come_once(crawl: Crawl) -> None:
     crawl.settings["FEEDS"] = FEEDS
-    crawl.killed(spider, stop="here three", FIRST="ABCDEF")
-    run = crawl.run(spider, FIRST="FEDCBA")
-    assert run.finish_reason == "finished"
+    crawl.killed(LateStart, stop="here three")
+    assert crawl.run(LateStart).finish_reason == "finished"
     assert sorted(item["name"] for item in crawl.items()) == list("ABCDEF")
 
 

@@ -6,16 +6,14 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from spiders.second_use import Again, Killed, Login, Rules
-from support.crawl import FEEDS
-from support.engines import DISK, MEMORY
+from spiders.second_use import Again, Back, Killed, LateStart, Login, Rules
+from support.judge import lines
 
 if TYPE_CHECKING:
     from scrapy import Spider
     from support.crawl import Crawl
-    from support.engines import Memory
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("feed")]
 
 
 @pytest.fixture
@@ -28,33 +26,30 @@ def pages() -> dict[str, str]:
     }
 
 
-@pytest.fixture
-def crawl(crawl: Crawl) -> Crawl:
-    crawl.settings["FEEDS"] = FEEDS
-    return crawl
-
-
 def items(crawl: Crawl) -> Counter[str]:
     return Counter(item["page"] for item in crawl.items())
 
 
-@pytest.mark.parametrize(
-    ("spider", "where"),
-    [*((spider, DISK) for spider in (Login, Again, Rules)), (Login, MEMORY)],
-)
-def test_what_scrapy_fetches_is_fetched(
-    crawl: Crawl, spider: type[Spider], where: Memory
-) -> None:
+def check_as_stock(crawl: Crawl, spider: type[Spider]) -> None:
     """Stock Scrapy says what there is to find."""
-    del crawl.settings["JOBDIR"]
-    stock = crawl.run(spider, ADDONS={})
-    expected = items(crawl)
-    assert expected
+    expected, pages = crawl.stock(spider)
     (crawl.folder / "items.jsonl").unlink()
-    run = crawl.run(spider, **where.settings)
+    run = crawl.run(spider)
     assert run.finish_reason == "finished"
-    assert items(crawl) == expected
-    assert Counter(run.requested) == Counter(stock.requested)
+    assert expected
+    assert lines(crawl.items()) == expected
+    assert Counter(run.requested) == pages
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("spider", [Login, Again, Rules])
+def test_what_scrapy_fetches_is_fetched(crawl: Crawl, spider: type[Spider]) -> None:
+    check_as_stock(crawl, spider)
+
+
+def test_without_a_jobdir_it_is_so_too(crawl: Crawl) -> None:
+    del crawl.settings["JOBDIR"]
+    check_as_stock(crawl, Login)
 
 
 @pytest.mark.usefixtures("engine")
@@ -68,3 +63,17 @@ def test_a_plain_link_back_is_a_duplicate(crawl: Crawl) -> None:
     run = crawl.run(Rules)
     assert Counter(run.requested)["/"] == 2  # once more for the rule, not for each link
     assert run.stats["dupefilter/filtered"] == 6
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_link_back_is_a_duplicate(crawl: Crawl) -> None:
+    run = crawl.run(Back)
+    assert sorted(run.requested) == ["/", "/a", "/b"]
+    assert items(crawl) == Counter(["", "a", "b"])
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_second_use_may_come_before_start_has_yielded_its_page(crawl: Crawl) -> None:
+    crawl.killed(LateStart, stop="here asked")
+    assert crawl.run(LateStart, LATE=True).finish_reason == "finished"
+    assert items(crawl) == {"private": 1}

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from scrapy import FormRequest, Request, Selector, Spider
 from scrapy.http import JsonRequest, XmlRpcRequest
 from scrapy.http.request import NO_CALLBACK
-from scrapy.spiders import CrawlSpider, SitemapSpider
+from scrapy.spiders import CrawlSpider
 
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.requests.values import MOST_BYTES
@@ -274,12 +274,21 @@ def test_what_derives_from_a_builtin_type_is_refused(value: Any) -> None:
             SAFE.dump(request)
 
 
-def test_a_derived_text_comes_back_where_pickles_are_asked_for() -> None:
-    restored = back(Request("http://a.example/", meta={"v": Text("x")}), PICKLES)
-    assert type(restored.meta["v"]) is Text
+@pytest.mark.parametrize("value", [Text("x"), complex(1, 2)])
+def test_it_comes_back_where_pickles_are_asked_for(value: object) -> None:
+    restored = back(Request("http://a.example/", meta={"v": value}), PICKLES)
+    assert restored.meta == {"v": value}
+    assert type(restored.meta["v"]) is type(value)
 
 
-@pytest.mark.parametrize("value", [object(), {"nested": [complex(1)]}, open, SPIDER])
+ITSELF: list[object] = []
+ITSELF.append(ITSELF)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [object(), open, SPIDER, {"in": [complex(1)]}, defaultdict(lambda: 1), ITSELF],
+)
 def test_other_values_are_refused_and_the_way_out_is_named(value: object) -> None:
     with pytest.raises(UnserializableError, match="BLOOMDUPE_SERIALIZER"):
         SAFE.dump(Request("http://a.example/", meta={"v": value}))
@@ -289,19 +298,10 @@ def test_what_a_defaultdict_makes_comes_back() -> None:
     value: Any = defaultdict(list, {"a": [1]})
     restored = back(Request("http://a.example/", meta={"v": value})).meta["v"]
     assert restored["new"] == []
-
-
-def test_a_defaultdict_of_a_function_is_refused_by_its_name() -> None:
-    value: Any = defaultdict(lambda: 1)
-    with pytest.raises(UnserializableError, match="defaultdict"):
-        SAFE.dump(Request("http://a.example/", meta={"v": value}))
-
-
-def test_a_value_that_contains_itself_is_refused() -> None:
-    value: list[object] = []
-    value.append(value)
-    with pytest.raises(UnserializableError):
-        SAFE.dump(Request("http://a.example/", meta={"v": value}))
+    value.default_factory = lambda: 1
+    assert "defaultdict" in SAFE.explain(
+        Request("http://a.example/", meta={"v": value})
+    )
 
 
 def doubled(value: Any, pair: Callable[[Any], Any], times: int) -> Any:
@@ -353,11 +353,6 @@ def test_foreign_callbacks_are_refused() -> None:
     for callback in (print, lambda _: None, Example().parse_it):
         with pytest.raises(UnserializableError, match="is not a method of"):
             SAFE.dump(Request("http://a.example/", callback=callback))
-
-
-def test_pickles_carry_what_msgpack_cannot() -> None:
-    request = Request("http://a.example/", meta={"v": complex(1, 2)})
-    assert back(request, PICKLES).meta == request.meta
 
 
 def test_pickles_are_written_only_where_they_are_needed() -> None:
@@ -663,13 +658,6 @@ def test_nothing_else_of_the_spider_is_a_callback(name: str) -> None:
         payload = msgpack.packb(["\4a.example/", *NONE, {kind: name}])
         with pytest.raises(UnserializableError, match="has no method"):
             Serializer(Guarded()).load(payload)
-
-
-def test_the_sitemap_of_a_sitemap_spider_is_a_callback() -> None:
-    spider = SitemapSpider("sitemap")
-    request = Request("http://a.example/", callback=spider._parse_sitemap)
-    serializer = Serializer(spider)
-    assert serializer.load(serializer.dump(request)).callback == request.callback
 
 
 def test_what_is_in_most_requests_takes_a_byte_each() -> None:

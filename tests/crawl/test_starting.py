@@ -14,7 +14,6 @@ from spiders.starting import (
     Stamped,
     mark_as_before,
 )
-from support.crawl import FEEDS
 
 from bloomdupe import BloomFilter
 
@@ -22,18 +21,12 @@ if TYPE_CHECKING:
     from support.crawl import Crawl
     from support.site import Pages
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("feed")]
 
 
 @pytest.fixture
 def pages() -> Pages:
     return dict.fromkeys(("/a", "/b", "/c"), "")
-
-
-@pytest.fixture
-def crawl(crawl: Crawl) -> Crawl:
-    crawl.settings["FEEDS"] = FEEDS
-    return crawl
 
 
 def items(crawl: Crawl) -> list[tuple[str, int]]:

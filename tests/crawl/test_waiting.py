@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy import Request
-from scrapy.settings import Settings
 from spiders.waiting import Bad, Crowd, Idle, Lambda, Later, set_clock
 
 from bloomdupe.crawl.later.not_before import without_time
-from bloomdupe.errors import SettingError
-from bloomdupe.settings import JobSettings
 
 if TYPE_CHECKING:
     from support.crawl import Crawl
@@ -55,7 +52,6 @@ def test_a_request_is_sent_at_its_time_and_not_before(
     assert run.finish_reason == "finished"
     assert run.stats["item_scraped_count"] == 5
     assert (run.stats["bloomdupe/later"], run.stats["bloomdupe/pending"]) == (0, 0)
-    assert "2 requests are scheduled for later, the next one for" in run.log
 
 
 @WHERE
@@ -64,15 +60,6 @@ def test_a_run_that_is_not_to_wait_ends(crawl: Crawl, jobdir: str | None) -> Non
     assert sorted(run.requested) == NOW
     assert run.finish_reason == "waiting"
     assert (run.stats["bloomdupe/later"], run.stats["bloomdupe/pending"]) == (2, 2)
-
-
-def test_a_run_that_waits_for_a_while_goes_on_with_the_last_one(crawl: Crawl) -> None:
-    crawl.run(Later, SECONDS=DAY, **AT_ONCE)
-    tomorrow = partial(set_clock, DAY - 2)
-    run = crawl.run(Later, BLOOMDUPE_WAIT=10, before=tomorrow)
-    assert sorted(run.requested) == LATER
-    assert "the last run ended: waiting" in run.log
-    assert run.finish_reason == "finished"
 
 
 def test_after_kills_none_is_lost_none_is_early_and_none_comes_twice(
@@ -149,23 +136,21 @@ def test_a_run_that_ends_early_is_idle_first(crawl: Crawl) -> None:
     assert run.finish_reason == "waiting"
 
 
-def test_a_crawl_that_sleeps_is_closed_in_time(crawl: Crawl) -> None:
-    run = crawl.run(Later, SECONDS=DAY, CLOSESPIDER_TIMEOUT=1)
-    assert run.finish_reason == "closespider_timeout"
+def test_a_crawl_that_sleeps_says_so_and_can_be_closed(crawl: Crawl) -> None:
+    process = crawl.start(Later, SECONDS=DAY)
+    process.until_logged("2 requests are scheduled for later, the next one for")
+    run = process.interrupt()
+    assert run.finish_reason == "shutdown"
     assert run.stats["bloomdupe/later"] == 2
 
 
-def test_when_the_clock_was_set_back_nothing_is_lost_and_it_is_said_once(
-    crawl: Crawl,
-) -> None:
+def test_the_job_goes_on_whatever_the_clock_shows(crawl: Crawl) -> None:
     assert sorted(crawl.run(Later, SECONDS=DAY, **AT_ONCE).requested) == NOW
     run = crawl.run(Later, before=partial(set_clock, -DAY), **AT_ONCE)
-    assert run.requested == []
-    assert run.finish_reason == "waiting"
+    assert (run.requested, run.finish_reason) == ([], "waiting")
     assert len(re.findall(r"The clock was set back by (2[34]\.\d) h", run.log)) == 1
-
-
-@pytest.mark.parametrize("value", ["-1", -1, "soon", "nan", "inf"])
-def test_a_wait_that_is_none_is_refused(value: object) -> None:
-    with pytest.raises(SettingError, match=r"BLOOMDUPE_WAIT.*expected no negative"):
-        JobSettings.read(Settings({"BLOOMDUPE_WAIT": value}))
+    # It waits for the last seconds, if any are left.
+    run = crawl.run(Later, BLOOMDUPE_WAIT=60, before=partial(set_clock, DAY - 4))
+    assert sorted(run.requested) == LATER
+    assert "the last run ended: waiting" in run.log
+    assert run.finish_reason == "finished"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from support.harness import SLOWLY, STOCK, wait_for
+from spiders.interrupted import interrupted_at
+from support.harness import STOCK
 from support.real_sites import SITES, nginx
 
 if TYPE_CHECKING:
@@ -23,14 +23,8 @@ def test_a_real_site_interrupted_in_the_middle(
     project: Project, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with nginx("python3") as (url, log):
-
-        def requests() -> int:
-            return len(log.read_text().splitlines())
-
-        process = project.start("-a", f"url={url}", *SLOWLY)
-        wait_for(lambda: requests() > 50, process)
-        process.send_signal(signal.SIGINT)
-        _, output = process.communicate()
+        code, output = project.crawl("-a", f"url={url}", *interrupted_at(50))
+        assert code == 0, output
         assert "not finished (shutdown)" in output
         code, output = project.crawl("-a", f"url={url}")
         assert code == 0, output

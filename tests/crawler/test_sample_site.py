@@ -10,6 +10,7 @@ from scrapy import Request
 from scrapy.exceptions import UsageError
 from scrapy.http import HtmlResponse
 from scrapy.utils.request import fingerprint
+from support.ports import kept_port
 
 from crawler.links import extract_links
 from crawler.sample_site import SampleJob, SampleSite, canonical_path, open_port
@@ -88,11 +89,17 @@ def test_what_is_expected_has_every_difficulty() -> None:
 
 
 def test_a_job_keeps_its_address(tmp_path: Path) -> None:
-    first = SampleJob.claim(tmp_path / "job")
-    first.stop()
-    second = SampleJob.claim(tmp_path / "job")
-    second.stop()
-    assert first.url == second.url
+    job = SampleJob.claim(tmp_path)
+    job.stop()
+    file = tmp_path / "sample-site.port"
+    assert job.url == f"http://localhost:{file.read_text().strip()}/"
+    # Another process may have taken that one; this one is kept.
+    port = kept_port()
+    file.write_text(f"{port}")
+    for _ in range(2):
+        job = SampleJob.claim(tmp_path)
+        job.stop()
+        assert job.url == f"http://localhost:{port}/"
 
 
 def test_a_job_does_not_go_on_while_its_port_is_taken(tmp_path: Path) -> None:
@@ -127,8 +134,8 @@ def test_a_job_that_died_while_it_noted_its_port_starts_anew(tmp_path: Path) -> 
 
 
 def test_a_port_is_free_again_right_after_a_connection_was_cut() -> None:
-    with open_port(0) as listening:
-        port = listening.getsockname()[1]
+    port = kept_port()
+    with open_port(port) as listening:  # noqa: SIM117
         with socket.create_connection(("127.0.0.1", port)):
             accepted, _ = listening.accept()
             accepted.close()  # first, as a killed server: this side waits

@@ -183,7 +183,7 @@ def test_a_delivery_that_fails_is_tried_again(crawl: Crawl, place: Path) -> None
 
 def test_half_a_file_is_never_the_last_word(crawl: Crawl, place: Path) -> None:
     port = kept_port()
-    with ftp_server(place, port, limit=200) as ftp:
+    with ftp_server(place, port, limit=1) as ftp:
         crawl.settings["FEEDS"] = {f"{ftp.uri}/items.json": JSON}
         process = crawl.start(Articles)
         ftp.wait_for("begun")

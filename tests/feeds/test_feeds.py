@@ -14,7 +14,6 @@ from spiders.feeds import (
     Late,
     Many,
     Shop,
-    Starts,
     die_at_piece,
     few_files,
     small,
@@ -70,7 +69,7 @@ def test_written_at_once_items_would_be_doubled(crawl: Crawl) -> None:
     crawl.settings |= {
         "FEEDS": feeds(["jsonl"]),
         "EXTENSIONS": {THEIRS: None, "spiders.feeds.Theirs": 0},
-        "BLOOMDUPE_CHECKPOINT_INTERVAL": 60,
+        "BLOOMDUPE_CHECKPOINT_INTERVAL": 3_600,
     }
     crawl.killed(Shop, stop="here item")
     crawl.run(Shop)
@@ -134,23 +133,13 @@ def test_filters_and_fields_of_each_feed_are_obeyed(crawl: Crawl) -> None:
     assert sorted((row["Where"], int(row["No"])) for row in rows) == ITEMS
 
 
-def test_items_of_start_come_once(crawl: Crawl) -> None:
-    crawl.settings["FEEDS"] = FEEDS
-    for number in (1, 4):
-        crawl.killed(Starts, before=partial(die_at_piece, number, NOT_WRITTEN))
-    run = crawl.run(Starts)
-    expected = sorted([*ITEMS, *items_of("start")])
-    assert read(crawl.folder / "items.jsonl") == expected
-    assert run.stats["bloomdupe/total_items"] == len(expected)
-
-
 def test_an_item_that_comes_after_the_end_comes_again(crawl: Crawl) -> None:
     crawl.settings["FEEDS"] = feeds(FORMATS)
     first = crawl.run(Late, CLOSESPIDER_PAGECOUNT=1)
     assert "Traceback" not in first.log
     crawl.run(Late)
     for name in crawl.settings["FEEDS"]:
-        assert read(crawl.folder / name) == sorted([*ITEMS, *items_of("start", 4)])
+        assert read(crawl.folder / name) == sorted([*ITEMS, *items_of("start", 1)])
 
 
 def test_a_page_with_very_many_items_is_all_there_or_not_at_all(crawl: Crawl) -> None:

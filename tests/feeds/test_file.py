@@ -45,14 +45,19 @@ def write(file: FeedFile, piece: bytes, closing: bytes = b"") -> None:
     file.append()
 
 
+def stored(
+    record: dict[str, Any], piece: bytes | None = None, *, accept: bool = False
+) -> StoredFeeds:
+    pieces = {} if piece is None else {"feed0": piece}
+    spool = Path("/nowhere")
+    return StoredFeeds(record, pieces, spool=spool, resumed=True, accept=accept)
+
+
 def resumed(
     state: dict[str, Any], piece: bytes = PIECE, *, accept: bool = False
 ) -> FeedFile:
     record = {"feeds": {"f": FEED}, "files": [state]}
-    spool = Path("/nowhere")
-    left = StoredFeeds(
-        record, {"feed0": piece}, spool=spool, resumed=True, accept=accept
-    )
+    left = stored(record, piece, accept=accept)
     left.check()
     left.finish()
     file = left.take("f", OPTIONS).file
@@ -96,10 +101,7 @@ def test_a_file_is_cut_back_to_what_is_settled(place: Path, times: int) -> None:
 def test_a_file_of_which_nothing_is_settled_is_removed(place: Path) -> None:
     state = {**left(place, 4), "mark": (0, digest(b""))}
     for _ in range(2):
-        record = {"feeds": {}, "files": [state]}
-        unsettled = StoredFeeds(
-            record, {"feed0": PIECE}, spool=place.parent, resumed=True, accept=False
-        )
+        unsettled = stored({"feeds": {}, "files": [state]}, PIECE)
         unsettled.check()
         unsettled.finish()
         assert not place.exists()
@@ -293,8 +295,7 @@ def test_a_record_of_an_earlier_version_says_less_of_the_options(place: Path) ->
     def rest() -> StoredFeeds:
         known = ("format", "fields", "postprocessing")
         options = {name: FEED["options"][name] for name in known}
-        record = {"feeds": {"f": {**FEED, "options": options}}, "files": [state]}
-        return StoredFeeds(record, {}, spool=place.parent, resumed=True, accept=False)
+        return stored({"feeds": {"f": {**FEED, "options": options}}, "files": [state]})
 
     state = left(place, 0)
     now = {**OPTIONS, "encoding": "utf-16", "item_export_kwargs": {"default": str}}
@@ -329,9 +330,7 @@ def test_options_are_the_same_in_every_process() -> None:
 def test_an_earlier_version_has_named_a_feed_by_its_template(
     template: str, uri: str, own: str, name: str
 ) -> None:
-    record = {"feeds": {template: {**FEED, "uri": uri, "file": None}}}
-    spool = Path("/nowhere")
-    left = StoredFeeds(record, {}, spool=spool, resumed=True, accept=False)
+    left = stored({"feeds": {template: {**FEED, "uri": uri, "file": None}}})
     assert left.name_of(template, own, None) == name
 
 

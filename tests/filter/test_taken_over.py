@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.filter.layer import Layer
 
-KEY = os.urandom(16)
+KEY = bytes(16)
 P = 1e-4
 PARTS = 5
 

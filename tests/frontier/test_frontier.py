@@ -12,6 +12,7 @@ import lmdb
 import pytest
 from scrapy import FormRequest, Request, Spider
 from support.offering import offer
+from support.waiting import until_later
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.requests.serializer import Serializer
@@ -323,6 +324,7 @@ def test_a_damaged_request_is_noticed(stored: BloomFilter, tmp_path: Path) -> No
     stored.close()
     path = tmp_path / "store"
     data = (path / "data.mdb").read_bytes()
+    until_later(path / "data.mdb")
     (path / "data.mdb").write_bytes(data.replace(b"payload", b"playoad"))
     with pytest.raises(StoreDamagedError, match="damaged"):
         BloomFilter.open(path)
@@ -343,6 +345,7 @@ def test_a_missing_record_is_noticed(
         owed.push(slot, 0, b"payload")
     owed.checkpoint()
     stored.close()
+    until_later(tmp_path / "store" / "data.mdb")
     with lmdb.open(str(tmp_path / "store"), max_dbs=8, lib_version=0) as env:
         damaged = env.open_db(database, create=False)
         with env.begin(write=True) as txn, txn.cursor(damaged) as cursor:
@@ -372,6 +375,7 @@ OUTDATED = "some of the queue records are outdated or wrong"
 
 def requests_of(path: Path, *instead: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:
     """Read the stored requests behind the store's back, or replace some of them."""
+    until_later(path / "data.mdb")
     with lmdb.open(str(path), max_dbs=8, lib_version=0) as env:
         database = env.open_db(b"queue", create=False)
         with env.begin(db=database, write=bool(instead)) as txn:

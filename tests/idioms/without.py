@@ -73,10 +73,10 @@ def recognising_children() -> None:
 
 
 def naming_children() -> None:
-    """Give a child with ``dont_filter`` on Redis another name in each worker."""
-    from bloomdupe.shared import names
+    """Give each output of a page another name in each worker on Redis."""
+    from bloomdupe.crawl.requests.names import OutputNames
 
-    vars(names)["child_name"] = lambda *_: os.urandom(16)
+    OutputNames.name_of = lambda *_: os.urandom(16)  # type: ignore[method-assign]
 
 
 def closing_files() -> None:

@@ -30,6 +30,7 @@ from support.jobs import (
     sound,
     urls,
 )
+from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.requests.serializer import Serializer
@@ -446,7 +447,7 @@ def test_reset_asks_at_a_terminal(
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=DEADLINE,
     )
     os.close(child)
     os.close(parent)

@@ -6,24 +6,24 @@ import json
 import pickle
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from scrapy import Request
 from scrapy.utils.request import fingerprint
-from support.jobs import IDENTITY, SPIDER, sound, urls
+from support.jobs import IDENTITY, SPIDER, Harm, sound, urls
+from support.monitored_jobs import failures_part
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.leases.failure import Failure, digest_of
+from bloomdupe.crawl.leases.failure import Failure
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store.format import FAILURES
-from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
-    from support.jobs import Verb
+    from collections.abc import Iterator
 
-    from bloomdupe.store.batch import Batch
+    from support.jobs import Verb
 
 A, B = "https://a.example/", "https://b.example/"
 WHY = {
@@ -34,43 +34,19 @@ WHY = {
 }
 
 
-class Ledger:
-    """The failures above, a second after each other; the last one cannot wait."""
-
-    def write(self, batch: Batch) -> None:
-        serializer = Serializer(SPIDER)
-        for at, (url, (reason, status)) in enumerate(WHY.items()):
-            request = Request(url, priority=3)
-            payload = None if url.endswith("4") else serializer.dump(request)
-            failure = Failure(
-                url, reason, status, "why\n", 2, 1_700_000_000.0 + at, A, False,
-                url.split("/")[2], 3, payload,
-            )  # fmt: skip
-            batch.put_failures({digest_of(fingerprint(request)): failure.packed()})
+def name_of(failure: Failure) -> bytes:
+    return fingerprint(Request(failure.url))
 
 
-class Runs:
-    """Makes a file when it is unpickled."""
-
-    def __init__(self, file: str) -> None:
-        self.file = file
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return open, (self.file, "w")
-
-
-class Planted:
-    """A failure whose request is a pickle."""
-
-    def __init__(self, payload: bytes) -> None:
-        self.payload = payload
-
-    def write(self, batch: Batch) -> None:
-        failure = Failure(
-            f"{A}planted", "timeout", None, "", 1, 1_700_000_000.0, None, False,
-            "a.example", 0, self.payload,
+def failures() -> Iterator[Failure]:
+    """Yield the failures above, a second after each other; the last cannot wait."""
+    for at, (url, (reason, status)) in enumerate(WHY.items()):
+        request = Request(url, priority=3)
+        payload = None if url.endswith("4") else Serializer(SPIDER).dump(request)
+        yield Failure(
+            url, reason, status, "why\n", 2, 1_700_000_000.0 + at, A, False,
+            url.split("/")[2], 3, payload,
         )  # fmt: skip
-        batch.put_failures({digest_of(b"planted"): failure.packed()})
 
 
 @pytest.fixture
@@ -84,7 +60,7 @@ def job(tmp_path: Path) -> Path:
         assert frontier.store is not None
         frontier.store.make_room_for(FAILURES)
         seen.notes["run"] = "finished"
-        frontier.checkpoint(Part(write=Ledger().write))
+        frontier.checkpoint(failures_part(failures(), name_of))
     return tmp_path / "job"
 
 
@@ -199,8 +175,9 @@ def test_a_pickle_does_not_come_back_by_the_ledger(verb: Verb, job: Path) -> Non
     planted = Path("planted")
     with BloomFilter.open(job / "bloomdupe") as seen:
         frontier = Frontier(seen)
-        payload = b"P" + pickle.dumps(Runs(str(planted)))
-        frontier.checkpoint(Part(write=Planted(payload).write))
+        payload = b"P" + pickle.dumps(Harm(planted))
+        failure = next(failures())._replace(url=f"{A}planted", payload=payload)
+        frontier.checkpoint(failures_part([failure]))
     verb("export", job, "file")
     answer = verb("import", "copy", "file")
     assert answer.code == 1

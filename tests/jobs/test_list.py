@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from scrapy import Request
 from support.jobs import SPIDER, Harm, bare_job, call, make_job
+from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.requests.serializer import Serializer
@@ -173,7 +174,7 @@ def test_whoever_stops_reading_a_list_changes_nothing(
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=DEADLINE,
         cwd=tmp_path,
         env={**os.environ, "COLUMNS": "40"},
     )

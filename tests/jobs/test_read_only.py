@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.jobs import make_job
+from support.waiting import DEADLINE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +59,7 @@ def call(
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=DEADLINE,
         )
 
     return run

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,10 +25,11 @@ from support.collecting_child import (
     Crawl,
     Disk,
     collect,
+    ended,
     started,
 )
-from support.redis_server import DEADLINE, RedisServer
-from support.waiting import until
+from support.redis_server import RedisServer
+from support.waiting import DEADLINE, until
 
 from bloomdupe.cli.move import collect as cli_collect
 from bloomdupe.moving import collecting
@@ -47,15 +49,14 @@ STRIDE = 3 if os.environ.get("BLOOMDUPE_TEST_ALL") else 7
 """Every so many-th point is tried."""
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with RedisServer(tmp_path_factory.mktemp("redis")) as started_:
-        yield started_
+@pytest.fixture
+def server(redis_server: RedisServer) -> RedisServer:
+    return redis_server
 
 
 @pytest.fixture
 def url(server: RedisServer) -> str:
-    return server.url(f"crawl{next(_numbers)}")
+    return server.url(f"collected{next(_numbers)}")
 
 
 @pytest.fixture
@@ -94,10 +95,15 @@ def test_each_line_comes_once_however_often_it_is_called(
     assert (done.code, done.err) == (0, "")
     assert "The crawl has not ended" not in done.out
     assert crawl.complaints(out) == []
-    before = (out / RECORD).stat()
-    assert verb("collect", url, out).code == 0
-    assert (out / RECORD).stat() == before  # nothing to do, nothing written
     assert {path.name for path in out.iterdir()} == {*NAMES, RECORD, LOCK}
+
+    def record() -> tuple[int, int]:
+        found = (out / RECORD).stat()
+        return found.st_ino, found.st_mtime_ns
+
+    before = record()
+    assert verb("collect", url, out).code == 0
+    assert record() == before  # nothing to do, nothing written
 
 
 def test_what_it_says(verb: Verb, crawl: Crawl, tmp_path: Path) -> None:
@@ -311,6 +317,15 @@ def test_a_disk_that_is_full_loses_nothing(crawl: Crawl, tmp_path: Path) -> None
 # Following
 
 
+@contextmanager
+def following(crawl: Crawl, out: Path, *options: str) -> Iterator[int]:
+    """Follow a crawl that goes on; yield the process when it has all there is."""
+    crawl.offer(1)
+    with started(crawl.url, out, "--follow", *options) as pid:
+        until(lambda: (out / RECORD).exists() and not crawl.complaints(out))
+        yield pid
+
+
 def test_following_until_the_crawl_has_ended(
     server: RedisServer, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -322,10 +337,8 @@ def test_following_until_the_crawl_has_ended(
         crawl.offer(100)
         while crawl.settle(rng):
             if not rng.randrange(20):
-                before = record_of(out)["positions"]
-                crawl.settle(rng)
-                until(lambda: record_of(out)["positions"] != before)  # noqa: B023
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+                until(lambda: not crawl.complaints(out))
+        assert ended(pid) == 0
     assert crawl.complaints(out) == []
     assert "not ended" not in Path(f"{out}.said").read_text()
     with server.client() as client:
@@ -335,12 +348,9 @@ def test_following_until_the_crawl_has_ended(
 @pytest.mark.parametrize("json_", [False, True])
 def test_ctrl_c_ends_following(crawl: Crawl, tmp_path: Path, *, json_: bool) -> None:
     out = tmp_path / "out"
-    crawl.offer(1)
-    options = ["--follow", *(["--json"] if json_ else [])]
-    with started(crawl.url, out, *options) as pid:
-        until(lambda: (out / RECORD).exists() and not crawl.complaints(out))
+    with following(crawl, out, *["--json"] * json_) as pid:
         os.kill(pid, signal.SIGINT)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
+        assert ended(pid) == 130
     said = Path(f"{out}.said").read_text()
     assert json.loads(said)["interrupted"] if json_ else "goes on" in said
     assert not record_of(out)["growing"]
@@ -390,7 +400,7 @@ def test_following_waits_for_redis_and_says_so_once(
                 if times == 1:
                     server.kill()
             crawl.put_out(9, rng)
-            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+            assert ended(pid) == 0
     assert waits() == 2
     assert crawl.complaints(out) == []
 
@@ -515,13 +525,11 @@ def test_a_file_that_is_changed_meanwhile_is_noticed(
 ) -> None:
     monkeypatch.setattr(cli_collect, "PAUSE", 0.02)
     out = tmp_path / "out"
-    crawl.offer(1)
-    with started(crawl.url, out, "--follow") as pid:
-        until(lambda: (out / RECORD).exists() and not crawl.complaints(out))
+    with following(crawl, out) as pid:
         for name in NAMES:
             (out / name).rename(out / f"{name}.1")
         crawl.put_out(20, random.Random(12))
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
+        assert ended(pid) == 1
     assert "changed while lines were collected" in Path(f"{out}.said").read_text()
 
 
@@ -552,14 +560,12 @@ def test_a_frontier_that_is_made_anew_meanwhile_is_noticed(
 ) -> None:
     monkeypatch.setattr(cli_collect, "PAUSE", 0.02)
     out = tmp_path / "out"
-    crawl.offer(1)
-    with started(crawl.url, out, "--follow") as pid:
-        until(lambda: (out / RECORD).exists() and not crawl.complaints(out))
+    with following(crawl, out) as pid:
         with server.client() as client:
             client.flushdb()
         with contextlib.suppress(OSError):
             Crawl(crawl.url).put_out(5, random.Random(14))
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
+        assert ended(pid) == 1
     assert crawl.complaints(out) == []
 
 
@@ -567,14 +573,12 @@ def test_a_second_one_at_the_same_time_is_refused(
     verb: Verb, crawl: Crawl, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    crawl.offer(1)
-    with started(crawl.url, out, "--follow") as pid:
-        until((out / RECORD).exists)
+    with following(crawl, out) as pid:
         refused = verb("collect", crawl.url, out)
         assert refused.code == 1
         assert f"is in use by process {pid};" in refused.err
         os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+        ended(pid)
     assert verb("collect", crawl.url, out).code == 0
     assert crawl.complaints(out) == []
 

@@ -12,7 +12,6 @@ import json
 import pickle
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -23,16 +22,18 @@ from scrapy import Request
 from spiders.redis_job import Site
 from support.jobs import (
     COMMIT,
+    RICH,
     SPIDER,
     Harm,
+    Harmless,
     as_project,
+    described,
     killed_after,
     restored,
     sound,
     urls,
 )
 from support.ports import kept_port
-from support.redis_server import RedisServer
 from support.repetition import repeated
 from support.shared_data import needs_package
 from support.site import links
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     import redis
     from support.crawl import Crawl
     from support.jobs import Answer, Verb
+    from support.redis_server import RedisServer
 
 PASSWORD = "open-sesame"  # noqa: S105 - of a server that lives for a test
 OURS = "bloomdupe.links.scrapy_redis"
@@ -112,17 +114,11 @@ class Theirs:
         return [one.removeprefix("https://a.example/") for one in found]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with RedisServer(tmp_path_factory.mktemp("redis")) as started:
-        yield started
-
-
 @pytest.fixture
-def theirs(server: RedisServer, verb: Verb) -> Iterator[Theirs]:
-    with server.client() as client:
+def theirs(redis_server: RedisServer, verb: Verb) -> Iterator[Theirs]:
+    with redis_server.client() as client:
         client.flushall()
-        yield Theirs(client, f"unix://{server.socket}", verb)
+        yield Theirs(client, f"unix://{redis_server.socket}", verb)
 
 
 def dumped(request: Request) -> bytes:
@@ -180,30 +176,10 @@ def test_what_waits_is_taken_over_in_its_order(
 
 def test_requests_come_back_as_they_were(theirs: Theirs) -> None:
     as_project(FINGERPRINTER)
-    requests = [
-        Request(
-            "https://a.example/form",
-            SPIDER.parse_item,
-            method="POST",
-            body=b"\x00\xff",
-            headers={"X-A": ["1", "2"], "Referer": "https://a.example/"},
-            cookies={"a": "b"},
-            meta={"depth": 3, "list": [1, (2, 3)], "text": "ä"},
-            cb_kwargs={"page": 1},
-            priority=-7,
-            flags=["x"],
-        ),
-        Request("data:,x", errback=SPIDER.parse_item, dont_filter=True),
-    ]
-    theirs.push(requests)
-    theirs.mark(requests[:1])
+    theirs.push(RICH)
+    theirs.mark(RICH[:1])
     assert theirs.import_().code == 0
-    found = [request.to_dict(spider=SPIDER) for request in restored(Path("job"))]
-    expected = [request.to_dict(spider=SPIDER) for request in requests]
-    for one in (*found, *expected):
-        # The spider's parse is what no callback stands for.
-        one["callback"] = one["callback"] or "parse"
-    assert sorted(found, key=str) == sorted(expected, key=str)
+    assert described(restored(Path("job"))) == described(RICH)
 
 
 def test_start_requests_that_wait_come_last_and_in_their_order(theirs: Theirs) -> None:
@@ -229,13 +205,6 @@ def test_the_score_counts_and_not_what_the_request_says(theirs: Theirs) -> None:
     assert theirs.listed() == ["1", "0"]
 
 
-@dataclass
-class Harmless:
-    """Of a type that only the project knows."""
-
-    number: int
-
-
 def test_a_pickle_runs_nothing_unless_it_is_trusted(theirs: Theirs) -> None:
     as_project(FINGERPRINTER)
     harm = Path("harm")
@@ -249,7 +218,7 @@ def test_a_pickle_runs_nothing_unless_it_is_trusted(theirs: Theirs) -> None:
     theirs.mark(requests)
     answer = theirs.import_()
     assert answer.code == 1
-    assert "it has a test_redis_job.Harmless in it" in answer.out
+    assert "it has a support.jobs.Harmless in it" in answer.out
     assert "it has a pathlib.Path.touch in it" in answer.out
     assert "5 could not be read:" in answer.out
     assert "site:requests, request " in answer.out
@@ -573,13 +542,9 @@ def test_a_job_of_another_spider_and_none_at_all(theirs: Theirs) -> None:
     ],
 )
 def test_a_server_that_does_not_answer(
-    verb: Verb,
-    server: RedisServer,
-    url: str,
-    code: int,
-    message: str,
+    verb: Verb, redis_server: RedisServer, url: str, code: int, message: str
 ) -> None:
-    given = url.format(port=kept_port(), socket=server.socket)
+    given = url.format(port=kept_port(), socket=redis_server.socket)
     answer = verb("import", "job", given, "--spider", "site")
     assert (answer.code, answer.out) == (code, "")
     assert message in answer.err
@@ -588,7 +553,7 @@ def test_a_server_that_does_not_answer(
 
 
 def test_with_a_password_and_no_right_to_write(
-    theirs: Theirs, server: RedisServer
+    theirs: Theirs, redis_server: RedisServer
 ) -> None:
     """Nothing is written there: the rights are those that the document names."""
     as_project(FINGERPRINTER)
@@ -605,7 +570,7 @@ def test_with_a_password_and_no_right_to_write(
         keys=["site:*"],
         commands=rights.split(),
     )
-    theirs.url = f"unix://reader:{PASSWORD}@{server.socket}"
+    theirs.url = f"unix://reader:{PASSWORD}@{redis_server.socket}"
     answer = theirs.import_()
     theirs.client.acl_deluser("reader")
     assert answer.code == 0, answer

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,10 +20,13 @@ from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.request import fingerprint
 from support.jobs import (
     COMMIT,
+    RICH,
     SPIDER,
     Harm,
+    Harmless,
     SiteSpider,
     as_project,
+    described,
     killed_after,
     restored,
     sound,
@@ -99,20 +101,8 @@ def many() -> list[Request]:
         for n in range(9)
     ]
     requests += [
-        Request(
-            "https://a.example/form",
-            SPIDER.parse_item,
-            method="POST",
-            body=b"\x00\xff",
-            headers={"X-A": ["1", "2"], "Referer": "https://a.example/"},
-            cookies={"a": "b"},
-            meta={"depth": 3, "list": [1, (2, 3)], "text": "ä"},
-            cb_kwargs={"page": 1},
-            priority=-7,
-            flags=["x"],
-        ),
         FormRequest("https://a.example/form", formdata={"a": "1"}, priority=9),
-        Request("data:,x", errback=SPIDER.parse_item, dont_filter=True),
+        *RICH,
     ]
     return requests
 
@@ -162,16 +152,7 @@ def test_requests_come_back_as_they_were(verb: Verb, tmp_path: Path) -> None:
     requests = many()
     job = stopped(tmp_path / "job", requests, 0)
     assert verb("import", job, "--spider", "site").code == 0
-    found = [request.to_dict(spider=SPIDER) for request in restored(job)]
-    expected = [request.to_dict(spider=SPIDER) for request in requests]
-    for one in (*found, *expected):
-        # The spider's parse is what no callback stands for.
-        one["callback"] = one["callback"] or "parse"
-
-    def key(one: dict[str, Any]) -> str:
-        return repr(sorted(one.items()))
-
-    assert sorted(map(key, found)) == sorted(map(key, expected))
+    assert described(restored(job)) == described(requests)
 
 
 HEX = "".join(f"{fingerprint(Request(f'https://a.example/{n}')).hex()}\n" for n in "ab")
@@ -251,13 +232,6 @@ def test_files_that_are_newer_than_the_stop_are_refused(
     assert verb("import", job, "--spider", "site").code == 0
 
 
-@dataclass
-class Harmless:
-    """Of a type that only the project knows."""
-
-    number: int
-
-
 def test_a_pickle_runs_nothing_unless_it_is_trusted(verb: Verb, tmp_path: Path) -> None:
     harm = tmp_path / "harm"
     requests = [
@@ -269,7 +243,7 @@ def test_a_pickle_runs_nothing_unless_it_is_trusted(verb: Verb, tmp_path: Path) 
     shutil.copytree(job, tmp_path / "trusted")
     answer = verb("import", job, "--spider", "site")
     assert answer.code == 1
-    assert "it has a test_scrapy_job.Harmless in it" in answer.out
+    assert "it has a support.jobs.Harmless in it" in answer.out
     assert "it has a pathlib.Path.touch in it" in answer.out
     assert urls(verb, job) == ["https://a.example/1"]
     assert not harm.exists()

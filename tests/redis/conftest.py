@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.redis_cluster import RedisCluster
-from support.redis_server import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from support.redis_server import RedisServer
+
 _numbers = count()
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """Yield a server without persistence."""
-    with RedisServer(tmp_path_factory.mktemp("redis")) as started:
-        yield started
+@pytest.fixture
+def server(redis_server: RedisServer) -> RedisServer:
+    """Return a server without persistence."""
+    return redis_server
 
 
 @pytest.fixture(scope="module")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 from support.redis_server import RedisServer
-from support.waiting import until
 
 from bloomdupe.errors import StoreUnreachableError
+from bloomdupe.redis import shared_frontier
 from bloomdupe.redis.partition import LeftRequest, Offer, RedisLease, SeenMark, Settled
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
@@ -18,22 +19,18 @@ if TYPE_CHECKING:
 
 LONG = 3_600.0
 """Seconds; no lease of this length runs out in a test."""
-SHORT = 1.0
-"""Seconds, after which a lease has run out."""
 PARTITIONS = 4
 
 
-def opened(url: str, lease: float = LONG) -> SharedFrontier:
-    return SharedFrontier.open(url, 1_000, partitions=PARTITIONS, lease_seconds=lease)
+def opened(url: str) -> SharedFrontier:
+    return SharedFrontier.open(url, 1_000, partitions=PARTITIONS, lease_seconds=LONG)
 
 
-def pair(url: str, lease: float = LONG) -> tuple[SharedFrontier, SharedFrontier]:
+def pair(url: str) -> tuple[SharedFrontier, SharedFrontier]:
     """Return two workers, each with half of the partitions."""
-    one, two = opened(url, lease), opened(url, lease)
-    one.tend()
-    two.tend()
-    one.tend()
-    two.tend()
+    one, two = opened(url), opened(url)
+    for worker in (one, two, one, two):
+        worker.tend()
     assert len(one.owned) == len(two.owned) == PARTITIONS // 2
     return one, two
 
@@ -129,17 +126,23 @@ def test_what_relies_on_a_lost_request_waits_again(url: str, *, lost: bool) -> N
         assert again == ([other.payload] if lost else [])
 
 
-def test_nobody_is_robbed_after_redis_was_away(tmp_path: Path) -> None:
+def test_nobody_is_robbed_after_redis_was_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Leases run out by Redis' clock, while nobody can renew them."""
+    later = 0.0
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + later)
+    monkeypatch.setattr(shared_frontier, "time", clock)
     with RedisServer(tmp_path, "--appendonly", "yes") as server:
-        one, two = pair(server.url("crawl"), SHORT)
+        one, two = pair(server.url("crawl"))
         with one, two:
             one.offer(offers(40))
             held = two.lease(100)
             assert held
             server.kill()
-            time.sleep(1.5 * SHORT)
             server.start()
+            later += 2 * LONG
+            server.end_leases("crawl")
             for worker in (one, two):
                 with pytest.raises(StoreUnreachableError):
                     worker.tend()
@@ -147,9 +150,7 @@ def test_nobody_is_robbed_after_redis_was_away(tmp_path: Path) -> None:
             assert len(one.owned) == PARTITIONS // 2
             two.tend()
             assert two.settle([(lease, []) for lease in held]) == []
-
-            def takes_all() -> bool:
-                one.tend()
-                return len(one.owned) == PARTITIONS
-
-            until(takes_all)  # for the other one does not renew any more
+            later += 2 * LONG
+            server.end_leases("crawl")
+            one.tend()
+            assert len(one.owned) == PARTITIONS  # for the other worker did not renew

@@ -11,14 +11,13 @@ from scrapy import Request
 from support.jobs import SPIDER, run
 from support.standing_crawl import StandingCrawl, lines_of_nobody, offer_of
 
-from bloomdupe import BloomFilter
 from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.jobs.listed import ListedRequest
 from bloomdupe.jobs.on_redis.requests_on_redis import RequestsOnRedis
 from bloomdupe.redis import frontier_reader
 from bloomdupe.redis.partition import Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
-from bloomdupe.shared.names import message_of
+from bloomdupe.shared.messages import message_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -183,17 +182,6 @@ def test_what_cannot_be_read_is_said_to_be_there(
     assert run(capsys, "list", url, "--pattern", ".").out == ""
 
 
-def test_names_from_the_web_break_no_line(
-    url: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    crawl = StandingCrawl(url)
-    request = Request("https://b.example/")
-    crawl.offer(offer_of(request, "b\x1b[2J\n.example"))
-    assert run(capsys, "list", url).out.splitlines() == [
-        r"b\x1b[2J\n.example  0  GET  parse  https://b.example/"
-    ]
-
-
 def test_what_makes_no_sense_is_refused(
     url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -204,10 +192,3 @@ def test_what_makes_no_sense_is_refused(
         assert "a crawl on Redis has no list of failed requests" in answer.err
     assert run(capsys, "list", url, "--reason", "503").code == 2
     assert run(capsys, "list", url, "--pattern", "(").code == 2
-
-
-def test_a_filter_owes_nothing(url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    BloomFilter.open(url, 100).close()
-    answer = run(capsys, "list", url)
-    assert answer.code == 1
-    assert "is a filter, and no crawl: `bloomdupe info` says what is" in answer.err

@@ -13,9 +13,6 @@ from support.report_page import Page, value_of
 from support.shared_data import needs_package
 from support.standing_crawl import StandingCrawl, lines_of_nobody, offer_of
 
-from bloomdupe import BloomFilter
-from bloomdupe.monitoring import extra
-
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -93,25 +90,3 @@ def test_nothing_from_the_web_becomes_part_of_the_page(
     assert not re.search(
         r'(?:src|href)="(?!data:,")', text.replace('xlink:href="#', "")
     )
-
-
-def test_where_it_cannot_be_written_is_refused(
-    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    needs_package("matplotlib")
-    answer = run(capsys, "report", StandingCrawl(url).url, "-o", tmp_path)
-    assert answer.code == 2
-
-
-def test_without_the_package_or_a_crawl_there_is_none(
-    url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    BloomFilter.open(url, 100).close()
-    answer = run(capsys, "report", url)
-    assert answer.code == 1
-    assert "is a filter, and no crawl: `bloomdupe info` says what is" in answer.err
-    crawl = StandingCrawl(f"{url}s")
-    monkeypatch.setattr(extra, "find_spec", lambda _: None)
-    answer = run(capsys, "report", crawl.url)
-    assert answer.code == 1
-    assert "pip install 'bloomdupe[report]'" in answer.err

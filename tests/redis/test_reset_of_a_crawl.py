@@ -99,14 +99,6 @@ def test_nothing_is_removed_unasked_or_while_workers_are_there(
         assert client.dbsize() == before
 
 
-def test_a_filter_is_no_crawl(url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    filter_at(url)
-    assert main(["reset", url, "--yes"]) == 1
-    assert "is a filter, and no crawl" in capsys.readouterr().err
-    with BloomFilter.open(url) as seen:
-        assert "a" in seen
-
-
 def test_a_removal_that_was_interrupted_goes_on(
     server: RedisServer, url: str, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

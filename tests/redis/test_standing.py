@@ -254,9 +254,19 @@ def test_a_partition_that_is_gone_is_no_empty_one(
 
 
 def test_a_filter_is_told_from_a_crawl(
-    url: str, info: Callable[[str], dict[str, Any]]
+    url: str, info: Callable[[str], dict[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with BloomFilter.open(url, 100) as seen:
-        seen.add("a")
+    with BloomFilter.open(url, 100, identity={"spider": "site"}) as seen:
+        seen.update(f"https://www.example/{number}" for number in range(250))
+    for verb, *options in (["list"], ["top"], ["report"], ["reset", "--yes"]):
+        answer = run(capsys, verb, url, *options)
+        assert answer.code == 1
+        assert "is a filter, and no crawl: `bloomdupe info` says what" in answer.err
     found = info(url)
-    assert (found["keys"], found["job"]) == (1, None)
+    assert (found["keys"], found["job"]) == (250, None)
+    assert [layer["keys"] for layer in found["layers"]] == [100, 150]
+    shown = run(capsys, "info", url).out
+    for words in (url, "made for spider", "site", "250"):
+        assert words in shown
+    for words in ("journal", "disk", "job"):
+        assert words not in shown

@@ -15,10 +15,8 @@ from support.redis_server import RedisServer
 from support.standing_crawl import IDENTITY, PARTITIONS, StandingCrawl, offer_of
 from support.terminal import Terminal
 
-from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreMismatchError, StoreUnreachableError
 from bloomdupe.jobs.on_redis.state_on_redis import CrawlReader
-from bloomdupe.monitoring import extra
 from bloomdupe.monitoring.top import screen, sorts
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
@@ -117,19 +115,6 @@ def test_nothing_is_wider_or_higher_than_the_terminal(
         assert re.search(r"pending +401", "\n".join(lines))
 
 
-def test_slots_are_sorted_as_asked(url: str) -> None:
-    crawl = StandingCrawl(url)
-    for number, host in enumerate("cab"):
-        for page in range(3 - number):
-            request = Request(f"https://{host}.example/{page}")
-            crawl.offer(offer_of(request, f"{host}.example"))
-    with CrawlReader(url) as reader:
-        view = reader.read()
-    for sort, expected in (("pending", ["c", "a", "b"]), ("name", ["a", "b", "c"])):
-        text = "\n".join(shown(view, 80, 24, sort))
-        assert re.findall(r"^ (\w)\.example", text, re.MULTILINE) == expected
-
-
 def test_names_from_the_web_move_no_cursor(url: str) -> None:
     crawl = StandingCrawl(url, workers=["a\x1b[2J"])
     crawl.offer(offer_of(Request("https://b.example/"), "b\x1b[2J\n"))
@@ -184,23 +169,6 @@ def test_a_redis_that_is_away_for_a_moment(tmp_path: Path) -> None:
             SharedFrontier.open(crawl.url, 10, partitions=1).close()
             with pytest.raises(StoreMismatchError, match="another crawl has been made"):
                 reader.read()
-
-
-def test_what_cannot_be_is_refused(
-    url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    BloomFilter.open(url, 100).close()
-    answer = run(capsys, "top", url)
-    assert answer.code == 1
-    assert "is a filter, and no crawl: `bloomdupe info` says what is" in answer.err
-    answer = run(capsys, "top", url, "--interval", "0")
-    assert answer.code == 2
-    crawl = StandingCrawl(f"{url}s")
-    monkeypatch.setattr(extra, "find_spec", lambda _: None)
-    answer = run(capsys, "top", crawl.url)
-    assert answer.code == 1
-    assert "pip install 'bloomdupe[top]'" in answer.err
-    assert run(capsys, "top", crawl.url, "--json", "--interval", "0.1").code == 0
 
 
 def test_it_goes_on_in_a_terminal_until_q_is_pressed(crawl: StandingCrawl) -> None:

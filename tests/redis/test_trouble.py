@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
-from support.cutting import PATIENCE, Cutting
+from support.cutting import Cutting
 from support.ports import kept_port
 from support.redis_server import RedisServer
 from support.shared_data import needs_program
@@ -29,6 +29,7 @@ from bloomdupe.errors import (
     StoreUnreachableError,
 )
 from bloomdupe.redis.address import Address
+from bloomdupe.redis.redis_filter import RedisFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -455,21 +456,22 @@ def test_a_batch_whose_answer_is_lost_is_not_sent_again(
 ) -> None:
     """Sent again, it would find its own marks, and call all keys seen."""
     between = Cutting(server)
-    options = f"socket_timeout={PATIENCE}&retry_on_timeout=1"
-    url = f"redis://127.0.0.1:{between.port}?{options}#{name}"
+    url = f"redis://127.0.0.1:{between.port}?retry_on_timeout=1#{name}"
     with BloomFilter.open(url, 1_000) as seen, server.client() as judge:
+        assert isinstance(seen, RedisFilter)
+        assert seen._server is not None
         seen.update(KEYS[:10])
         judge.config_resetstat()
-        between.lose = how
+        between.lose(how, seen._server._client)
         with pytest.raises(StoreUnreachableError, match="wholly or not at all"):
             seen.add_many(KEYS[10:20])
         assert judge.info("commandstats")["cmdstat_evalsha"]["calls"] == 1
         assert seen.add_many(KEYS[:30]) == [False] * 20 + [True] * 10
         # The control: a client that is left to itself does send again.
         judge.delete("counter")
-        with redis.Redis(port=between.port, socket_timeout=PATIENCE) as other:
+        with redis.Redis(port=between.port) as other:
             other.ping()
-            between.lose = how
+            between.lose(how, other)
             assert other.incr("counter") == 2
     between.close()
 

@@ -11,6 +11,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from support.waiting import until_later
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreDamagedError
@@ -74,6 +75,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def zero_page_with(job: Path, text: bytes, *, all_of_them: bool = False) -> None:
     """Lose a page of the data file that holds a text, or every one."""
     place = job / "bloomdupe" / "data.mdb"
+    until_later(place)
     data = bytearray(place.read_bytes())
     while True:
         at = data.index(text) // PAGE * PAGE
@@ -146,6 +148,7 @@ def test_repair_finds_what_hangs_below_lost_pages(
 ) -> None:
     """All roots are gone, but no leaf."""
     place = job / "bloomdupe" / "data.mdb"
+    until_later(place)
     data = bytearray(place.read_bytes())
     data[: 2 * PAGE] = bytes(2 * PAGE)
     for at in range(0, len(data), PAGE):
@@ -230,6 +233,7 @@ def lose_a_page(store: Path) -> None:
 
 
 def lose_the_content(store: Path) -> None:
+    until_later(store / "data.mdb")
     (store / "data.mdb").write_bytes(b"")
 
 

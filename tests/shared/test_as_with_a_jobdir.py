@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
 import pytest
+from spiders.names import ReadsQueue
 from spiders.workers import After, Before, Counting, Plain, StartsInMemory
 from support.judge import lines
 from support.site import Answer, links
 
+from bloomdupe.redis.frontier_header import NAMED
 from bloomdupe.settings import DEFAULTS
 from bloomdupe.shared.joining import SHARED
 
@@ -79,10 +82,32 @@ def test_what_cannot_be_restored_is_set_aside(crawl: Crawl) -> None:
 
 def test_workers_pass_on_what_they_have_set_aside(crawl: Crawl) -> None:
     begin(crawl)
+    crawl.settings["BLOOMDUPE_REDIS_LEASE"] = 1  # passed on as quickly
     for worker in [crawl.start(After) for _ in range(2)]:
         run = worker.wait()
         assert (run.status, run.finish_reason) == (1, "finished"), run.log
         assert "Requests that cannot be restored: 1" in run.log
+
+
+def test_a_link_back_to_the_start_page_is_a_duplicate_for_all(crawl: Crawl) -> None:
+    home = {f"/{number}": links("/0", "/1", "/2", "/3", "/4") for number in range(5)}
+    crawl.site.pages = home
+    crawl.finish(Plain, workers=2)
+    assert sorted(crawl.site.requested) == sorted(home)
+
+
+def test_a_crawl_of_an_earlier_version_counts_the_items_of_start(
+    crawl: Crawl, redis: RedisServer
+) -> None:
+    crawl.finish(ReadsQueue, FIRST_MESSAGE=0)
+    with redis.client() as client:
+        key = "bloomdupe:{crawl}"
+        header = json.loads(client.hget(key, "header"))
+        assert header.pop(NAMED)
+        client.hset(key, "header", json.dumps(header))
+    crawl.finish(ReadsQueue, FIRST_MESSAGE=0)
+    crawl.finish(ReadsQueue, FIRST_MESSAGE=5)
+    assert lines(crawl.items()) == lines({"part": part} for part in "00120012")
 
 
 # Settings

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from spiders.workers import HOSTS, All
+from spiders.workers import HOSTS, All, Timed
 from support.judge import lines
 from support.site import graph
 
@@ -31,18 +32,19 @@ def pages() -> Pages:
 
 @pytest.fixture
 def crawl(crawl: Crawl) -> Crawl:
-    crawl.settings |= {"BLOOMDUPE_REDIS_LEASE": 2, "RANDOMIZE_DOWNLOAD_DELAY": False}
+    crawl.settings["RANDOMIZE_DOWNLOAD_DELAY"] = False
     return crawl
 
 
 @pytest.mark.slow
 def test_a_worker_that_is_blocked_loses_its_hosts(crawl: Crawl) -> None:
+    crawl.settings["BLOOMDUPE_REDIS_LEASE"] = 2
     blocked = crawl.start(All, BLOCK=True)
     blocked.until_requested(1)
     crawl.finish(All)
     assert lines(crawl.items()) == ALL
-    assert "The reactor has been blocked for 4 s: a callback" in blocked.log
-    assert "The reactor has been blocked for 8 s: this worker does" in blocked.log
+    blocked.until_logged("The reactor has been blocked for 4 s: a callback")
+    blocked.until_logged("The reactor has been blocked for 8 s: this worker does")
 
 
 @pytest.mark.slow
@@ -59,19 +61,28 @@ def test_a_worker_that_joins_does_not_wait_for_what_is_at_hand(crawl: Crawl) -> 
 
 @pytest.mark.slow
 def test_delays_hold_when_a_host_changes_hands(crawl: Crawl) -> None:
-    delay = 10.0
-    crawl.settings |= {"DOWNLOAD_DELAY": delay, "PAGES": 14}
-    one = crawl.start(All)
-    one.until_requested(5)
-    two = crawl.start(All)
+    delay = 8.0
+    engine: Any = crawl.engine
+    crawl.settings |= {"DOWNLOAD_DELAY": delay, "PAGES": 3 * HOSTS}
+    # No host answers a second time before the other worker is there.
+    crawl.site.hold_after(1 + HOSTS)
+    one = crawl.start(Timed)
+    one.until_requested(1 + HOSTS)
+    two = crawl.start(Timed)
+    # Partitions without a host in progress change hands at once.
+    two.until(lambda: len(engine.owners) == 2)
+    crawl.site.release()
     one.finish()
     assert two.finish().stats["downloader/response_count"]
-    last: dict[str, float] = {}
-    for visit in crawl.site.log:
+    asked: dict[int, list[float]] = {}
+    for item in crawl.items():
         # The first page is the only one in the slot of the site itself.
-        slot = "" if visit.path == "/0" else str(int(visit.path[1:]) % HOSTS)
-        assert visit.time - last.get(slot, 0.0) > delay - 0.5, visit.path
-        last[slot] = visit.time
+        host = item["page"] % HOSTS if item["page"] else -1
+        asked.setdefault(host, []).append(item["asked"])
+    assert len(asked) == 1 + HOSTS
+    for times in map(sorted, asked.values()):
+        gaps = [later - earlier for earlier, later in pairwise(times)]
+        assert min(gaps, default=delay) > delay - 0.5
 
 
 # Whether the reactor runs

@@ -6,7 +6,6 @@ The spiders say in files how far they are, and wait for files: no test waits for
 from __future__ import annotations
 
 import signal
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +14,8 @@ from support.judge import lines
 from support.waiting import until
 
 if TYPE_CHECKING:
+    from collections import Counter
+
     from spiders.workers import Pages as PagesSpider
     from support.crawl import Crawl, Process
     from support.redis_server import RedisServer
@@ -29,28 +30,17 @@ def pages() -> Pages:
     return dict.fromkeys([*paths, *(f"/0?{n}bad" for n in range(6))], "page")
 
 
-@pytest.fixture
-def crawl(crawl: Crawl) -> Crawl:
-    crawl.settings["BLOOMDUPE_REDIS_LEASE"] = 2
-    return crawl
-
-
-def counts(crawl: Crawl) -> list[Any]:
-    """Return the counts of all partitions."""
-    engine: Any = crawl.engine
-    with engine.frontier() as frontier:
-        return [*frontier.counts()]
-
-
 def done_in(crawl: Crawl) -> int:
-    return sum(partition.done for partition in counts(crawl))
+    engine: Any = crawl.engine
+    return sum(partition.done for partition in engine.counts())
 
 
 def begin(crawl: Crawl, spider: type[PagesSpider]) -> list[Process]:
     """Start two workers; they go on when each has its share."""
+    engine: Any = crawl.engine
     workers = [crawl.start(spider) for _ in range(2)]
     until(lambda: len([*crawl.folder.glob("ready*")]) == 2)
-    until(lambda: len(Counter(partition.worker for partition in counts(crawl))) == 2)
+    until(lambda: [*engine.owners.values()] == [4, 4])
     (crawl.folder / "go").touch()
     return workers
 
@@ -78,16 +68,20 @@ def test_pages_that_break_off_keep_no_worker(crawl: Crawl) -> None:
     assert lines(crawl.items()) == twice + more
 
 
-def test_a_link_in_memory_is_not_lost_with_two_leases(crawl: Crawl) -> None:
+def test_a_link_in_memory_is_not_lost_with_two_leases(
+    crawl: Crawl, redis: RedisServer
+) -> None:
     """Each of two workers loses a page, and has the link of the other one's, too."""
     one, two = begin(crawl, Kept)
     until(lambda: len([*crawl.folder.glob("link*")]) == 2)
     # All pages but two rely on the two that carry the link.
     until(lambda: done_in(crawl) == 18)
     one.send(signal.SIGSTOP)
+    redis.end_leases("crawl")
     until(lambda: done_in(crawl) == 19)
     asked = len(crawl.site.log)
     two.send(signal.SIGSTOP)
+    redis.end_leases("crawl")
     one.send(signal.SIGCONT)
     crawl.site.until_requested(asked + 1)
     (crawl.folder / "answer").touch()
@@ -109,11 +103,13 @@ def test_a_link_in_memory_that_is_done_counts_as_seen(crawl: Crawl) -> None:
 
 
 def test_a_refusal_that_passes_is_waited_for(crawl: Crawl, redis: RedisServer) -> None:
+    crawl.site.hold_after(6)
     worker = crawl.start(Parked)
-    worker.until_requested(6)
+    worker.until_requested(7)
     with redis.client() as client:
         client.config_set("min-replicas-to-write", 1)
         worker.until_logged("NOREPLICAS")
         client.config_set("min-replicas-to-write", 0)
+    crawl.site.release()
     assert worker.finish().log.count("NOREPLICAS") == 1
     assert len(crawl.items()) == 100

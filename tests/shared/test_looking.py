@@ -11,6 +11,7 @@ from support.site import graph
 
 if TYPE_CHECKING:
     from support.crawl import Crawl
+    from support.redis_server import RedisServer
     from support.site import Pages
 
 pytestmark = pytest.mark.slow
@@ -29,12 +30,13 @@ def see(crawl: Crawl, verb: str, *options: str) -> Any:
     return json.loads(crawl.bloomdupe(verb, crawl.engine.job, "--json", *options))
 
 
-def test_a_crawl_seen_from_its_beginning_to_its_end(crawl: Crawl) -> None:
+def test_a_crawl_seen_from_its_beginning_to_its_end(
+    crawl: Crawl, redis: RedisServer
+) -> None:
     def job() -> Any:
         return see(crawl, "info")["job"]
 
     crawl.site.hold(*(f"/{number}" for number in range(QUICK, SIZE)))
-    crawl.settings["BLOOMDUPE_REDIS_LEASE"] = 2
     one, two = (crawl.start(All) for _ in range(2))
     for worker in (one, two):
         worker.until_logged("This is worker")
@@ -56,6 +58,7 @@ def test_a_crawl_seen_from_its_beginning_to_its_end(crawl: Crawl) -> None:
     seen = see(crawl, "top", "--interval", "0.1")
     assert {w["name"] for w in seen["workers"]} == names
     one.kill()
+    redis.end_leases("crawl")
     two.until(lambda: [w["partitions"] for w in job()["workers"]] == [8])
     (left,) = job()["workers"]
     assert left["name"] in two.log

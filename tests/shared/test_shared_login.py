@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from spiders.workers import Login
+from spiders.login import Login
 from support.judge import lines
 from support.login_site import ACCOUNTS, PAGES, LoginSite
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from support.crawl import Crawl
+    from support.redis_server import RedisServer
 
 pytestmark = pytest.mark.slow
 
@@ -25,23 +26,27 @@ def site() -> Iterator[LoginSite]:
         yield site
 
 
-def share(crawl: Crawl, site: LoginSite, **settings: Any) -> None:
+def share(crawl: Crawl, site: LoginSite, redis: RedisServer, **settings: Any) -> None:
     """Let one worker log in and be killed, and two others go on."""
     crawl.settings |= {"BLOOMDUPE_REDIS_PARTITION_BY": "url", **settings}
+    crawl.starts = ("/",)
     answers = 2 + 2 + 11  # the logins come before their pages
     site.hold_after(answers)
     first = crawl.start(Login)
     first.until_requested(answers + 1)
     first.kill()
+    redis.end_leases("crawl")
     others = [crawl.start(Login) for _ in range(2)]
     site.release()
     for worker in others:
         worker.finish()
 
 
-def test_all_workers_are_logged_in(crawl: Crawl, site: LoginSite) -> None:
+def test_all_workers_are_logged_in(
+    crawl: Crawl, site: LoginSite, redis: RedisServer
+) -> None:
     """Each page may be any worker's, and the one that has logged in is dead."""
-    share(crawl, site)
+    share(crawl, site, redis)
     assert lines(crawl.items()) == EXPECTED
     assert site.turned_away == 0
     # A worker that comes afterwards is asked to do nothing.
@@ -50,7 +55,9 @@ def test_all_workers_are_logged_in(crawl: Crawl, site: LoginSite) -> None:
     assert site.asked.total() == asked
 
 
-def test_without_cookies_each_is_a_stranger(crawl: Crawl, site: LoginSite) -> None:
+def test_without_cookies_each_is_a_stranger(
+    crawl: Crawl, site: LoginSite, redis: RedisServer
+) -> None:
     """The control."""
-    share(crawl, site, BLOOMDUPE_COOKIES=False)
+    share(crawl, site, redis, BLOOMDUPE_COOKIES=False)
     assert site.turned_away > 0

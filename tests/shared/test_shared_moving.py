@@ -18,7 +18,6 @@ from spiders.shared_moving import All
 from spiders.workers import on
 from support.forks import TESTS
 from support.jobs import killed_after
-from support.shared_data import needs_package
 from support.site import graph
 
 from bloomdupe.links.scrapy_redis import ScrapyRedisFingerprinter
@@ -27,7 +26,7 @@ from bloomdupe.redis.shared_frontier import SharedFrontier
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from support.crawl import Crawl, Process
+    from support.crawl import Crawl
     from support.redis_server import RedisServer
 
 pytestmark = pytest.mark.slow
@@ -205,8 +204,7 @@ def test_nobody_works_while_something_is_imported(
     refused = crawl.bloomdupe("import", crawl.engine.job, keys, code=1)
     assert "1 workers are there, which do not know the imported URLs" in refused
     early.send(signal.SIGSTOP)
-    with redis.client() as client:
-        client.delete("bloomdupe:{crawl}:workers")  # as if its lease had run out
+    redis.end_leases("crawl")
     crawl.bloomdupe("import", crawl.engine.job, keys)
     with redis.client() as client:
         client.hset("bloomdupe:{crawl}", "importing", 1)  # as if it had not ended
@@ -263,17 +261,16 @@ def test_settings_that_workers_will_not_have_are_told_apart(crawl: Crawl) -> Non
 # Jobs of one process, and back
 
 
-def half_of(crawl: Crawl, worker: Process, enough: int = SIZE // 3) -> Counter[str]:
-    """Stop a worker in good order when so much was asked for; return what was."""
-    worker.until_requested(enough + 1)
-    assert worker.interrupt().status == 0
-    first = taken(crawl)
-    assert first
-    return first
+def half_of(crawl: Crawl, after: int = SIZE // 3, **settings: Any) -> Counter[str]:
+    """Stop a worker in good order when so much is done; return what it asked for."""
+    run = crawl.interrupted(All, after=after, **settings)
+    crawl.site.take()
+    assert after < len(run.requested) < SIZE
+    return Counter(run.requested)
 
 
 def test_a_job_goes_on_shared(crawl: Crawl) -> None:
-    first = half_of(crawl, crawl.start(All, **ALONE))
+    first = half_of(crawl, **ALONE)
     crawl.bloomdupe("export", "job", "export")
     crawl.bloomdupe("import", crawl.engine.job, "export")
     crawl.finish(All, 2)
@@ -284,8 +281,7 @@ def test_a_job_goes_on_shared(crawl: Crawl) -> None:
 
 
 def test_a_job_that_scrapy_has_stopped_goes_on_shared(crawl: Crawl) -> None:
-    scrapys = {**ALONE, "ADDONS": None, "DOWNLOAD_DELAY": 0.05}
-    first = half_of(crawl, crawl.start(All, **scrapys))
+    first = half_of(crawl, **{**ALONE, "ADDONS": None})
     crawl.bloomdupe("import", crawl.engine.job, "job", "--spider", "all")
     crawl.finish(All, 2)
     # Scrapy does not mark the start page.
@@ -295,7 +291,7 @@ def test_a_job_that_scrapy_has_stopped_goes_on_shared(crawl: Crawl) -> None:
 def test_a_job_goes_on_shared_without_a_file(crawl: Crawl) -> None:
     # Another capacity than the workers': the filter comes over as it is.
     other = {**ALONE, "BLOOMDUPE_EXPECTED_URLS": None}
-    first = half_of(crawl, crawl.start(All, **other))
+    first = half_of(crawl, **other)
     crawl.bloomdupe("import", crawl.engine.job, "job")
     crawl.finish(All)
     assert first + taken(crawl) == WHOLE
@@ -305,7 +301,7 @@ def test_a_job_goes_on_shared_without_a_file(crawl: Crawl) -> None:
 
 
 def test_a_shared_crawl_goes_on_alone(crawl: Crawl) -> None:
-    first = half_of(crawl, crawl.start(All, DOWNLOAD_DELAY=0.05))
+    first = half_of(crawl)
     crawl.bloomdupe("export", crawl.engine.job, "export")
     crawl.bloomdupe("import", "job", "export")
     assert crawl.run(All, **ALONE).finish_reason == "finished"
@@ -317,25 +313,22 @@ def test_a_shared_crawl_goes_on_alone(crawl: Crawl) -> None:
 def test_there_and_back_again(crawl: Crawl, redis: RedisServer) -> None:
     """From one Redis to another, alone for a while, and to a third."""
 
-    def half(**settings: Any) -> Counter[str]:
-        return half_of(crawl, crawl.start(All, **settings), SIZE // 5)
-
     def move(source: str, file: str, target: str) -> None:
         crawl.bloomdupe("export", source, file)
         crawl.bloomdupe("import", target, file)
 
-    crawl.settings["DOWNLOAD_DELAY"] = 0.05
+    some = SIZE // 5
     second, third, fourth = map(redis.url, ("second", "third", "fourth"))
-    done = half()
+    done = half_of(crawl, some)
     move(crawl.engine.job, "first", second)
-    done += half(BLOOMDUPE_REDIS_URL=second)
+    done += half_of(crawl, some, BLOOMDUPE_REDIS_URL=second)
     move(second, "second", "job")
-    done += half(**ALONE)
+    done += half_of(crawl, some, **ALONE)
     # Of another shape than a filter on Redis has: what was taken over goes along.
     move("job", "third", third)
     # Once more to another one, which has filters of all kinds now.
     move(third, "fourth", fourth)
-    crawl.settings |= {"BLOOMDUPE_REDIS_URL": fourth, "DOWNLOAD_DELAY": 0}
+    crawl.settings["BLOOMDUPE_REDIS_URL"] = fourth
     crawl.engine.job = fourth
     crawl.finish(All, 2)
     assert done + taken(crawl) == WHOLE
@@ -344,16 +337,14 @@ def test_there_and_back_again(crawl: Crawl, redis: RedisServer) -> None:
 def test_nobody_works_while_it_is_exported(crawl: Crawl, redis: RedisServer) -> None:
     words = ["export", crawl.engine.job, "export"]
     file = crawl.folder / "export"
-    worker = crawl.start(All, DOWNLOAD_DELAY=600, BLOOMDUPE_REDIS_LEASE=20)
+    worker = crawl.start(All, DOWNLOAD_DELAY=600, BLOOMDUPE_REDIS_LEASE=600)
     worker.until_requested(1)
     assert "workers are there (1 at least)" in crawl.bloomdupe(*words, code=1)
     worker.kill()
     assert "BLOOMDUPE_REDIS_LEASE has run out" in crawl.bloomdupe(*words, code=1)
     assert not file.exists()
-    with redis.client() as client:  # as if it had
-        client.delete("bloomdupe:{crawl}:workers")
-        for number in range(8):
-            client.hset(f"bloomdupe:{{crawl:{number}}}:state", "until", 0)
+    redis.end_leases("crawl")
+    with redis.client() as client:
         assert any(client.hlen(f"bloomdupe:{{crawl:{n}}}:leased") for n in range(8))
     crawl.bloomdupe(*words)
     # What it had in hand is in the file, too.
@@ -376,25 +367,3 @@ def test_another_cut_cannot_take_over_what_is_seen(
     with redis.client() as client:
         assert not client.exists("bloomdupe:{other}")
     assert crawl.bloomdupe(*words, "--without-marks") == "0 requests pending now\n"
-
-
-def test_workers_of_scrapy_redis_are_followed_by_ours(crawl: Crawl, keys: str) -> None:
-    needs_package("scrapy_redis")
-    theirs: dict[str, Any] = {
-        "ADDONS": None,
-        "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
-        "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
-        "REDIS_URL": keys,
-        "SCHEDULER_PERSIST": True,
-        "CLOSESPIDER_PAGECOUNT": SIZE // 5,
-    }
-    for worker in [crawl.start(All, **theirs) for _ in range(2)]:
-        assert worker.wait().status == 0, worker.log
-    first = taken(crawl)
-    assert 0 < len(first) < SIZE
-    project(crawl, **FINGERPRINTER)
-    crawl.bloomdupe("import", crawl.engine.job, keys, "--spider", "all")
-    crawl.finish(All, 2, **FINGERPRINTER)
-    everything = first + taken(crawl)
-    del everything["/0"]  # a start page is not marked there
-    assert everything == paths(range(1, SIZE))

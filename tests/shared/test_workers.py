@@ -8,7 +8,7 @@ import re
 import signal
 import time
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from spiders.workers import All, Alone, Closing, Everyday, Later, OneHost, Other
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from scrapy import Spider
-    from support.crawl import Crawl
+    from support.crawl import Crawl, Run
     from support.site import Page, Pages
 
 pytestmark = pytest.mark.slow
@@ -47,10 +47,22 @@ def pages() -> Pages:
     return {**pages, "/moved": "-> /there", "/there": "more"}
 
 
+def finish_together(crawl: Crawl, spider: type[Spider], workers: int) -> list[Run]:
+    """Let so many workers finish the crawl; no page comes before each has a part."""
+    engine: Any = crawl.engine
+    crawl.site.hold()
+    crew = [crawl.start(spider) for _ in range(workers)]
+    for worker in crew:
+        worker.until_logged("This is worker")
+    crew[0].until(lambda: len(engine.owners) == workers)
+    crawl.site.release()
+    return [worker.finish() for worker in crew]
+
+
 @pytest.mark.parametrize("workers", [1, 4])
 def test_all_together_do_what_one_of_scrapys_does(crawl: Crawl, workers: int) -> None:
     expected, asked = crawl.stock(Everyday)
-    runs = crawl.finish(Everyday, workers)
+    runs = finish_together(crawl, Everyday, workers)
     assert lines(crawl.items()) == expected
     # A request that cannot be stored is one worker's own, so others may make it, too.
     assert _without_memory(crawl.site.take()) == _without_memory(asked.elements())
@@ -78,6 +90,7 @@ KINDS = ["kill", "stop", "redis", "back"]
 def test_whatever_happens_every_item_stands_once(
     crawl: Crawl, redis: RedisServer, seed: int
 ) -> None:
+    crawl.settings["BLOOMDUPE_REDIS_LEASE"] = 1
     expected, asked = crawl.stock(Everyday)
     first = len(crawl.site.log)
     rng = random.Random(seed)
@@ -125,10 +138,7 @@ def test_what_is_interrupted_goes_on_at_once(crawl: Crawl) -> None:
     expected, _ = crawl.stock(All)
     crawl.settings["BLOOMDUPE_REDIS_LEASE"] = 600
     assert crawl.run(Closing, CLOSE=True).finish_reason == "enough"
-    second = crawl.start(Closing, DOWNLOAD_DELAY=0.2)
-    second.until_requested(1)
-    run = second.interrupt()
-    assert (run.status, run.finish_reason) == (0, "shutdown")
+    crawl.interrupted(Closing, after=1)
     crawl.finish(Closing)
     assert lines(crawl.items()) == expected
 
@@ -137,10 +147,9 @@ def test_one_host_is_shared_by_url(crawl: Crawl) -> None:
     expected, asked = crawl.stock(OneHost)
     crawl.settings |= {
         "BLOOMDUPE_REDIS_PARTITION_BY": "url",
-        "BLOOMDUPE_REDIS_LEASE": 12,  # or a slow machine fetches pages again
-        "DOWNLOAD_DELAY": 0.1,
+        "DOWNLOAD_DELAY": 0.01,
     }
-    for run in crawl.finish(OneHost, 2):
+    for run in finish_together(crawl, OneHost, 2):
         assert run.stats["downloader/response_count"]
         assert "hold for each worker by itself" in run.log
     assert lines(crawl.items()) == expected

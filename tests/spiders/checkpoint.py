@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import datetime
-import sqlite3
 from typing import Any
 
-from scrapy import Request, Spider
+from scrapy import Spider
 from support.stops import moment, pause, wanted
 
 from bloomdupe.signals import checkpoint
@@ -66,27 +65,6 @@ class NoConnection:
         raise OSError("no connection")
 
 
-class Waiting(Count):
-    """Other requests and coroutines within a callback."""
-
-    name = "waiting"
-
-    async def parse(self, response: Any) -> Any:
-        await pause(0.005)
-        request = Request(response.urljoin("/image"), dont_filter=True)
-        download = getattr(self.crawler.engine, "download_async", None)
-        if download is None:  # before Scrapy 2.14
-            from scrapy.utils.defer import maybe_deferred_to_future as future
-
-            other = await future(self.crawler.engine.download(request))
-        else:
-            other = await download(request)
-        assert other.status == 200
-        async for output in super().parse(response):
-            yield output
-            await pause(0.001)
-
-
 class Media(Count):
     name = "media"
 
@@ -97,38 +75,29 @@ class Media(Count):
             yield output
 
 
-class Stored:
-    """Buffers, and writes before each checkpoint."""
+class Failing:
+    """Cannot write before a checkpoint what it has been given, if it is to fail."""
 
     def __init__(self, crawler: Any) -> None:
-        self.rows: list[tuple[str]] = []
+        self.rows = 0
         self.crawler = crawler
 
     @classmethod
-    def from_crawler(cls, crawler: Any) -> Stored:
+    def from_crawler(cls, crawler: Any) -> Failing:
         pipeline = cls(crawler)
         crawler.signals.connect(pipeline.flush, checkpoint)
         return pipeline
 
     def process_item(self, item: Any, spider: Any = None) -> Any:
-        self.rows.append((item["path"],))
+        self.rows += 1
         return item
 
     def flush(self, spider: Any) -> Any:
         assert spider is self.crawler.spider
-        with sqlite3.connect("items.db") as db:
-            db.execute("CREATE TABLE IF NOT EXISTS items (path)")
-            db.executemany("INSERT INTO items VALUES (?)", self.rows)
-        db.close()
-        self.rows.clear()
-
-
-class Failing(Stored):
-    def flush(self) -> None:  # type: ignore[override]
         if self.rows and self.crawler.settings["FAIL"]:
             raise OSError("the database is gone")
 
 
-class Asynchronous(Stored):
+class Asynchronous(Failing):
     async def flush(self) -> None:  # type: ignore[override]
         """Write nothing."""

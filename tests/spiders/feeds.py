@@ -74,20 +74,7 @@ class Many(Shop):
         return {"path": path, "number": number, "text": "x" * 100}
 
 
-class Starts(Shop):
-    """Items from ``start()``, before the request and after it."""
-
-    name = "starts"
-
-    async def start(self) -> Any:
-        yield self.item("start", 0)
-        async for request in super().start():
-            yield request
-        for number in (1, 2):
-            yield self.item("start", number)
-
-
-class Late(Starts):
+class Late(Shop):
     """An item of ``start()`` comes when the run has been closed, if it is limited."""
 
     name = "late"
@@ -95,11 +82,11 @@ class Late(Starts):
     async def start(self) -> Any:
         closed = asyncio.Event()
         self.crawler.signals.connect(closed.set, signals.spider_closed)
-        async for output in super().start():
-            yield output
+        async for request in super().start():
+            yield request
         if self.settings.getint("CLOSESPIDER_PAGECOUNT"):
             await closed.wait()
-        yield self.item("start", 3)
+        yield self.item("start", 0)
 
 
 class Kinds(Shop):

@@ -17,3 +17,19 @@ class Follow(Spider):
 
     def parse(self, response: Response) -> Any:
         yield from response.follow_all(css="a")
+
+
+class AtOnce(Follow):
+    """Yields all links of a page before any of them is asked for."""
+
+    name = "at_once"
+
+    def parse(self, response: Response) -> Any:
+        engine: Any = self.crawler.engine
+        engine.pause()
+        yield from super().parse(response)
+        self.all_yielded()
+        engine.unpause()
+
+    def all_yielded(self) -> None:
+        """Do nothing more."""

@@ -87,6 +87,13 @@ class Closing(Spider):
         yield {"page": response.url.rpartition("/")[2]}
 
 
+class LambdaClosing(Closing):
+    """The start request cannot be stored."""
+
+    async def start(self) -> Any:
+        yield Request(self.start_urls[0], lambda response: self.parse(response))  # noqa: PLW0108
+
+
 class ClosingOrBanned(Closing):
     """As a later version of the spider is."""
 

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import os
 import resource
+from pathlib import Path
 from typing import Any
 
 from scrapy import Spider, signals
 
 
+def in_memory() -> int:
+    """Return the bytes that the process has, without the pages of mapped files."""
+    _, resident, shared, *_ = Path("/proc/self/statm").read_text().split()
+    return (int(resident) - int(shared)) * resource.getpagesize()
+
+
 class Large(Spider):
     name = "large"
     more: dict[str, Any] = {}
+
+    largest = 0
 
     @classmethod
     def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
@@ -20,17 +29,20 @@ class Large(Spider):
         crawler.signals.connect(spider.closed_, signals.spider_closed)
         return spider
 
-    def most(self) -> int:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-
     def opened(self) -> None:
-        self.before = self.most()
+        self.before = in_memory()
+
+    def look(self) -> None:
+        self.largest = max(self.largest, in_memory())
 
     def closed_(self) -> None:
-        self.crawler.stats.set_value("grown", self.most() - self.before)
+        self.look()
+        grown = (self.largest - self.before) >> 20
+        self.crawler.stats.set_value("grown", grown)
 
     def requests(self, response: Any) -> Any:
         for number in range(1_000):
+            self.look()
             meta = {"text": os.urandom(100_000).hex(), **self.more}
             yield response.follow(f"/{number}", self.leaf, meta=meta)
 
@@ -38,6 +50,7 @@ class Large(Spider):
         yield from self.requests(response)
 
     def leaf(self, response: Any) -> None:
+        self.look()
         assert len(response.meta["text"]) == 200_000
 
 

@@ -96,7 +96,7 @@ class Clumsy(scrapy.Spider):
         if number == 1:
             raise ValueError("not yet")
         yield {"text": response.text}
-        url = response.urljoin("/older")
+        url = response.urljoin(f"/older{number}")
         yield response.request.replace(url=url, callback=self.parse_older)
 
     def parse_older(self, response: Any) -> Any:

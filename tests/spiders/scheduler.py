@@ -11,13 +11,11 @@ from typing import Any
 import scrapy
 from scrapy import Request
 from scrapy.exceptions import CloseSpider
-from scrapy.linkextractors import LinkExtractor
-from scrapy.spiders import CrawlSpider, Rule
 from scrapy.utils.engine import format_engine_status
 from support.stops import moment
 
 import bloomdupe.crawl.progress.watch
-from spiders.follow import Follow
+from spiders.follow import AtOnce, Follow
 
 
 def look_often() -> None:
@@ -83,18 +81,13 @@ class Unstorable(Follow):
     """The callbacks of /a ... /f are not methods of the spider."""
 
     name = "unstorable"
-    longest = 2
 
     def parse(self, response: Any) -> Any:
         for href in response.css("a::attr(href)").getall():
-            if len(href) <= self.longest:
+            if len(href) <= 2:
                 yield response.follow(href, callback=lambda r: self.parse(r))  # noqa: PLW0108 - it has no name
             else:
                 yield response.follow(href)
-
-
-class AllUnstorable(Unstorable):
-    longest = 3
 
 
 class OneParent(Follow):
@@ -147,17 +140,26 @@ class Twice(scrapy.Spider):
         pass
 
 
-class Status(Follow):
+class Status(AtOnce):
     """What est() prints, when the links of the start page wait."""
 
     name = "status"
     shown = False
 
-    def parse(self, response: Any) -> Any:
-        yield from super().parse(response)
+    def all_yielded(self) -> None:
         if not self.shown:
             self.shown = True
             self.log(format_engine_status(self.crawler.engine))
+
+
+class Remembers(Follow):
+    """Needs more of the disk than the store has."""
+
+    name = "follow"
+
+    def parse(self, response: Any) -> Any:
+        self.state["much"] = 2_000_000 * "x"  # type: ignore[attr-defined]
+        yield from super().parse(response)
 
 
 class Closes(Follow):
@@ -179,49 +181,7 @@ class Closes(Follow):
         yield {"page": f"{page} 2"}
 
 
-class Currencies(Follow):
-    """The same page once for each name, killed when three are on disk."""
-
-    name = "currencies"
-
-    def requests(self) -> Any:
-        for name in self.settings["FIRST"]:
-            yield Request(
-                self.start_urls[0] + "a",
-                self.price,
-                dont_filter=True,
-                cookies={"currency": name},
-                cb_kwargs={"name": name},
-            )
-
-    async def stop(self, number: int, before: int) -> None:
-        if number == 3:
-            stats = self.crawler.stats
-            await moment(
-                self,
-                "three",
-                when=lambda: stats.get_value("scheduler/enqueued") == before + 3,
-            )
-
-    async def parse(self, response: Any) -> Any:
-        for number, request in enumerate(self.requests()):
-            await self.stop(number, 1)
-            yield request
-
-    def price(self, response: Any, name: Any) -> Any:
-        yield {"name": name}
-
-
-class StartCurrencies(Currencies):
-    name = "start_currencies"
-
-    async def start(self) -> Any:
-        for number, request in enumerate(self.requests()):
-            await self.stop(number, 0)
-            yield request
-
-
-class LateStart(Currencies):
+class LateStart(Follow):
     """What start() yields late was found as a link before."""
 
     name = "late_start"
@@ -234,9 +194,9 @@ class LateStart(Currencies):
             "three",
             when=lambda: stats.get_value("response_received_count") == 7,
         )
-        for path, name in zip("abcdef", "ABCDEF", strict=True):
+        for name in "ABCDEF":
             yield Request(
-                self.start_urls[0] + path,
+                self.start_urls[0] + name.lower(),
                 self.price,
                 dont_filter=True,
                 cb_kwargs={"name": name},
@@ -245,9 +205,11 @@ class LateStart(Currencies):
     def links(self, response: Any) -> Any:
         yield from Follow.parse(self, response)
 
-    async def parse(self, response: Any) -> Any:
-        for _ in ():
-            yield
+    def parse(self, response: Any) -> Any:
+        return []
+
+    def price(self, response: Any, name: str) -> Any:
+        yield {"name": name}
 
 
 class Quota(Follow):
@@ -317,54 +279,3 @@ class Renamed(Follow):
 
 class RenamedLater(scrapy.Spider):
     name = "renamed"
-
-
-class Rules(CrawlSpider):
-    name = "rules"
-    rules = [Rule(LinkExtractor(), callback="parse_it", follow=True)]
-
-    def parse_it(self, response: Any) -> Any:
-        yield {"url": response.url}
-
-
-class Again(Follow):
-    """A downloader middleware returns the very same request once."""
-
-    name = "again"
-    custom_settings = {"DOWNLOADER_MIDDLEWARES": {"spiders.scheduler.OnceMore": 1}}
-
-
-class OnceMore:
-    def process_response(self, request: Any, response: Any, spider: Any = None) -> Any:
-        if "once" in request.meta:
-            return response
-        request.meta["once"] = True
-        request.dont_filter = True
-        return request
-
-
-class Broken(Follow):
-    name = "broken"
-
-    def parse(self, response: Any) -> Any:
-        yield from super().parse(response)
-        raise ValueError("on purpose")
-
-
-class Idle(Follow):
-    """Feeds itself when it is idle."""
-
-    name = "idle"
-    fed = False
-
-    @classmethod
-    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
-        spider = super().from_crawler(crawler, *args, **kwargs)
-        crawler.signals.connect(spider.feed, scrapy.signals.spider_idle)
-        return spider
-
-    def feed(self) -> Any:
-        if not self.fed:
-            self.fed = True
-            self.crawler.engine.crawl(Request(self.start_urls[0] + "fed"))
-            raise scrapy.exceptions.DontCloseSpider

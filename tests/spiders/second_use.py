@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import FormRequest, Request, Spider
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
-from support.stops import moment
+from support.stops import moment, pause
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -76,3 +76,34 @@ class Killed(Spider):
     def second(self, _: Response) -> Iterator[Any]:
         yield {"page": "second"}
         self.seconds += 1
+
+
+class Back(Spider):
+    """Each page has a link back to the start page."""
+
+    name = "back"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield name_of(response)
+        yield from response.follow_all(css="a")
+
+
+class LateStart(Spider):
+    """With ``LATE``, ``start()`` yields its page after the login has led back to it."""
+
+    name = "late_start"
+
+    async def start(self) -> AsyncIterator[Any]:
+        stats = self.crawler.stats
+        assert stats is not None
+        counts = ("scheduler/enqueued", "dupefilter/filtered")
+        while self.settings.getbool("LATE") and not any(map(stats.get_value, counts)):
+            await pause(0.01)
+        yield Request(self.start_urls[0], dont_filter=True)
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        if response.meta["depth"]:
+            yield {"page": "private"}
+            return
+        yield FormRequest(response.urljoin("/login"), formdata={"user": "me"})
+        await moment(self, "asked")

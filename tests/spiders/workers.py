@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 from zlib import crc32
 
 import scrapy
-from scrapy import FormRequest, Request, Spider
+from scrapy import Request, Spider, signals
 from scrapy.exceptions import CloseSpider
 from scrapy.utils.request import RequestFingerprinter
 
@@ -47,6 +47,28 @@ class All(Spider):
             number = int(href[1:])
             if number < self.settings.getint("PAGES", 1_000):
                 yield response.follow(href, meta=on(number))
+
+
+class Timed(All):
+    """Says when the downloader has sent the request for a page."""
+
+    name = "timed"
+    custom_settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": 1}
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, *arguments: Any, **options: Any) -> Any:
+        spider = super().from_crawler(crawler, *arguments, **options)
+        crawler.signals.connect(spider.answered, signals.headers_received)
+        return spider
+
+    def answered(self, request: Request) -> None:
+        slots = self.crawler.engine.downloader.slots  # type: ignore[union-attr]
+        request.meta["asked"] = slots[request.meta["download_slot"]].lastseen
+
+    def parse(self, response: Response) -> Any:
+        asked = {"asked": response.meta["asked"]}
+        for output in super().parse(response):
+            yield output | asked if isinstance(output, dict) else output
 
 
 class OneHost(All):
@@ -197,25 +219,6 @@ class Hosts(Spider):
         for href in response.css("a::attr(href)").getall():
             meta = response.meta if "meta" in response.url else None
             yield response.follow(href, meta=meta, priority=9 * ("links" in href))
-
-
-class Login(Spider):
-    """Logs in with each account, in a jar of its own."""
-
-    name = "login"
-
-    async def start(self) -> Any:
-        for account in ("ann", "bob"):
-            yield FormRequest(
-                urljoin(self.start_urls[0], "/login"),
-                formdata={"user": account},
-                meta={"cookiejar": account},
-            )
-
-    def parse(self, response: Any) -> Any:
-        yield {"title": response.css("h1::text").get()}
-        for href in response.css("a::attr(href)").getall():
-            yield response.follow(href, meta={"cookiejar": response.meta["cookiejar"]})
 
 
 # The next ones say in files of their folder how far they are, and wait for files.

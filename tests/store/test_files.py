@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.waiting import until_later
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreDamagedError, StoreError, StoreIOError
@@ -98,6 +99,7 @@ def test_what_may_have_changed_is_checked_once(
     path: Path, checks: list[Path], change: object
 ) -> None:
     assert callable(change)
+    until_later(path / "data.mdb")
     change(path)
     assert not read_mark(path)[0]
     BloomFilter.open(path, readonly=True).close()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import lmdb
 import pytest
+from support.waiting import until_later
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import (
@@ -168,6 +169,7 @@ def test_a_forked_child_cannot_write(path: Path) -> None:
 
 def edit(path: Path, change: Callable[[lmdb.Transaction, Databases], None]) -> None:
     """Change a store behind our back, in a way that LMDB itself finds in order."""
+    until_later(path / "data.mdb")
     with lmdb.open(str(path), map_size=1 << 24, max_dbs=8, lib_version=0) as env:
         databases = {name: env.open_db(name) for name in DATABASES}
         with env.begin(write=True) as txn:

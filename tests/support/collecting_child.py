@@ -26,7 +26,7 @@ from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 FEEDS = ["out/%(name)s.jsonl", "s3://bucket/deep/b.jsonl", "c d.jsonl"]
 NAMES = ["site.jsonl", "b.jsonl", "c d.jsonl"]
@@ -37,7 +37,6 @@ LONG = 3_600.0
 
 # As they are before a child puts points around them.
 _open, _pwrite = os.open, os.pwrite
-_ftruncate, _replace, _forget = os.ftruncate, os.replace, SharedFrontier.forget
 
 
 class Crawl:
@@ -189,7 +188,11 @@ class Points:
     """
 
     def __init__(
-        self, stop: int, disk: Disk | None, without: str, raises: BaseException | None
+        self,
+        stop: int = 0,
+        disk: Disk | None = None,
+        without: str = "",
+        raises: BaseException | None = None,
     ) -> None:
         self._stop = stop
         self._raises = raises
@@ -206,19 +209,28 @@ class Points:
 
     def place(self) -> None:
         """Put points around the calls of this process, which is a child."""
+        if self._without == "order":
+            Collection.append = record_first  # type: ignore[assignment,method-assign]
+        if self._without == "cut":
+            os.ftruncate = lambda *_: None
         os.open = self._open  # type: ignore[assignment]
         os.pwrite = self._pwrite
-        os.fsync = self._fsync  # type: ignore[assignment]
-        os.ftruncate = self._ftruncate
-        os.replace = self._replace  # type: ignore[assignment]
+        os.fsync = self._around(self._sync)
+        for owner, name in (
+            (os, "ftruncate"),
+            (os, "replace"),
+            (SharedFrontier, "forget"),
+        ):
+            setattr(owner, name, self._around(getattr(owner, name)))
 
-        def forget(frontier: SharedFrontier, number: int, before: bytes) -> int:
+    def _around(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def watched(*arguments: Any) -> Any:
             self.reach()
-            gone = _forget(frontier, number, before)
+            answer = function(*arguments)
             self.reach()
-            return gone
+            return answer
 
-        SharedFrontier.forget = forget  # type: ignore[assignment,method-assign]
+        return watched
 
     def _open(self, path: Any, flags: int, *more: Any) -> int:
         if not flags & os.O_CREAT or os.path.lexists(path):
@@ -231,33 +243,22 @@ class Points:
         return fd
 
     def _pwrite(self, fd: int, data: Any, offset: int) -> int:
-        self.reach()
         half = len(data) // 2
-        _pwrite(fd, data[:half], offset)
-        self.reach()
-        _pwrite(fd, data[half:], offset + half)
+        for first, some in ((0, data[:half]), (half, data[half:])):
+            self.reach()
+            _pwrite(fd, some, offset + first)
         self.reach()
         return len(data)
 
-    def _fsync(self, fd: int) -> None:
-        self.reach()
+    def _sync(self, fd: int) -> None:
+        """Note what becomes durable; nobody waits for the real disk here.
+
+        The kernel keeps what a killed process has written, and what a power cut leaves
+        is worked out.
+        """
         name = Path(f"/proc/self/fd/{fd}").readlink().name
-        # Nobody waits for the real disk here: the kernel keeps what a killed process
-        # has written, and what a power cut leaves is worked out.
         if self._disk is not None and not (self._without == "sync" and name in NAMES):
             self._disk.synced(fd)
-        self.reach()
-
-    def _ftruncate(self, fd: int, size: int) -> None:
-        self.reach()
-        if self._without != "cut":
-            _ftruncate(fd, size)
-        self.reach()
-
-    def _replace(self, *paths: Any) -> None:
-        self.reach()
-        _replace(*paths)
-        self.reach()
 
 
 def record_first(collection: Collection, pieces: Any, positions: Any) -> None:
@@ -275,33 +276,23 @@ def record_first(collection: Collection, pieces: Any, positions: Any) -> None:
         os.fsync(collection._files[name])
 
 
-def collect(
-    url: str,
-    directory: Path,
-    *options: str,
-    stop: int = 0,
-    disk: Disk | None = None,
-    without: str = "",
-    raises: BaseException | None = None,
-) -> int:
+def collect(url: str, directory: Path, *options: str, **faults: Any) -> int:
     """Collect in a child, by small batches; return its exit code, -9 if killed."""
-    with started(
-        url, directory, *options, stop=stop, disk=disk, without=without, raises=raises
-    ) as pid:
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    with started(url, directory, *options, **faults) as pid:
+        return ended(pid)
+
+
+def ended(pid: int) -> int:
+    """Wait for the end of a child; return its exit code."""
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 @contextmanager
-def started(
-    url: str,
-    directory: Path,
-    *options: str,
-    stop: int = 0,
-    disk: Disk | None = None,
-    without: str = "",
-    raises: BaseException | None = None,
-) -> Iterator[int]:
-    """Yield the number of such a child; what it says goes to ``DIRECTORY.said``."""
+def started(url: str, directory: Path, *options: str, **faults: Any) -> Iterator[int]:
+    """Yield the number of such a child; what it says goes to ``DIRECTORY.said``.
+
+    ``faults`` are those of :class:`Points`.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
@@ -315,9 +306,7 @@ def started(
         # A shell lets what it starts in the background ignore Ctrl-C.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         collecting.BATCH_BYTES = 400
-        if without == "order":
-            Collection.append = record_first  # type: ignore[assignment,method-assign]
-        Points(stop, disk, without, raises).place()
+        Points(**faults).place()
         status = cli.main(["collect", url, str(directory), *options])
     except BaseException:  # noqa: BLE001 - a forked child must not go on as its parent
         sys.excepthook(*sys.exc_info())

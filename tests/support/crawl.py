@@ -68,11 +68,11 @@ class Run:
 class Process:
     """A run that goes on; ``kill``, ``interrupt`` and ``wait`` end it."""
 
-    def __init__(self, child: Child, crawl: Crawl, place: Path) -> None:
+    def __init__(self, child: Child, crawl: Crawl, place: Path, first: int) -> None:
         self._child = child
         self._crawl = crawl
         self._place = place
-        self._first = len(crawl.site.log)
+        self._first = first
         self.pid = child.pid
 
     @property
@@ -122,10 +122,6 @@ class Process:
 
     def until_logged(self, words: str) -> None:
         self.until(lambda: words in self.log)
-
-    def until_items(self, count: int) -> None:
-        """Wait until so many items stand in the file, or on Redis."""
-        self.until(lambda: len(self._crawl.items()) >= count)
 
     def send(self, number: int) -> None:
         """Send it a signal, unless it has ended."""
@@ -257,6 +253,20 @@ class Crawl:
         """Run a spider until it is killed where ``stop`` or ``at_request`` says so."""
         return self.run(spider, status=-signal.SIGKILL, **options)
 
+    def interrupted(
+        self, spider: type[Spider] | str, *, after: int, **options: Any
+    ) -> Run:
+        """Run a spider until it has so many answers; then stop it as Ctrl-C does."""
+        self.site.hold_after(after)
+        process = self.start(spider, **options)
+        process.until_requested(after + 1)
+        process.send(signal.SIGINT)
+        process.until_logged("Received SIGINT")
+        self.site.release()
+        run = process.wait()
+        assert (run.status, run.finish_reason) == (0, "shutdown"), run.log
+        return run
+
     def finish(
         self, spider: type[Spider] | str, workers: int = 1, **options: Any
     ) -> list[Run]:
@@ -316,7 +326,8 @@ class Crawl:
             "command": command,
             "log": str(place / "log"),
         }
-        process = Process(forks().start(task), self, place)
+        first = len(self.site.log)  # before it can ask for anything
+        process = Process(forks().start(task), self, place, first)
         self._alive.append(process)
         return process
 
@@ -355,3 +366,9 @@ def crawl(
     engine = request.getfixturevalue("engine") if both else DISK
     with Crawl(tmp_path, site, engine) as crawl:
         yield crawl
+
+
+@pytest.fixture
+def feed(crawl: Crawl) -> None:
+    """Let all runs put out their items where ``Crawl.items()`` finds them."""
+    crawl.settings["FEEDS"] = FEEDS

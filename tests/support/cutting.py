@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from support.redis_server import RedisServer
 
-PATIENCE = 2.5
-"""Seconds in which a loaded machine has answered. Each silence takes as long."""
+SILENCE = 0.2
+"""Seconds for which a client waits for an answer that does not come."""
 
 
 class Cutting:
@@ -21,8 +22,7 @@ class Cutting:
         self._server = server
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port = self._listening.getsockname()[1]
-        self.lose = ""
-        """How the next answer gets lost: the connection is cut, or silent."""
+        self._lose = ""
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
@@ -35,14 +35,35 @@ class Cutting:
         upstream = socket.socket(socket.AF_UNIX)
         with client, upstream, suppress(OSError):
             upstream.connect(str(self._server.socket))
-            while request := client.recv(1 << 20):
-                upstream.sendall(request)
-                answer = upstream.recv(1 << 20)
-                how, self.lose = self.lose, ""
+            silent = False
+            while True:
+                # Requests and answers come in pieces, of any size.
+                ready, _, _ = select.select([client, upstream], [], [])
+                if client in ready:
+                    if not (request := client.recv(1 << 20)):
+                        return
+                    upstream.sendall(request)
+                    continue
+                if not (answer := upstream.recv(1 << 20)):
+                    return
+                how, self._lose = self._lose, ""
                 if how == "cut":
                     return
-                if how != "silent":
+                silent = silent or how == "silent"
+                if not silent:
                     client.sendall(answer)
+
+    def lose(self, how: str, client: Any) -> None:
+        """Lose the next answer to a client: the connection is cut, or ``silent``.
+
+        The client is impatient for that answer only. A slow machine may be late with
+        any other.
+        """
+        for connection in client.connection_pool._available_connections:
+            connection.connect()
+            if how == "silent":
+                connection._sock.settimeout(SILENCE)
+        self._lose = how
 
     def close(self) -> None:
         """Take no more connections."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from itertools import count
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from bloomdupe.redis.partition import Counts
     from bloomdupe.redis.shared_frontier import SharedFrontier
     from support.redis_server import RedisServer
 
@@ -72,6 +74,16 @@ class Redis(Memory):
     def finished(self) -> bool:  # type: ignore[override]
         with self.frontier() as frontier:
             return frontier.finished
+
+    def counts(self) -> list[Counts]:
+        """Return the counts of all partitions."""
+        with self.frontier() as frontier:
+            return frontier.counts()
+
+    @property
+    def owners(self) -> Counter[str]:
+        """Count the partitions of each worker; those without a worker are left out."""
+        return Counter(one.worker for one in self.counts() if one.worker)
 
     def items(self, folder: Path) -> list[Any]:
         del folder

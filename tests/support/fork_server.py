@@ -85,6 +85,7 @@ def child(task: dict[str, Any]) -> int:
         os.dup2(source, target)
     sys.path.insert(0, task["folder"])
     sys.argv = task["command"]
+    sys.orig_argv = [sys.executable, "-m", *task["command"]]
     try:
         if sys.argv[0] == "scrapy":
             import scrapy.cmdline

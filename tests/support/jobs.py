@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from uuid import uuid4
@@ -119,6 +120,39 @@ def as_project(settings: str) -> None:
     name = f"settings_{uuid4().hex}"
     Path("scrapy.cfg").write_text(f"[settings]\ndefault = {name}\n")
     Path(f"{name}.py").write_text(settings)
+
+
+RICH = [
+    Request(
+        "https://a.example/form",
+        SPIDER.parse_item,
+        method="POST",
+        body=b"\x00\xff",
+        headers={"X-A": ["1", "2"], "Referer": "https://a.example/"},
+        cookies={"a": "b"},
+        meta={"depth": 3, "list": [1, (2, 3)], "text": "ä"},
+        cb_kwargs={"page": 1},
+        priority=-7,
+        flags=["x"],
+    ),
+    Request("data:,x", errback=SPIDER.parse_item, dont_filter=True),
+]
+"""With all that a request can have, and with next to nothing."""
+
+
+def described(requests: Iterable[Request]) -> list[str]:
+    """Return all that requests consist of, to compare them in any order."""
+    given = (request.to_dict(spider=SPIDER) for request in requests)
+    # The spider's parse is what no callback stands for.
+    whole = ({**one, "callback": one["callback"] or "parse"} for one in given)
+    return sorted(repr(sorted(one.items())) for one in whole)
+
+
+@dataclass
+class Harmless:
+    """Of a type that only the project knows."""
+
+    number: int
 
 
 class Harm:

@@ -33,6 +33,10 @@ class LoginSite(Site):
         """Accounts by the values of their cookies."""
 
     def _page(self, visit: Visit) -> Answer:
+        with self._changed:  # it counts, and the server has several threads
+            return self._counted(visit)
+
+    def _counted(self, visit: Visit) -> Answer:
         if visit.method == "POST":
             self.strangers += "Cookie" not in visit.headers
             account = parse_qs(visit.body)["user"][0]

@@ -13,6 +13,7 @@ from bloomdupe.store.participant import Part
 from support.jobs import make_job
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
 
@@ -28,9 +29,15 @@ FAILED = [
 ]  # fmt: skip
 
 
-def failures_part(failures: list[Failure]) -> Part:
-    """Return the part of a transaction that stores these failures."""
-    puts = {digest_of(one.url.encode()): one.packed() for one in failures}
+def by_url(failure: Failure) -> bytes:
+    return failure.url.encode()
+
+
+def failures_part(
+    failures: Iterable[Failure], name: Callable[[Failure], bytes] = by_url
+) -> Part:
+    """Return the part of a transaction that stores these failures by their names."""
+    puts = {digest_of(name(one)): one.packed() for one in failures}
     return Part(write=lambda batch: batch.put_failures(puts))
 
 

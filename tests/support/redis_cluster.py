@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from support.ports import kept_port
-from support.redis_server import DEADLINE, RedisServer
+from support.redis_server import RedisServer
+from support.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,11 +59,7 @@ class RedisCluster:
 
     def wait_until_whole(self) -> None:
         """Wait until each node says that all slots are served."""
-        end = time.monotonic() + DEADLINE
-        while not all(map(_is_whole, self.nodes)):
-            if time.monotonic() > end:
-                raise TimeoutError("the Cluster does not come together")
-            time.sleep(0.02)
+        until(lambda: all(map(_is_whole, self.nodes)))
 
     def url(self, name: str) -> str:
         """Return the URL of a filter or a frontier."""

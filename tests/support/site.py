@@ -163,9 +163,9 @@ class Site:
             self._changed.notify_all()
 
     def hold_after(self, answers: int) -> None:
-        """Give so many answers more, and let all others wait."""
+        """Give so many answers more, to any paths, and let all others wait."""
         with self._changed:
-            self._left = answers
+            self._held, self._left = frozenset(), answers
             self._changed.notify_all()
 
     @property

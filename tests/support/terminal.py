@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import os
 import pty
@@ -12,6 +13,8 @@ import subprocess
 import sys
 import termios
 import time
+
+from support.waiting import DEADLINE
 
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
@@ -33,21 +36,30 @@ class Terminal:
         )
         self._before = termios.tcgetattr(other)
         self._other = other
+        # A character of several bytes may come in two pieces.
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
         self.shown = ""
 
     def wait_for(self, text: str) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + DEADLINE
         while text not in COLOUR.sub("", self.shown):
             assert time.monotonic() < deadline, self.shown
-            if select.select([self._end], [], [], 0.1)[0]:
-                self.shown += os.read(self._end, 1 << 16).decode()
+            self._read()
+
+    def _read(self) -> None:
+        if select.select([self._end], [], [], 0.1)[0]:
+            self.shown += self._decoder.decode(os.read(self._end, 1 << 16))
 
     def press(self, key: str) -> None:
         os.write(self._end, key.encode())
 
     def end(self) -> int:
-        code = self.process.wait(timeout=60)
+        """Wait for its end; what it draws is read until then, or it would wait, too."""
+        deadline = time.monotonic() + DEADLINE
+        while self.process.poll() is None:
+            assert time.monotonic() < deadline, self.shown
+            self._read()
         assert termios.tcgetattr(self._other) == self._before
         os.close(self._end)
         os.close(self._other)
-        return code
+        return self.process.returncode

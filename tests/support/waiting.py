@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
-DEADLINE = 60.0
-"""Seconds; only a broken test gets there."""
+DEADLINE = 300.0
+"""Seconds; only a broken test gets there, on a machine that is as slow as can be."""
 PAUSE = 0.005
 """Seconds between two looks."""
 
@@ -20,3 +23,18 @@ def until(condition: Callable[[], object], deadline: float = DEADLINE) -> None:
     while not condition():
         assert time.monotonic() < end, f"still not after {deadline} s"
         time.sleep(PAUSE)
+
+
+def until_later(file: Path) -> None:
+    """Wait until a change of a file gets another time than its last change has.
+
+    Linux before 6.13 takes the time of the last tick of its clock, and some file
+    systems keep whole seconds. A store can only notice a change that has another time.
+    """
+    with tempfile.TemporaryFile(dir=file.parent) as probe:
+
+        def later() -> bool:
+            os.utime(probe.fileno())
+            return os.fstat(probe.fileno()).st_mtime_ns > file.stat().st_ctime_ns
+
+        until(later)

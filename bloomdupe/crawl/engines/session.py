@@ -27,13 +27,13 @@ from bloomdupe.crawl.memory import MemoryWatch
 from bloomdupe.crawl.progress.rounds import FINISHED, OPEN, Run
 from bloomdupe.crawl.progress.watch import Watch
 from bloomdupe.crawl.requests.serializer import Serializer
+from bloomdupe.crawl.start_outputs import StartItem
 from bloomdupe.crawl.starting import Starting
 from bloomdupe.crawl.state.cookies import Cookies, forget_cookies
 from bloomdupe.crawl.state.delays import Delays
 from bloomdupe.crawl.state.failures import Failures
 from bloomdupe.crawl.state.limits import SlotLimits
 from bloomdupe.crawl.state.spider_state import STATE, SpiderState
-from bloomdupe.crawl.state.start_items import StartItem
 from bloomdupe.crawl.stopping import Stopping
 from bloomdupe.errors import FeedError, FilterFullError
 from bloomdupe.feeds.exporter import FeedExporter
@@ -114,7 +114,16 @@ class Session:
             direct=settings.direct_output,
             crowded=lambda: self.hurries,
         )
-        self.starting = Starting(self.run, settings.start_requests, self.processing)
+        fingerprinter = crawler.request_fingerprinter
+        assert fingerprinter is not None  # noqa: S101 - the crawl is open
+        self._fingerprint = fingerprint_function(fingerprinter)
+        self.starting = Starting(
+            self.run,
+            settings.start_requests,
+            self.processing,
+            self.frontier.seen,
+            self._fingerprint,
+        )
         self.limits = SlotLimits(settings, self.frontier, self._stats)
         self.unmarked: set[bytes] = set()
         """Fingerprints of requests in memory only: a request that a crash loses must
@@ -163,9 +172,9 @@ class Session:
         self.children.restore(crawl.blobs_of(CHILDREN))
         self.cut_short.restore(crawl.record.get("cut_short", {}))
         self.leases.after_a_kill = run.last == OPEN
-        if run.resumed and settings.start_requests != "always":
+        if run.resumed:
             before = crawl.record.get("totals", {}).get("start_items", 0)
-            self.starting.items.restore(crawl.record.get("start_items", [before]))
+            self.starting.counted.restore(crawl.record.get("start_items", [before]))
         self.waiting = Sleeping(crawler, self.frontier, settings.wait)
         clock = Clock(crawl.record.get("clock"))
         self.waiting.restore(clock.stored)
@@ -176,7 +185,7 @@ class Session:
             crawler, self.frontier, self.outcomes, crawl, feeds
         )
         self.checkpoint.participants += [
-            self.starting.items,
+            self.starting.counted,
             self.children,
             self.cut_short,
             self.state,
@@ -216,15 +225,13 @@ class Session:
             self.checkpoint.begin_run()
 
     def _begin_revisits(self) -> Revisits:
-        fingerprinter = self._crawler.request_fingerprinter
-        assert fingerprinter is not None  # noqa: S101 - the crawl is open
         revisits = Revisits(
             self._crawler,
             self.settings,
             self.frontier,
             self.engine,
             self.serializer,
-            fingerprint_function(fingerprinter),
+            self._fingerprint,
             self._mark_visited,
             self.stopping.fail,
             starts_apart=self.starts_apart,
@@ -363,7 +370,8 @@ class Session:
         self._dropped()
 
     def _through(self, item: StartItem) -> None:
-        self.starting.items.through(item)
+        if self.durable:
+            self._mark([(item.name, True)])
         self.outcomes.settle(item.outcome)
 
     def _mark(self, keys: list[tuple[bytes, bool]]) -> None:
@@ -459,6 +467,8 @@ class Session:
         self.watch.end()
         reason = self.ending.reason_of(reason)
         finished = reason == FINISHED
+        if finished:
+            self.children.end()
         self.commit(last=True, finished=finished)
         if not self.run.idle and self.stopping.failure is None:
             # When the last items are in their files: until then, nothing has ended.

@@ -158,7 +158,7 @@ class Revisits(Watcher):
         if rule is None or not lease.entry.payload:
             return None
         origin = visit.origin or lease.entry.payload
-        return replace(visit, rule=rule, origin=origin, stands_for=None)
+        return replace(visit, rule=rule, origin=origin, name=None)
 
     def _rule(self, lease: Lease) -> Rule | None:
         if lease.visit is not None and lease.visit.rule is not None:
@@ -266,7 +266,7 @@ class Revisits(Watcher):
             visit.after(look, rule, self._bounds),
             rule=None,
             origin=None,
-            stands_for=None,
+            name=None,
             renewed=False,
         )
         self._frontier.push(

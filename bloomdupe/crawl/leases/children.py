@@ -51,9 +51,8 @@ class _Family:
 class Children(Participant):
     """Remembers children with ``dont_filter`` by digests of their identities.
 
-    For these see :mod:`bloomdupe.crawl.requests.identity`. Only of requests that are
-    stored; a request that cannot be stored is not known after a crash, and neither are
-    its children.
+    For these see :mod:`bloomdupe.crawl.requests.identity`. Only of requests that have
+    a name after a crash; another one is not known then, and neither are its children.
     """
 
     def __init__(self) -> None:
@@ -86,7 +85,7 @@ class Children(Participant):
 
     def recall(self, lease: Lease) -> None:
         """Look up the children of a request that an earlier run stored."""
-        family = self._families.get(lease.key) if self._families else None
+        family = self._families.get(lease.name) if self._families else None
         if family is not None:
             self._expected[lease] = Counter(family.digests)
 
@@ -108,7 +107,7 @@ class Children(Participant):
 
     def add(self, lease: Lease, identity: bytes) -> None:
         """Remember an accepted child."""
-        key = lease.key
+        key = lease.name
         family = self._families.get(key)
         if family is None:
             family = self._families[key] = _Family(key)
@@ -121,16 +120,23 @@ class Children(Participant):
         If its retry or redirect goes on with its work, that request keeps the rest.
         """
         expected = self._expected.pop(lease, None)
-        family = self._families.pop(lease.key, None) if self._families else None
+        family = self._families.pop(lease.name, None) if self._families else None
         if family is None:
             return
         self._gone += family.names
         family.gone = True
         self._fresh.pop(family, None)
-        if lease.bequeaths and expected:
+        if lease.passed_on and expected:
             heirs = self._families[family.key] = _Family(family.key)
             heirs.digests += expected.elements()
             self._fresh[heirs] = None
+
+    def end(self) -> None:
+        """Forget all children: no request is left that could yield them again."""
+        for family in self._families.values():
+            self._gone += family.names
+        self._families.clear()
+        self._fresh.clear()
 
     def prepare(self) -> Part:
         """Return the part of the next checkpoint."""

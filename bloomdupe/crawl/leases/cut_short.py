@@ -45,7 +45,7 @@ class CutShort(Participant):
 
     def answers_of(self, lease: Lease) -> Answers:
         """Return how many items of each answer to a request are in the output."""
-        return self._answers.get(lease.key.hex(), {}) if self._answers else {}
+        return self._answers.get(lease.name.hex(), {}) if self._answers else {}
 
     def note(self, lease: Lease) -> None:
         """Remember how many items a request has yielded before it was cut short."""
@@ -54,18 +54,18 @@ class CutShort(Participant):
         answers.pop(lease.answer, None)
         answers[lease.answer] = max(lease.items, lease.whole_before)
         newest = list(answers.items())[-MOST:]
-        self._answers[lease.key.hex()] = dict(newest)
+        self._answers[lease.name.hex()] = dict(newest)
         self._changed = True
 
     def forget(self, lease: Lease) -> None:
         """Forget a settled request; its heir leaves out the items that are left."""
         if not self._answers:
             return
-        if self._answers.pop(lease.key.hex(), None) is not None:
+        if self._answers.pop(lease.name.hex(), None) is not None:
             self._changed = True
             left = lease.items_left
-            if lease.bequeaths and left:
-                self._answers[lease.key.hex()] = left
+            if lease.passed_on and left:
+                self._answers[lease.name.hex()] = left
 
     @property
     def changed(self) -> bool:

@@ -62,8 +62,8 @@ class Registry(Protocol):
     def owes(self, lease: Lease) -> bool:
         """Whether an earlier run stored output that this run has not yielded again."""
 
-    def bequeath(self, lease: Lease) -> bytes:
-        """Hand a request's unfinished work to its retry or redirect."""
+    def pass_on(self, lease: Lease) -> bytes:
+        """Return the name of a request that ends, for the one in its place."""
 
     def release(self, lease: Lease) -> None:
         """Free the slot of a request that no longer keeps it busy."""
@@ -84,12 +84,13 @@ class Lease:
     __slots__ = (
         "answer",
         "answers_before",
-        "bequeaths",
         "cut",
         "entry",
         "failed",
+        "given_name",
         "handed",
         "has_parts",
+        "instead",
         "items",
         "keys",
         "leases",
@@ -98,6 +99,7 @@ class Lease:
         "open_parts",
         "owed",
         "own_outcome",
+        "passed_on",
         "repeated",
         "request",
         "retried",
@@ -106,6 +108,7 @@ class Lease:
         "spoiled",
         "try_counts",
         "visit",
+        "waiting",
         "whole_before",
     )
 
@@ -116,8 +119,10 @@ class Lease:
         entry: Entry,
         root: Lease | None,
         visit: Visit | None = None,
+        name: bytes | None = None,
     ) -> None:
         self.leases = leases
+        self.given_name = name
         self.request = request
         self.entry = entry
         self.root = self if root is None else root
@@ -146,8 +151,12 @@ class Lease:
         """Whether a request that it has yielded was refused: the next run runs it
         again.
         """
-        self.bequeaths = False
-        """Whether a retry or redirect continues its unfinished work."""
+        self.instead: Callable[..., bool] | None = None
+        """Makes the request pending that takes its place when it ends."""
+        self.waiting = False
+        """Whether the callback waits, as far as this is known."""
+        self.passed_on = False
+        """Whether the request in its place has its name."""
         self.try_counts = True
         """Whether a retry of it counts as one of its tries."""
         # Of bloomdupe.crawl.later.revisits:
@@ -170,16 +179,22 @@ class Lease:
         """Whether the answer was a retry of the same request."""
 
     @property
-    def key(self) -> bytes:
-        """Key of the request, the same in all runs; an heir has its parent's."""
-        if self.visit is not None and self.visit.stands_for is not None:
-            return self.visit.stands_for
+    def name(self) -> bytes:
+        """Name of the request, the same in all runs.
+
+        It is its place in the store, or the name of the request that it replaced. A
+        start request that cannot be stored has the name that ``start()`` gives it.
+        """
+        if self.given_name is not None:
+            return self.given_name
+        if self.visit is not None and self.visit.name is not None:
+            return self.visit.name
         return request_key(self.entry.queue.number, self.entry.rank)
 
     @property
-    def is_stored(self) -> bool:
-        """Whether the request survives a crash."""
-        return self.entry.payload is not None
+    def is_named(self) -> bool:
+        """Whether the request has its name again after a crash."""
+        return self.entry.payload is not None or self.given_name is not None
 
     @property
     def items_left(self) -> Answers:
@@ -229,6 +244,18 @@ class Lease:
             return False
         self.items += 1
         return self.items > self.whole_before
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether a request is held back until this request ends."""
+        return self.instead is not None
+
+    def waits(self) -> None:
+        """Let the request go that is held back: the callback may wait for it."""
+        self.waiting = True
+        if self.instead is not None:
+            self.instead()
+            self.instead = None
 
     def cut_short(self) -> None:
         """Remember that ``CloseSpider`` has ended the callback."""

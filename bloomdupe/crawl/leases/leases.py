@@ -53,8 +53,8 @@ class Leases:
         self.after_a_kill = False
         """Whether the last run was killed: its requests in progress run again."""
         self._leases: dict[int, Lease] = {}
-        # Roots of pending entries that cannot be stored, and the marks for these.
-        self._roots: dict[Entry, tuple[Lease | None, list[Key]]] = {}
+        # Of pending entries that cannot be stored: roots, marks, and names.
+        self._roots: dict[Entry, tuple[Lease | None, list[Key], bytes | None]] = {}
 
     def __contains__(self, request: Request) -> bool:
         """Whether this very object has been handed out and is not done."""
@@ -70,8 +70,8 @@ class Leases:
 
     def add(self, request: Request, entry: Entry, visit: Visit | None = None) -> Lease:
         """Note that the engine gets the request now; it must be a new object."""
-        root, keys = self._roots.pop(entry, (None, []))
-        lease = Lease(self, request, entry, root, visit)
+        root, keys, name = self._roots.pop(entry, (None, [], None))
+        lease = Lease(self, request, entry, root, visit, name)
         lease.repeated = self.after_a_kill
         lease.root.keys += keys
         self._children.recall(lease)
@@ -81,17 +81,19 @@ class Leases:
             watcher.handed_out(lease)
         return lease
 
-    def add_part(self, entry: Entry, parent: Lease | None, keys: list[Key]) -> None:
+    def add_part(
+        self, entry: Entry, parent: Lease | None, keys: list[Key], name: bytes | None
+    ) -> None:
         """Record an entry that cannot be stored; ``parent`` is in progress.
 
-        The ``keys`` are marked when it is settled.
+        The ``keys`` are marked when it is settled. ``name`` is that of a start request.
         """
         root = None
         if parent is not None and parent.root.open_parts:
             root = parent.root
             root.open_parts += 1
             root.has_parts = True
-        self._roots[entry] = (root, keys)
+        self._roots[entry] = (root, keys, name)
 
     def owes(self, lease: Lease) -> bool:
         """Whether an earlier run stored output that this run has not yielded again yet.
@@ -99,20 +101,20 @@ class Leases:
         The output is children with ``dont_filter``, or items of a callback that was cut
         short.
         """
-        return (lease.root is lease and not lease.bequeaths) and (
+        return (lease.root is lease and not lease.passed_on) and (
             self._children.owes(lease) or bool(lease.items_left)
         )
 
-    def bequeath(self, lease: Lease) -> bytes:
-        """Hand a request's unfinished work to its retry or redirect; return its key.
+    def pass_on(self, lease: Lease) -> bytes:
+        """Return the name of a request that ends now, for the one in its place.
 
         A page was in progress when the process was killed. The next run asks for it
         again, and gets a redirect, or has to try later. That other request then yields
         the output that the page had yielded by the time of the kill. Only one request
-        inherits.
+        takes the name.
         """
-        lease.bequeaths = True
-        return lease.key
+        lease.passed_on = True
+        return lease.name
 
     def release(self, lease: Lease) -> None:
         """Free the slot of a request that no longer keeps it busy."""
@@ -137,6 +139,9 @@ class Leases:
             if root is lease:
                 self._give_up(lease, count=whole)
             return
+        if root.open_parts == 1 and root.instead is not None:
+            root.instead(instead=True)
+            root.instead = None
         failures = self._failures
         if failures is not None and (lease.failed is not None or failures.urls):
             failures.ended(lease)
@@ -160,7 +165,8 @@ class Leases:
         """
         outcome, lease.own_outcome = lease.own_outcome, Outcome()
         if count and not lease.has_parts:
-            self._cut_short.note(lease)
+            if lease.is_named:
+                self._cut_short.note(lease)
             self._outcomes.settle(outcome)
         else:
             self._outcomes.forget(outcome)

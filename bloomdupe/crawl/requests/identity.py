@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-__all__ = ["START", "child_name", "does_same", "identity_of", "name_of"]
-
-START = b"start"
-"""Name used for ``start()`` in the place of a parent's name."""
+__all__ = ["identity_of", "is_once_more"]
 
 BY_SCRAPY = frozenset(
     {
@@ -82,29 +79,22 @@ def identity_of(
     return fingerprint + mmh3_x64_128_digest(text)
 
 
-def does_same(request: Request, other: Request) -> bool:
-    """Whether two requests for one page have the same callback and arguments.
+def is_once_more(
+    request: Request,
+    key: bytes,
+    parent: Request,
+    fingerprint: Callable[[Request], bytes],
+) -> bool:
+    """Whether a callback asks for its own page once more, to do the same work.
 
-    The ``meta`` may differ: a page that is asked for once more counts its tries there.
+    ``key`` is the request's fingerprint. Callback and arguments must be the same, but
+    the ``meta`` may differ: the spider may count its tries there.
     """
-    callbacks = {_name_of(each.callback) or "parse" for each in (request, other)}
-    texts = {canonical_text(each.cb_kwargs) for each in (request, other)}
+    if key != fingerprint(parent):
+        return False
+    callbacks = {_name_of(each.callback) or "parse" for each in (request, parent)}
+    texts = {canonical_text(each.cb_kwargs) for each in (request, parent)}
     return len(callbacks) == 1 and len(texts) == 1
-
-
-def name_of(*parts: bytes) -> bytes:
-    """Return a name that is unique to these parts, 16 bytes."""
-    return bytes(
-        mmh3_x64_128_digest(b"".join(b"%d:%b" % (len(part), part) for part in parts))
-    )
-
-
-def child_name(parent: bytes, identity: bytes, number: int) -> bytes:
-    """Return the name of a request with ``dont_filter`` in a shared crawl.
-
-    ``number`` counts from 0 the requests of the ``parent`` with this identity.
-    """
-    return name_of(b"child", parent, identity, b"%d" % number)
 
 
 def _is_of_others(key: object, value: object, parent: Request | None) -> bool:

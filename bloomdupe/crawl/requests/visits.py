@@ -71,9 +71,9 @@ class Visit:
     """The rule of the first request, if this is the target of its redirect."""
     origin: bytes | None = None
     """This first request, as a payload."""
-    stands_for: bytes | None = None
-    """Key of the request with the unfinished work that this request continues: see
-    :meth:`bloomdupe.crawl.leases.leases.Leases.bequeath`.
+    name: bytes | None = None
+    """Name of the request, if it took the place of another one: see
+    :meth:`bloomdupe.crawl.leases.leases.Leases.pass_on`.
     """
     renewed: bool = False
     """Whether it starts to come again even if it did so before: the user asked for it,

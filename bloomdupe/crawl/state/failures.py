@@ -211,7 +211,7 @@ class Failures(Participant):
             return None  # a second copy would double the page's visits
         visit = lease.visit
         if lease.leases.owes(lease):
-            visit = replace(visit or Visit(), stands_for=lease.leases.bequeath(lease))
+            visit = replace(visit or Visit(), name=lease.leases.pass_on(lease))
         if visit is None:
             return payload
         return self._serializer.with_visit(payload, visit.values)

@@ -10,7 +10,7 @@ from bloomdupe.frontier.payload import url_of
 from bloomdupe.jobs.listed import ListedItems, ListedRequest
 from bloomdupe.jobs.selection import Selection
 from bloomdupe.redis.frontier_reader import FrontierReader
-from bloomdupe.shared.names import ITEM, REQUEST, message_of, taken_apart
+from bloomdupe.shared.messages import ITEM, REQUEST, message_of, taken_apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

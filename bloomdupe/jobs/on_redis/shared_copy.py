@@ -11,7 +11,7 @@ from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.jobs.on_redis.partition_layer import PartitionLayer
 from bloomdupe.redis.shared_frontier import SharedFrontier
 from bloomdupe.redis.shared_import import WITHOUT_MARKS
-from bloomdupe.shared.names import ITEM, message_of
+from bloomdupe.shared.messages import ITEM, message_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

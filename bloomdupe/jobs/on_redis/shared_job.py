@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.progress.rounds import IMPORT
+from bloomdupe.crawl.requests.names import name_of
 from bloomdupe.errors import SettingError, StoreMismatchError
 from bloomdupe.filter.parameters import Parameters, check_same
 from bloomdupe.jobs.on_redis.partition_layer import parsed
@@ -16,7 +17,7 @@ from bloomdupe.redis.shared_frontier import SharedFrontier
 from bloomdupe.redis.shared_import import WITHOUT_MARKS
 from bloomdupe.settings import JobSettings
 from bloomdupe.shared.joining import check_not_shared, open_frontier
-from bloomdupe.shared.names import REQUEST, name_of, payload_of
+from bloomdupe.shared.messages import REQUEST, payload_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,16 +1,16 @@
-"""Names: identify a request of a crawl, regardless of the worker that offers it.
+"""Messages: the payloads of a shared crawl, with the names of their requests.
 
 Redis accepts each name once. So a request that is offered again, by the successor of a
-dead worker or after a lost answer, must have the same name again.
+dead worker or after a lost answer, must have the same name again: see
+:mod:`bloomdupe.crawl.requests.names`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from bloomdupe.crawl.requests.identity import child_name, name_of
+from bloomdupe.crawl.requests.names import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -18,12 +18,10 @@ if TYPE_CHECKING:
 __all__ = [
     "ITEM",
     "REQUEST",
-    "Family",
     "Message",
     "again_with",
     "joined",
     "message_of",
-    "name_of",
     "payload_of",
     "taken_apart",
 ]
@@ -35,26 +33,6 @@ _HEAD, _COUNT = Struct("<cB"), Struct("<H")
 _NAME_BYTES = 16
 _LONGEST = 255
 """Bytes of a name."""
-
-
-class Family:
-    """Names of the requests with ``dont_filter`` that one request has yielded.
-
-    They often have the same fingerprint. The name is made of the parent's name, of the
-    child's identity (:mod:`bloomdupe.crawl.requests.identity`), and of the number of
-    equal children before: so a parent that runs again yields the same names, in any
-    order.
-    """
-
-    def __init__(self, parent: bytes) -> None:
-        self._parent = parent
-        self._before: Counter[bytes] = Counter()
-
-    def name_of(self, identity: bytes) -> bytes:
-        """Return the name of the next child with this identity."""
-        number = self._before[identity]
-        self._before[identity] += 1
-        return child_name(self._parent, identity, number)
 
 
 class Message(NamedTuple):

@@ -1,0 +1,121 @@
+"""Outputs are known by their names, where two mechanisms meet."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from spiders.names import (
+    Beside,
+    Captcha,
+    OnceMore,
+    ReadsQueue,
+    Refused,
+    WaitsForRetry,
+    count_items,
+)
+from support.site import Answer
+
+if TYPE_CHECKING:
+    from support.crawl import Crawl
+    from support.site import Page, Pages, Site
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("feed")]
+
+LATER = Answer("later", 503)
+MOVED = Answer("", 302, {"Location": "/elsewhere"})
+RETRY: dict[str, Any] = {"RETRY_ENABLED": True}
+
+
+@pytest.fixture
+def pages() -> Pages:
+    return dict.fromkeys(("/", "/a", "/elsewhere"), "page")
+
+
+def parts(crawl: Crawl) -> Counter[str]:
+    return Counter(item["part"] for item in crawl.items())
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize(
+    "answers",
+    [[LATER], [LATER, LATER], [MOVED], ["captcha"], [LATER, "captcha"]],
+    ids=["retry", "retries", "redirect", "callback", "both"],
+)
+def test_a_retry_has_the_name_of_its_page(
+    crawl: Crawl, site: Site, answers: list[Page]
+) -> None:
+    site.pages = {**site.pages, "/": ["page", *answers, "page"]}  # type: ignore[dict-item]
+    crawl.killed(Refused, stop="here child is done", **RETRY)
+    crawl.run(Refused, **RETRY)
+    assert parts(crawl) == Counter(["child", "page"])
+
+
+@pytest.mark.usefixtures("engine")
+def test_so_has_a_page_that_is_asked_for_once_more(crawl: Crawl, site: Site) -> None:
+    site.pages = {**site.pages, "/": ["page", "captcha", "captcha", "page"]}  # type: ignore[dict-item]
+    crawl.killed(Refused, stop="here child is done", **RETRY)
+    crawl.run(Refused, ONCE_MORE=True)
+    assert parts(crawl) == Counter(["child", "page"])
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("first", ["child", "retry"])
+def test_a_child_beside_the_retry_is_another_one(crawl: Crawl, first: str) -> None:
+    crawl.run(Beside, FIRST=first, **RETRY)
+    assert parts(crawl) == Counter(child=2)
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"WAITS": True}, {"WAITS": True, "BLOOMDUPE_DIRECT_OUTPUT": False}],
+    ids=["goes on", "waits", "waits, by Scrapy"],
+)
+def test_a_page_and_its_second_time_share_no_child(
+    crawl: Crawl, settings: dict[str, Any]
+) -> None:
+    """They ask for the same page, in the second run in another order."""
+    crawl.killed(OnceMore, stop="here asked", ORDER=1)
+    run = crawl.run(OnceMore, ORDER=2, **settings)
+    assert run.finish_reason == "finished"
+    assert parts(crawl) == Counter(token=2)
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_page_and_its_retry_are_never_both_pending(crawl: Crawl, site: Site) -> None:
+    site.pages = {**site.pages, "/": ["page", "captcha", "page"]}  # type: ignore[dict-item]
+    crawl.killed(Captcha, stop="here child is done")
+    crawl.killed(Captcha, stop="here captcha is held")
+    assert crawl.run(Captcha).requested.count("/") == 1
+    assert parts(crawl) == Counter(["child", "page"])
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_callback_may_wait_for_its_retry(crawl: Crawl) -> None:
+    assert crawl.run(WaitsForRetry, **RETRY).finish_reason == "finished"
+    assert parts(crawl) == Counter(["child", "child", "page", "page"])
+
+
+@pytest.mark.usefixtures("engine")
+def test_items_of_start_are_known_by_their_content(crawl: Crawl) -> None:
+    crawl.killed(ReadsQueue, stop="here read", FIRST_MESSAGE=0)
+    crawl.run(ReadsQueue, FIRST_MESSAGE=0)
+    assert parts(crawl) == Counter("0012")
+    crawl.run(ReadsQueue, FIRST_MESSAGE=2)
+    assert parts(crawl) == Counter("0012234")
+
+
+def test_a_new_round_has_its_own_items(crawl: Crawl) -> None:
+    crawl.run(ReadsQueue)
+    for _ in range(2):
+        crawl.run(ReadsQueue, BLOOMDUPE_START_REQUESTS="again")
+    assert parts(crawl) == Counter("0012" * 3)
+
+
+def test_items_that_an_earlier_version_has_counted_are_left_out(crawl: Crawl) -> None:
+    crawl.run(ReadsQueue, FIRST_MESSAGE=5)
+    crawl.run(ReadsQueue, FIRST_MESSAGE=0, before=count_items)
+    crawl.run(ReadsQueue, FIRST_MESSAGE=0)  # the numbers are still stored
+    assert parts(crawl) == Counter("55672")

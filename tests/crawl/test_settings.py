@@ -1,0 +1,60 @@
+"""Settings that cannot be are refused by name, and it is said what is expected."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from scrapy.settings import Settings
+
+from bloomdupe.errors import SettingError
+from bloomdupe.settings import JobSettings
+
+BAD: list[tuple[str, list[object], str]] = [
+    ("BLOOMDUPE_CHECKPOINT_INTERVAL", ["0"], "expected a positive number of seconds"),
+    ("BLOOMDUPE_CONFIRM", ["2"], "expected a share"),
+    ("BLOOMDUPE_EARLY_DROP", ["maybe"], "expected True or False"),
+    ("BLOOMDUPE_EXACT_URLS", ["("], "is not a regular expression"),
+    ("BLOOMDUPE_EXPECTED_URLS", ["0", "-5", "many", "nan"], "expected a whole number"),
+    ("BLOOMDUPE_FPP", ["0", "1", "abc"], "expected a probability"),
+    ("BLOOMDUPE_GROWTH", ["often"], "expected one of grow"),
+    ("BLOOMDUPE_MAX_FAILURES", [-1, "many", 1.5, True], "expected"),
+    ("BLOOMDUPE_MAX_PAGES_PER_SLOT", [0, -1, 1.5, "many", True, ""], "expected"),
+    ("BLOOMDUPE_MAX_PENDING_PER_SLOT", [0, -1, 1.5, "many", True, ""], "expected"),
+    ("BLOOMDUPE_METRICS_HOST", ["everywhere"], "expected"),
+    ("BLOOMDUPE_METRICS_PORT", [65536, -1, True, "http"], "expected"),
+    ("BLOOMDUPE_PROGRESS_INTERVAL", [-1, "often", type(None), math.nan], "expected"),
+    (
+        "BLOOMDUPE_RETRY_BACKOFF",
+        [
+            "1,2",
+            (1, 2),
+            (0, 2, 3),
+            (1, 0.5, 3),
+            (2, 2, 1),
+            "a,b,c",
+            5,
+            (1, 2, math.inf),
+        ],
+        "three numbers",
+    ),
+    ("BLOOMDUPE_RETRY_FAILED", ["often", "50", "timeout;dns", 2, {"a": 1}], "timeout"),
+    (
+        "BLOOMDUPE_REVISIT",
+        ["often", [".*"], [("(", 5)], [(".*", 0)], [(".*", "daily")]],
+        "",
+    ),
+    ("BLOOMDUPE_REVISIT_BOUNDS", [(5, 4), "0,9"], "expected"),
+    ("BLOOMDUPE_REVISIT_ITEMS", ["never"], "expected"),
+    ("BLOOMDUPE_WAIT", ["-1", -1, "soon", "nan", "inf"], "expected no negative"),
+    ("JOBDIR", [__file__, f"{__file__}/job"], "is a file; name a directory"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [(name, value, expected) for name, values, expected in BAD for value in values],
+)
+def test_a_bad_value_is_refused(name: str, value: object, expected: str) -> None:
+    with pytest.raises(SettingError, match=f"{name}.*{expected}"):
+        JobSettings.read(Settings({name: value}))
