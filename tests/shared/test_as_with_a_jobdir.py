@@ -12,9 +12,9 @@ from spiders.workers import After, Before, Counting, Plain, StartsInMemory
 from support.judge import lines
 from support.site import Answer, links
 
+from bloomdupe.crawl.engines.on_redis.joining import SHARED
 from bloomdupe.redis.frontier_header import NAMED
 from bloomdupe.settings import DEFAULTS
-from bloomdupe.crawl.engines.on_redis.joining import SHARED
 
 if TYPE_CHECKING:
     from collections import Counter

@@ -93,8 +93,8 @@ def _install_redis(points: Points) -> None:
     """Have points around what a worker says to Redis, and count what it has said."""
     if find_spec("redis") is None:
         return
-    from bloomdupe.redis.shared_frontier import SharedFrontier
     from bloomdupe.crawl.engines.on_redis.worker import Worker
+    from bloomdupe.redis.shared_frontier import SharedFrontier
 
     for name in ("offer", "settle"):
         _install_handing(points, Worker, name)

@@ -25,9 +25,9 @@ from bloomdupe.crawl.engines.on_redis.worker_progress import Progress
 from bloomdupe.crawl.engines.queue_order import QueueOrder
 from bloomdupe.crawl.later.backoff import Backoff
 from bloomdupe.crawl.leases.lease import Lease
-from bloomdupe.crawl.requests.cookies_packed import PackedCookies
 from bloomdupe.crawl.requests.names import START, name_of
 from bloomdupe.crawl.start_outputs import StartItem, StartOutputs
+from bloomdupe.crawl.state.cookies_packed import PackedCookies
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.printable import logger_of, printable
