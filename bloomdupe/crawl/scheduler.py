@@ -12,7 +12,7 @@ from scrapy.utils.python import global_object_name
 from bloomdupe.crawl.acceptance import ASKING, Acceptance
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
-from bloomdupe.crawl.engines.opening import open_on_disk
+from bloomdupe.crawl.engines.going_on import open_on_disk
 from bloomdupe.crawl.engines.session import Session
 from bloomdupe.crawl.later.not_before import time_of
 from bloomdupe.crawl.later.revisits import checked_rule
@@ -60,9 +60,8 @@ class FrontierScheduler(BaseScheduler):
     With ``JOBDIR``, pending requests, requests in progress and the seen URLs are kept
     in a store, ``JOBDIR/bloomdupe``, and written together every
     ``BLOOMDUPE_CHECKPOINT_INTERVAL`` seconds and at the end. With
-    ``BLOOMDUPE_REDIS_URL`` they are kept on Redis, for all workers with this URL (see
-    :class:`bloomdupe.crawl.engines.on_redis.on_redis.OnRedis`). Without both they are
-    kept in memory.
+    ``BLOOMDUPE_REDIS_URL`` they are kept on Redis, for all workers with this URL.
+    Without both they are kept in memory.
 
     Within a slot (host) the order is Scrapy's: priority, then newest first, start
     requests last. It is oldest first if the class named by ``SCHEDULER_DISK_QUEUE``
@@ -160,11 +159,11 @@ class FrontierScheduler(BaseScheduler):
         return opening
 
     def _open_on_redis(self, session: Session) -> None:
-        from bloomdupe.crawl.engines.on_redis.on_redis import OnRedis
+        from bloomdupe.crawl.engines.on_redis.on_redis import EngineOnRedis
 
         assert isinstance(self.df, BloomDupeFilter)  # noqa: S101 - it was checked
         self._ours = self.df
-        engine = OnRedis(session, self._job, self.df)
+        engine = EngineOnRedis(session, self._job, self.df)
         session.attach(engine)
         engine.open()
         session.begin()
@@ -325,7 +324,7 @@ class FrontierScheduler(BaseScheduler):
             self._unrestorable += 1
             session.ending.leaves(url_of(payload), f"it cannot be restored: {error}")
             logger.error(  # noqa: TRY400 - the reason says it all
-                "A stored request cannot be restored and stays in the store:"
+                "A stored request cannot be restored and stays in the job:"
                 " %(request)s - reason: %(reason)s",
                 {"request": url_of(payload), "reason": error},
                 extra={"spider": self._spider},

@@ -1,4 +1,4 @@
-"""OnDisk: the engine of a crawl in a store, or in the memory of one process."""
+"""EngineOnDisk: the engine of a crawl in a store, or in the memory of one process."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ if TYPE_CHECKING:
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.frontier.slot_queue import Entry
 
-__all__ = ["OnDisk"]
+__all__ = ["EngineOnDisk"]
 
 REST = 0.01
 """Seconds for the crawl between the parts of a checkpoint that is too much at once."""
 
 
-class OnDisk(Settling):
+class EngineOnDisk(Settling):
     """Frontier and checkpoint of an open crawl: an :class:`Engine`.
 
     The frontier owns ``seen`` from now on. Raises the errors of opening the store, the

@@ -1,4 +1,4 @@
-"""OnRedis: the engine of a crawl that several workers share."""
+"""EngineOnRedis: the engine of a crawl that several workers share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bloomdupe.crawl.engines.on_redis.messages import (
     message_of,
     payload_of,
 )
-from bloomdupe.crawl.engines.on_redis.page import PageOnRedis
+from bloomdupe.crawl.engines.on_redis.page_on_redis import PageOnRedis
 from bloomdupe.crawl.engines.on_redis.shared_cookies import SharedCookies
 from bloomdupe.crawl.engines.on_redis.shared_feeds import SharedFeeds
 from bloomdupe.crawl.engines.on_redis.slots import forget_inherited_slot
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from bloomdupe.frontier.slot_queue import Entry
     from bloomdupe.redis.partition import RedisLease
 
-__all__ = ["OnRedis"]
+__all__ = ["EngineOnRedis"]
 
 logger = logger_of(__name__)
 
@@ -70,7 +70,7 @@ class InMemory(NamedTuple):
     page: PageOnRedis
 
 
-class OnRedis:
+class EngineOnRedis:
     """Keeps requests on Redis, for all workers with its URL: an :class:`Engine`.
 
     Each worker is a process that runs ``scrapy crawl`` with the same settings. The

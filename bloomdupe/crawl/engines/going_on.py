@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.utils.job import job_dir
 
-from bloomdupe.crawl.engines.on_disk import OnDisk
+from bloomdupe.crawl.engines.on_disk import EngineOnDisk
 from bloomdupe.crawl.progress.rounds import IMPORT
 from bloomdupe.crawl.state.blocked import BLOCKED, Blocked
 from bloomdupe.errors import StoreMismatchError
@@ -41,7 +41,7 @@ def open_on_disk(
     """
     _check_import(session, seen)
     _check_queue_of_scrapy(session, seen)
-    engine = OnDisk(session, seen, filter_full, ours=ours)
+    engine = EngineOnDisk(session, seen, filter_full, ours=ours)
     session.attach(engine)
     blocked = Blocked(
         seen.notes.get(BLOCKED, []),
@@ -88,7 +88,9 @@ def _check_queue_of_scrapy(session: Session, seen: BloomFilter) -> None:
         )
 
 
-def _say_how_it_stands(session: Session, engine: OnDisk, blocked: Blocked) -> None:
+def _say_how_it_stands(
+    session: Session, engine: EngineOnDisk, blocked: Blocked
+) -> None:
     run, totals = engine.run, engine.checkpoint.totals
     session.stats.set_value("bloomdupe/round", run.round)
     extra = {"spider": session.spider}
