@@ -12,6 +12,7 @@ from scrapy.utils.python import global_object_name
 from bloomdupe.crawl.acceptance import ASKING, Acceptance
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
+from bloomdupe.crawl.engines.features import Feature
 from bloomdupe.crawl.engines.going_on import open_on_disk
 from bloomdupe.crawl.engines.session import Session
 from bloomdupe.crawl.later.not_before import time_of
@@ -228,7 +229,7 @@ class FrontierScheduler(BaseScheduler):
         ):
             return False
         asks = not ASKING.isdisjoint(request.meta)
-        if asks and not session.engine.schedules_later:
+        if asks and Feature.LATER not in session.engine.features:
             session.stopping.fail(
                 SettingError(
                     f"{request} is scheduled for later, or comes again: that does"

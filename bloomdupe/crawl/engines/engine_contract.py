@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from bloomdupe.crawl.leases.lease import LeaseEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from scrapy import Request
 
+    from bloomdupe.crawl.engines.features import Feature
     from bloomdupe.crawl.later.retries import Retries
     from bloomdupe.crawl.leases.lease import Key, Lease
     from bloomdupe.crawl.leases.outcomes import Line, Outcome
@@ -69,8 +70,8 @@ class Engine(LeaseEngine, Protocol):
     """Whether it hands over each item with its lines, to :meth:`Session.take_item`."""
     hurries: bool
     """Whether callbacks pause, because their output is kept in memory."""
-    schedules_later: bool
-    """Whether requests may have a not-before time, and pages may come again."""
+    features: Collection[Feature]
+    """Its features, of those that not every engine has."""
     retries: Retries | None
     """Lets retries wait, if they do."""
 

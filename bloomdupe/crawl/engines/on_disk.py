@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from scrapy import signals
 
 from bloomdupe.crawl.engines.checkpoint import FEED, Checkpoint, CrawlRecord
+from bloomdupe.crawl.engines.features import Feature
 from bloomdupe.crawl.engines.queue_order import QueueOrder
 from bloomdupe.crawl.engines.settling import Settling
 from bloomdupe.crawl.later.backoff import Backoff
@@ -41,7 +42,7 @@ from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.inside_scrapy.timer import Timer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from scrapy import Request
 
@@ -65,6 +66,8 @@ class EngineOnDisk(Settling):
     The frontier owns ``seen`` from now on. Raises the errors of opening the store, the
     frontier or a feed.
     """
+
+    features: Collection[Feature] = frozenset(Feature)
 
     def __init__(
         self,
@@ -113,7 +116,6 @@ class EngineOnDisk(Settling):
         """Fingerprints of requests in memory only: a request that a crash loses must
         not have been marked.
         """
-        self.schedules_later = True
         self._restore()
         self._closed = self.hurries = False
         self._tick = Timer(self._on_tick)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy import signals
 
-from bloomdupe.crawl.engines.on_redis.joining import by_settings
+from bloomdupe.crawl.engines.on_redis.joining import FEATURES, by_settings
 from bloomdupe.crawl.engines.on_redis.messages import (
     ITEM,
     REQUEST,
@@ -35,13 +35,14 @@ from bloomdupe.redis.partition import LeftRequest, Offer, SeenMark
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from scrapy import Request
 
     from bloomdupe.crawl.dupefilter import BloomDupeFilter
     from bloomdupe.crawl.engines.crawl_job import CrawlJob
     from bloomdupe.crawl.engines.engine_contract import Accepted
+    from bloomdupe.crawl.engines.features import Feature
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.later.retries import Retries
     from bloomdupe.crawl.leases.outcomes import Line, Outcome
@@ -85,7 +86,8 @@ class EngineOnRedis:
     """
 
     durable = has_feeds = True
-    hurries = schedules_later = False
+    features: Collection[Feature] = FEATURES
+    hurries = False
     retries: Retries | None = None
     later = 0
 
