@@ -11,6 +11,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.request import referer_str
 
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
+from bloomdupe.crawl.start_outputs import is_fresh_start
 from bloomdupe.errors import FilterFullError, StoreError, StoreMismatchError
 from bloomdupe.inside_scrapy.engine import fail_crawl, stop_crawl
 from bloomdupe.links.fingerprint import fingerprint_function
@@ -251,7 +252,7 @@ class BloomDupeFilter(BaseDupeFilter):
 
         A later run skips those that an earlier run has scheduled.
         """
-        fresh = request.dont_filter and _is_fresh_start(request)
+        fresh = request.dont_filter and is_fresh_start(request)
         if not fresh or self._filter is None:
             return
         if not self._mark(request) and self._skip_starts:
@@ -296,14 +297,3 @@ class BloomDupeFilter(BaseDupeFilter):
                 {"request": request},
                 extra={"spider": spider},
             )
-
-
-def _is_fresh_start(request: Request) -> bool:
-    """Whether Spider.start() has just yielded the request.
-
-    Retries and redirects of start requests inherit ``is_start_request``.
-    """
-    meta = request.meta
-    return bool(meta.get("is_start_request")) and not (
-        meta.keys() & {"retry_times", "redirect_times", "download_latency"}
-    )

@@ -22,7 +22,12 @@ from bloomdupe.crawl.requests.cookies_packed import PackedCookies, without_cooki
 from bloomdupe.crawl.requests.identity import identity_of, is_once_more
 from bloomdupe.crawl.requests.names import START, OutputNames, name_of
 from bloomdupe.crawl.requests.serializer import Serializer
-from bloomdupe.crawl.start_outputs import StartItem, StartOutputs, second_name
+from bloomdupe.crawl.start_outputs import (
+    StartItem,
+    StartOutputs,
+    is_fresh_start,
+    second_name,
+)
 from bloomdupe.crawl.stopping import Stopping
 from bloomdupe.errors import SettingError, UnserializableError
 from bloomdupe.frontier.frontier import Frontier
@@ -671,7 +676,7 @@ class SharedScheduler(BaseScheduler):
             except UnserializableError as error:
                 self._set_aside(lease, url_of(message.body), error)
                 continue
-            if request.dont_filter and request.meta.get("is_start_request"):
+            if request.dont_filter and is_fresh_start(request):
                 self._starting.add_page(self._key_of(request))
             self._from_redis[lease.slot] += 1
             local = LocalRequest(message.name, request, lease, put_out=message.put_out)

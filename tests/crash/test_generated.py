@@ -75,6 +75,15 @@ LINK_AFTER_CHILD_IN_MEMORY = Found(
         "x0": [ITEM],
     },
 )
+LINK_TO_A_RETRIED_START = Found(
+    "a link back to a start page that was retried",
+    {"p0": "soft"},
+    {
+        "start": START,
+        "p0": [child("x0"), ITEM],
+        "x0": [ITEM, ["ask", "p0", {}]],
+    },
+)
 CHILD_OF_A_START_IN_MEMORY = Found(
     "a start request in memory has a child with dont_filter",
     {"p0": "ok"},
@@ -102,6 +111,7 @@ ENGINES = pytest.mark.parametrize("fault", [OnDisk(), OnRedis()], ids=["disk", "
         EVERY_ORDER,
         LINK_AFTER_CHILD,
         LINK_AFTER_CHILD_IN_MEMORY,
+        LINK_TO_A_RETRIED_START,
         CHILD_OF_A_START_IN_MEMORY,
         CLOSED_IN_MEMORY,
     ],
