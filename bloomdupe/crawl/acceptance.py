@@ -216,7 +216,7 @@ class Acceptance:
             parent is not None
             and (request.dont_filter or self._ours is None)
             and self._session.processing.answering is None
-            and self._session.children.recognises(parent.root, identity)
+            and self._session.children.recognises(parent, identity)
         )
 
     def _within_limits(self, request: Request) -> bool:
@@ -283,15 +283,17 @@ class Acceptance:
             session.limits.took(slot)
         if payload is None:
             session.unmarked.update(key for key, _ in keys)
+            if name is None:
+                name = _name_in_memory(identity, parent, keys, follows)
             session.leases.add_part(entry, parent, keys, name)
         elif (
             session.durable
             and (request.dont_filter or self._ours is None)
             and parent is not None
-            and parent.root.is_named
+            and parent.is_named
             and not instead
         ):
-            session.children.add(parent.root, identity)
+            session.children.add(parent, identity)
         where = "disk" if session.durable and payload is not None else "memory"
         self._stats.inc_value(f"scheduler/enqueued/{where}")
         self._stats.inc_value("scheduler/enqueued")
@@ -376,3 +378,19 @@ class Acceptance:
             },
             extra={"spider": self._spider},
         )
+
+
+def _name_in_memory(
+    identity: bytes, parent: Lease | None, keys: list[Key], follows: Lease | None
+) -> bytes | None:
+    """Return the name of a request that cannot be stored, if it has one.
+
+    A request that is marked when it is done is known by its mark. A retry or redirect
+    has the name of the request that it ``follows``, and another child that of an output
+    of its parent.
+    """
+    if keys:
+        return keys[-1][0]
+    if follows is not None:
+        return follows.name if follows.is_named else None
+    return None if parent is None else parent.name_of(identity)
