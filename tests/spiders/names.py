@@ -126,7 +126,7 @@ class Carried(Refused):
 
     name = "carried"
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
         assert isinstance(response, TextResponse)
         if response.url.endswith(self.settings["BY"]):
             yield self.link_of(response)
