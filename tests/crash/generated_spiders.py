@@ -24,7 +24,6 @@ from programs import (
     FEATURES,
     ON_DISK,
     SETTINGS,
-    UNLIKE_SCRAPY,
     Program,
     answer_to,
     made,
@@ -272,9 +271,9 @@ class OnDisk(GeneratedSpiders):
 
     name = "`kill -9` of generated spiders"
     trials = 24
-    cases = 18
+    cases = 20
     killed = 2
-    features = tuple(name for name in FEATURES if name not in UNLIKE_SCRAPY)
+    features = tuple(FEATURES)
 
     def engine(self, folder: Path) -> AbstractContextManager[object]:
         del folder

@@ -40,9 +40,6 @@ PLACES = 2
 """Pages on which a feature is found."""
 KEPT = ("kwargs", "meta", "header", "nested")
 """How a child may carry the name of its body, also over a redirect."""
-IN_ANY_ORDER = ("kwargs", "nested")
-"""The same, if the order of the children differs in each run. For the others see
-``test_generated.py``."""
 IN_A_PROGRAM = 14
 """Features of a program of the covering array."""
 MORE = 2
@@ -150,9 +147,6 @@ class Making:
             self.bodies[body].append(self.link(self.rng.choice(self.ordinary)))
         return ["ask", body, {"page": page, "by": by, **options}]
 
-    def child_of_any_order(self, page: str) -> Step:
-        return self.child(page, self.rng.choice(IN_ANY_ORDER))
-
     def some(self, count: int = PLACES) -> list[str]:
         return self.rng.sample(self.ordinary, count)
 
@@ -218,13 +212,13 @@ def callbacks(making: Making) -> None:
 
 def shuffled(making: Making) -> None:
     for body in making.some():
-        steps = [making.child_of_any_order(body) for _ in range(4)]
+        steps = [making.child(body) for _ in range(4)]
         making.put(body, ["shuffled", [*steps, ["item", "s"]]], ["pause"])
 
 
 def completed(making: Making) -> None:
     for body in making.some():
-        steps = [making.child_of_any_order(body) for _ in range(4)]
+        steps = [making.child(body) for _ in range(4)]
         making.put(body, ["completed", steps])
 
 
@@ -435,8 +429,6 @@ FEATURES: dict[str, Callable[[Making], None]] = {
     "callbacks": callbacks,
     "priorities": priorities,
 }
-UNLIKE_SCRAPY = {"child of a linked page"}
-"""On disk: a child with ``dont_filter`` makes the page known, so links are skipped."""
 ON_DISK = {"backoff", "batches", "delays", "limits per slot"}
 """Features that a crawl on Redis refuses."""
 
