@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from bloomdupe.filter.info import FilterInfo
+    from bloomdupe.jobs.state import State
     from bloomdupe.redis.frontier_reader import PartitionState
 
 __all__ = [
-    "FINISHED",
-    "KILLED",
     "LARGEST",
-    "NOT_BEGUN",
-    "RUNNING",
-    "STOPPED",
     "Description",
     "Output",
     "Overview",
@@ -28,9 +24,6 @@ __all__ = [
 
 LARGEST = 10
 """Number of slots to name, those with the most requests."""
-
-NOT_BEGUN, RUNNING, FINISHED = "not begun", "running", "finished"
-STOPPED, KILLED = "stopped", "killed"
 
 
 @dataclass(frozen=True)
@@ -68,8 +61,6 @@ class RunFigures:
     seconds: float
     """Seconds of all runs together."""
     outputs: list[Output]
-    half_imported: bool
-    """Whether an import was interrupted, and has to be run again."""
     blocked: list[dict[str, Any]]
     """See :class:`bloomdupe.crawl.state.blocked.Blocked`."""
 
@@ -138,10 +129,7 @@ class WorkerFigures:
 class Overview:
     """A job. Either ``runs`` or ``workers`` is None, by the engine."""
 
-    state: str
-    """``not begun``, ``running``, ``stopped``, ``killed`` or ``finished``."""
-    detail: str
-    """The process that runs it, or the reason why it stopped; empty: none is known."""
+    state: State
     pending: int
     """Pending requests; on disk, those in progress included."""
     taken_in: int
@@ -153,11 +141,6 @@ class Overview:
     runs: RunFigures | None = None
     workers: WorkerFigures | None = None
 
-    @property
-    def running(self) -> bool:
-        """Whether a process or a worker is running."""
-        return self.state == RUNNING
-
     def largest(self, count: int = LARGEST) -> list[tuple[str, int]]:
         """Return the slots with the most pending requests."""
         return heapq.nsmallest(
@@ -167,6 +150,7 @@ class Overview:
     def as_dict(self) -> dict[str, Any]:
         """Return plain types, for JSON."""
         common = {
+            **self.state.as_dict(),
             "pending": self.pending,
             "taken_in": self.taken_in,
             "slots": len(self.slots),
@@ -177,7 +161,6 @@ class Overview:
         workers = self.workers
         assert workers is not None  # noqa: S101 - or it has runs
         return common | {
-            "state": self.state,
             "done": self.pages,
             "partitions": len(workers.partitions),
             "leased": workers.leased,

@@ -97,7 +97,7 @@ class View:
     @property
     def to_go(self) -> float | None:
         """Estimated seconds until no request is pending; None: unknown."""
-        if not (self.job.running and self.points):
+        if not (self.job.state.has_crawl and self.points):
             return None
         return time_to_go(recent(self.points), self.points[-1])
 

@@ -26,7 +26,17 @@ from bloomdupe.crawl.progress.pace import (
     size,
     time_to_fill,
 )
-from bloomdupe.jobs.overview import FINISHED, KILLED, NOT_BEGUN, RUNNING, STOPPED
+from bloomdupe.jobs.state import (
+    FINISHED,
+    HALF_IMPORTED,
+    IN_USE,
+    KILLED,
+    NOT_BEGUN,
+    RUNNING,
+    SILENT,
+    SLEEPING,
+    STOPPED,
+)
 from bloomdupe.printable import printable
 
 if TYPE_CHECKING:
@@ -62,8 +72,14 @@ BESIDE_TABLE = 2
 SHORT_HEADS = ["parts", "work", "/s"]
 LEAST = 3
 """Figures that are always shown."""
+DIM = "dim"
+"""Style of forecasts that hold only if a silent crawl goes on."""
 STYLES = {
     RUNNING: "bold green",
+    SLEEPING: "bold blue",
+    SILENT: "bold white on red",
+    IN_USE: "bold",
+    HALF_IMPORTED: "bold yellow",
     FINISHED: "bold cyan",
     NOT_BEGUN: "bold",
     KILLED: "bold red",
@@ -177,10 +193,8 @@ def _title(view: View, width: int) -> Text:
     if view.trouble is not None:
         title.append("  Redis does not answer", style="bold red")
     else:
-        detail = job.detail and (
-            f" ({job.detail})" if job.running else f": {job.detail}"
-        )
-        title.append(printable(f"  {job.state}{detail}"), style=STYLES[job.state])
+        title.append("  ")
+        title.append(printable(job.state.text), style=STYLES[job.state.name])
     if width >= NARROW:
         title.append(f"  {_extent(view)}", style="dim")
     return title
@@ -221,13 +235,14 @@ def _figures(view: View, console: Console, columns: int) -> Iterator[Figure]:
 
 def _pages(view: View) -> Values:
     pages = [(f"{view.job.pages:,}", "bold")]
-    if view.rate is not None and view.job.running:
+    state = view.job.state
+    if view.rate is not None and state.has_crawl:
         rate = (
             f"{view.rate:,.0f} a minute"
             if view.job.workers is None
             else f"{view.rate / 60:,.1f} a second"
         )
-        pages.append((rate, "green"))
+        pages.append((rate, DIM if state.name == SILENT else "green"))
     if view.job.runs is not None:
         pages.append((f"{view.job.runs.items:,} items", ""))
     return pages
@@ -237,10 +252,11 @@ def _pending(view: View) -> Values:
     job = view.job
     pending = [(f"{job.pending:,}", "bold")]
     known = view.rate is not None or (view.history is not None and view.points)
-    if job.running and known:
+    if job.state.name in (RUNNING, SILENT) and known:
         left = view.to_go
         text = "growing" if left is None else f"{duration(left)} to go"
-        pending.append((text, "yellow" if left is None else "cyan"))
+        style = "yellow" if left is None else "cyan"
+        pending.append((text, DIM if job.state.name == SILENT else style))
     pending.append((f"{len(job.slots):,} slots", ""))
     if job.runs is not None and job.runs.later:
         pending.append((f"{job.runs.later:,} scheduled for later", ""))
@@ -268,7 +284,8 @@ def _figures_of_history(view: View, history: JobHistory) -> Iterator[Figure]:
 
 def _stored_on_disk(view: View, last: Point) -> Iterator[Figure]:
     disk = [(size(last.disk), ""), (f"{size(last.free)} free", "")]
-    filled = time_to_fill(recent(view.points), last) if view.job.running else None
+    running = view.job.state.name == RUNNING
+    filled = time_to_fill(recent(view.points), last) if running else None
     if filled is not None:
         disk.append((f"full in {duration(filled)}", ""))
     yield "disk", disk

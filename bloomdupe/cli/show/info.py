@@ -6,19 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.cli.store_argument import add_store
-from bloomdupe.cli.table import slot_name, table, when
+from bloomdupe.cli.table import slot_name, table
 from bloomdupe.cli.verb import Verb
-from bloomdupe.crawl.progress.pace import size
+from bloomdupe.crawl.progress.pace import size, when
 from bloomdupe.crawl.state.blocked import described
 from bloomdupe.filter.info import FilterInfo
-from bloomdupe.jobs.overview import (
-    FINISHED,
-    KILLED,
-    RUNNING,
-    STOPPED,
-    Description,
-    PartitionedFilter,
-)
+from bloomdupe.jobs.overview import Description, PartitionedFilter
 
 if TYPE_CHECKING:
     import argparse
@@ -111,13 +104,13 @@ def _measured(info: FilterInfo) -> str:
 
 def _rows_of_job(job: Overview) -> Iterator[tuple[str, str]]:
     runs, workers = job.runs, job.workers
-    yield "job", _state(job)
+    yield "job", job.state.text
     if runs is not None:
         yield (
             "last checkpoint",
             f"{when(runs.checkpoint_at)} (transaction {runs.transaction:,})",
         )
-    with_leased = runs is not None and job.running
+    with_leased = runs is not None and job.state.has_crawl
     pending = "requests pending" + (" or in progress" if with_leased else "")
     yield pending, f"{job.pending:,}, of {job.taken_in:,} ever added"
     if runs is not None:
@@ -175,24 +168,6 @@ def _rows_of_workers(workers: WorkerFigures) -> Iterator[tuple[str, str]]:
     yield "output", f"{workers.entries:,} entries in Redis, to be collected"
     limit = f", of {size(workers.memory_limit)}" if workers.memory_limit else ""
     yield "memory of this Redis", f"{size(workers.memory)} used by all data{limit}"
-
-
-def _state(job: Overview) -> str:
-    runs = job.runs
-    if job.state == RUNNING:
-        return f"in use by {job.detail}" if runs is not None else job.state
-    if runs is not None and runs.half_imported:
-        return "an import was interrupted: run it again"
-    if job.state == KILLED:
-        return "not finished: the last run was killed"
-    if job.state == STOPPED:
-        ended = "the last run ended: " if runs is not None else ""
-        return f"not finished: {ended}{job.detail}"
-    if job.state == FINISHED and runs is not None:
-        then = "" if runs.finished_at is None else f" at {when(runs.finished_at)}"
-        new = ", and has requests again" if job.pending else ""
-        return f"finished{then}{new}"
-    return job.state
 
 
 def _near(uri: str) -> str:

@@ -14,8 +14,9 @@ from bloomdupe.cli.change.selection_arguments import (
 )
 from bloomdupe.cli.progress_bar import counted
 from bloomdupe.cli.store_argument import add_store
-from bloomdupe.cli.table import slot_name, when
+from bloomdupe.cli.table import slot_name
 from bloomdupe.cli.verb import Verb
+from bloomdupe.crawl.progress.pace import when
 from bloomdupe.jobs.listed import ListedItems, ListedRequest
 from bloomdupe.jobs.selection import Selection
 

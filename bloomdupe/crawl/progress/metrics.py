@@ -29,6 +29,11 @@ COUNTERS = (
     ("seconds", "seconds", "Seconds that the crawl was running, over all runs."),
 )
 GAUGES = (
+    (
+        "heartbeat_timestamp_seconds",
+        "time",
+        "Unix time of the last sign of life, which comes every five seconds.",
+    ),
     ("pending", "pending", "Pending requests."),
     ("leased", "leased", "Requests in progress."),
     ("later", "later", "Requests scheduled for later."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RECENT",
+    "clock",
     "duration",
     "per_minute",
     "rates",
@@ -20,6 +22,7 @@ __all__ = [
     "size",
     "time_to_fill",
     "time_to_go",
+    "when",
 ]
 
 MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0
@@ -114,6 +117,21 @@ def time_to_fill(first: Point | None, last: Point) -> float | None:
         return None
     left = last.free * (last.time - first.time) / (first.free - last.free)
     return left if left < LONGEST else None
+
+
+def clock(moment: float, now: float) -> str:
+    """Return a Unix time as clocks here show it; with the date if it is far from now.
+
+    As in the log, it is local time: ``03:12:40``, ``2026-11-23 03:12:40``.
+    """
+    far = abs(moment - now) >= DAY / 2
+    form = "%Y-%m-%d %H:%M:%S" if far else "%H:%M:%S"
+    return time.strftime(form, time.localtime(moment))
+
+
+def when(moment: float) -> str:
+    """Return a Unix time in readable form."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(moment))
 
 
 def duration(seconds: float) -> str:

@@ -36,10 +36,10 @@ GLANCE = 5.0
 
 
 class Watch:
-    """Adds a point to the history every few seconds; now and then logs a line.
+    """Gives a sign of life and adds a point to the history every few seconds.
 
-    A point is written by the next checkpoint that has any other data to write. If the
-    store is no longer there, ``fail`` stops the crawl.
+    Now and then it logs a line. A point is written by the next checkpoint that has any
+    other data to write. If the store is no longer there, ``fail`` stops the crawl.
     """
 
     def __init__(
@@ -94,12 +94,13 @@ class Watch:
     def begin(self) -> None:
         """Begin to look, now or when there is work: the crawl is open."""
         self._open = True
+        self._beat()
+        self._tick.set(self._glance)
         if self._recent:
             self._begin()
 
     def _begin(self) -> None:
         self._line_due = time.monotonic() + self._interval
-        self._tick.set(self._glance)
         if self._metrics is not None:
             self._metrics.begin(*self._address)
 
@@ -162,12 +163,19 @@ class Watch:
         return point
 
     def _on_tick(self) -> None:
+        self._beat()
         try:
-            self._see()
+            if self._recent:
+                self._see()
         except StoreError as error:
             self._fail(error)
         else:
             self._tick.set(self._glance)
+
+    def _beat(self) -> None:
+        """Show that the reactor runs, also while nothing changes."""
+        if self._frontier.store is not None:
+            self._frontier.store.beat(time.time())
 
     def _see(self) -> None:
         now = time.monotonic()

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
+from time import time
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.leases.failure import Failure
 from bloomdupe.crawl.progress.history import read_history
-from bloomdupe.crawl.progress.rounds import IMPORT, OPEN
+from bloomdupe.crawl.progress.rounds import IMPORT
 from bloomdupe.crawl.state.blocked import BLOCKED
 from bloomdupe.crawl.totals import Totals
 from bloomdupe.errors import StoreError
 from bloomdupe.frontier.pending_requests import slots_of
-from bloomdupe.jobs.overview import (
-    FINISHED,
-    KILLED,
-    NOT_BEGUN,
-    RUNNING,
-    STOPPED,
-    Output,
-    Overview,
-    RunFigures,
-)
+from bloomdupe.jobs.overview import Output, Overview, RunFigures
+from bloomdupe.jobs.state import Signs, state_of
 from bloomdupe.jobs.view import FailedRequests, JobHistory, View
 from bloomdupe.store import files
 from bloomdupe.store.format import FAILURES
@@ -40,7 +33,7 @@ def overview(path: Path) -> Overview | None:
     None if the store has never belonged to a crawl. Takes a second for a million slots,
     however many requests are pending in them.
     """
-    process = files.owner_of(path)
+    now, owner = time(), files.owner_of(path)
     store = Store.open(path, readonly=True, network=True)
     try:
         with store.snapshot() as snapshot:
@@ -49,6 +42,7 @@ def overview(path: Path) -> Overview | None:
             outputs = _outputs(snapshot, crawl)
             notes = (snapshot.record("filter") or {}).get("notes", {})
             transaction = snapshot.transaction
+            first = next(snapshot.later(), None)
         if frontier is None:
             return None
         slots = slots_of(store)
@@ -56,16 +50,23 @@ def overview(path: Path) -> Overview | None:
         store.close()
     totals = crawl.get("totals", {})
     later = frontier.get("later", {"requests": 0})["requests"]
-    state, detail = _state(process, notes.get("run"))
+    signs = Signs(
+        owner=None if owner is None else f"process {owner.process or 'unknown'}",
+        beat=None if owner is None else owner.beat,
+        ended=notes.get("run"),
+        ready=frontier["requests"] > 0,
+        due=None if first is None else first.due,
+        finished_at=notes.get("finished"),
+        half_imported=not notes.get(IMPORT, {"done": True})["done"],
+    )
     return Overview(
-        state=state,
-        detail=detail,
+        state=state_of(signs, now),
         pending=frontier["requests"] + later,
         taken_in=frontier["sequence"],
         pages=totals.get("pages", 0),
         slots={slot.name: slot.requests for slot in slots},
         runs=RunFigures(
-            process=process,
+            process=None if owner is None else owner.process,
             last_run=notes.get("run"),
             round=notes.get("generation", 1),
             finished_at=notes.get("finished"),
@@ -76,22 +77,9 @@ def overview(path: Path) -> Overview | None:
             runs=totals.get("runs", 0),
             seconds=totals.get("seconds", 0.0),
             outputs=outputs,
-            half_imported=not notes.get(IMPORT, {"done": True})["done"],
             blocked=notes.get(BLOCKED, []),
         ),
     )
-
-
-def _state(process: int | None, last_run: str | None) -> tuple[str, str]:
-    if process is not None:
-        return RUNNING, f"process {process or 'unknown'}"
-    if last_run is None:
-        return NOT_BEGUN, ""
-    if last_run == OPEN:
-        return KILLED, ""
-    if last_run == FINISHED:
-        return FINISHED, ""
-    return STOPPED, last_run
 
 
 def _outputs(snapshot: Snapshot, crawl: dict[str, Any]) -> list[Output]:
