@@ -73,7 +73,7 @@ class FeedExporter(FeedExporterAccess):
         self._in_store: set[str | None] = set()
         self._lost: list[MissingFeed] = []
         self._whole = True
-        self._ending = self._finishing = False
+        self._ending = self._finishing = self._closed = False
         self._finished = False
         self._idle = False
         self._announced: list[Deferred[Any]] = []
@@ -256,6 +256,8 @@ class FeedExporter(FeedExporterAccess):
             if self.slots:
                 super().item_scraped(item, spider)
             return
+        if self._closed:
+            return  # its request is not settled: the next run yields it again
         lines: list[tuple[int, bytes]] = []
         try:
             self._encode(item, self._durable, lines)
@@ -379,6 +381,7 @@ class FeedExporter(FeedExporterAccess):
 
         The scheduler has closed by then, so the store may be closed, too.
         """
+        self._closed = True
         for feed in self._durable:
             self._close_feed(feed)
         if self._job is not None:

@@ -39,6 +39,7 @@ JUSTIFIED = {
     f"{KILL} in crash/test_out_of_memory.py:test_out_of_memory_nothing_is_lost": (
         STRIKES
     ),
+    f"{KILL} in crash/test_filter.py:test_killed_while_creating": STRIKES,
     f"{SLEEP} in spiders/workers.py:parse": "It is the fault: it never ends.",
     f"{SLEEP} in spiders/everyday.py:process_item": SLOW,
     f"{SLEEP} in spiders/taken_out.py:settle_first": SLOW,

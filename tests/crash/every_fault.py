@@ -10,6 +10,7 @@ from damage import Damage
 from ends import Ends
 from full_creation import FullCreation
 from full_disk import FullDisk
+from generated_spiders import OnDisk, OnRedis
 from golden import Golden
 from hostile_sites import HostileSites
 from io_errors import IOErrors
@@ -57,4 +58,6 @@ EVERY_FAULT: tuple[Fault, ...] = (
     ReturnedCrawls(),
     ClusterCrawls(),
     SharedIdioms(),
+    OnDisk(),
+    OnRedis(),
 )

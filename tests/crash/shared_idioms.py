@@ -116,12 +116,12 @@ def _crawl(
                 if run.status or run.late:
                     words = f"run {run.number} ended with {run.status}"
                     return [crashed(f"{idiom.name}: {words}")]
-            outcome = _judged(crawl, items, visits)
+            outcome = judged(crawl, items, visits)
             crawl.keep = outcome != OK
     return [OK] * (killed - 1) + [outcome] if killed else []
 
 
-def _judged(crawl: SharedCrawl, items: Counter[str], visits: Counter[str]) -> Outcome:
+def judged(crawl: SharedCrawl, items: Counter[str], visits: Counter[str]) -> Outcome:
     name, log = crawl.idiom.name, crawl.runs[-1].log
     found, finished = crawl.lines()
     if not finished:

@@ -246,9 +246,9 @@ def plan_share(soak: Soak, seed: int) -> Plan:
     wanting = soak.active
     while wanting:
         for tally in wanting:
-            yield tally, seed + begun[tally.fault.number], False
-            begun[tally.fault.number] += 1
-        wanting = [tally for tally in wanting if tally.wants(begun[tally.fault.number])]
+            yield tally, seed + begun[tally.fault.name], False
+            begun[tally.fault.name] += 1
+        wanting = [tally for tally in wanting if tally.wants(begun[tally.fault.name])]
 
 
 def plan_cases(soak: Soak, seed: int, cases: int) -> Plan:

@@ -61,6 +61,16 @@ def test_as_many_trials_as_asked_for(tmp_path: Path) -> None:
     assert "a fault of our own" in table(soak.tallies)
 
 
+def test_classes_of_one_number_have_their_own_cases(tmp_path: Path) -> None:
+    class Other(Fake):
+        name = "the same on another engine"
+
+    faults = [Fake(lambda _: [OK], good=False), Other(lambda _: [OK], good=False)]
+    soak = Soak([*faults], 1, tmp_path)
+    soak.run(plan_share(soak, 7))
+    assert [tally.trials for tally in soak.tallies] == [5, 5]
+
+
 def test_a_control_that_is_not_caught_fails(tmp_path: Path) -> None:
     (tally,) = run(Fake(lambda _: [OK, OK], good=True), tmp_path).tallies
     assert tally.failed

@@ -11,6 +11,7 @@ import pytest
 from spiders.feeds import (
     INSTANTS,
     Kinds,
+    Late,
     Many,
     Shop,
     die_at_piece,
@@ -130,6 +131,15 @@ def test_filters_and_fields_of_each_feed_are_obeyed(crawl: Crawl) -> None:
     rows = in_csv((crawl.folder / "kinds.csv").read_bytes())
     assert {*rows[0]} == {"No", "Where"}
     assert sorted((row["Where"], int(row["No"])) for row in rows) == ITEMS
+
+
+def test_an_item_that_comes_after_the_end_comes_again(crawl: Crawl) -> None:
+    crawl.settings["FEEDS"] = feeds(FORMATS)
+    first = crawl.run(Late, CLOSESPIDER_PAGECOUNT=1)
+    assert "Traceback" not in first.log
+    crawl.run(Late)
+    for name in crawl.settings["FEEDS"]:
+        assert read(crawl.folder / name) == sorted([*ITEMS, *items_of("start", 1)])
 
 
 def test_a_page_with_very_many_items_is_all_there_or_not_at_all(crawl: Crawl) -> None:

@@ -22,7 +22,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import known_site
 from recorder import FILE
 from support.forks import DEADLINE, forks
 from support.site import Site
@@ -219,7 +218,7 @@ class Crawl:
     ) -> None:
         self.idiom = idiom
         self.runs: list[Run] = []
-        self.site = Site(known_site.pages, delay=DELAY)
+        self.site = Site(idiom.pages, delay=DELAY)
         self.site.__enter__()
         self._limits = {} if open_files is None else {"open_files": open_files}
         if place is None and os.access(MEMORY, os.W_OK):

@@ -137,12 +137,16 @@ def expected_items(idiom: Idiom) -> Counter[str]:
 def of_scrapy(idiom: Idiom) -> Model:
     """Return the result of stock Scrapy. Each idiom is crawled once in a process."""
     if idiom.name not in _OF_SCRAPY:
-        with Crawl(idiom, stock=True) as crawl:
-            run = crawl.run()
-            assert run.finished, run.log
-            model = Model(crawl.outputs().jsonl, crawl.visits, [])
-        _OF_SCRAPY[idiom.name] = model
+        _OF_SCRAPY[idiom.name] = ask_scrapy(idiom)
     return _OF_SCRAPY[idiom.name]
+
+
+def ask_scrapy(idiom: Idiom) -> Model:
+    """Let stock Scrapy crawl."""
+    with Crawl(idiom, stock=True) as crawl:
+        run = crawl.run()
+        assert run.finished, run.log
+        return Model(crawl.outputs().jsonl, crawl.visits, [])
 
 
 _OF_SCRAPY: dict[str, Model] = {}

@@ -11,10 +11,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import known_site
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy import Spider
+    from support.site import Answer, Visit
 
     Class = TypeVar("Class", bound=type[Spider])
 
@@ -48,6 +51,8 @@ class Idiom:
     excuses that."""
     raises: bool = False
     """Whether a traceback in the log is part of it."""
+    pages: Callable[[Visit], Answer | None] = known_site.pages
+    """The site."""
 
     @property
     def name(self) -> str:

@@ -5,6 +5,7 @@ A project calls one of them before it crawls; see :class:`crawls.Crawl`.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -62,6 +63,20 @@ def sparing_other_feeds() -> None:
         ]
 
     FeedExporter._encode = wrong  # type: ignore[method-assign]
+
+
+def recognising_children() -> None:
+    """Forget at a restart which children with ``dont_filter`` were accepted."""
+    from bloomdupe.crawl.leases.children import Children
+
+    Children.recognises = lambda *_: False  # type: ignore[method-assign]
+
+
+def naming_children() -> None:
+    """Give each output of a page another name in each worker on Redis."""
+    from bloomdupe.crawl.requests.names import OutputNames
+
+    OutputNames.name_of = lambda *_: os.urandom(16)  # type: ignore[method-assign]
 
 
 def closing_files() -> None:

@@ -18,6 +18,7 @@ from spiders.shared_moving import All
 from spiders.workers import on
 from support.forks import TESTS
 from support.jobs import killed_after
+from support.shared_data import needs_package
 from support.site import graph
 
 from bloomdupe.links.scrapy_redis import ScrapyRedisFingerprinter
@@ -367,3 +368,25 @@ def test_another_cut_cannot_take_over_what_is_seen(
     with redis.client() as client:
         assert not client.exists("bloomdupe:{other}")
     assert crawl.bloomdupe(*words, "--without-marks") == "0 requests pending now\n"
+
+
+def test_workers_of_scrapy_redis_are_followed_by_ours(crawl: Crawl, keys: str) -> None:
+    needs_package("scrapy_redis")
+    theirs: dict[str, Any] = {
+        "ADDONS": None,
+        "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
+        "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
+        "REDIS_URL": keys,
+        "SCHEDULER_PERSIST": True,
+        "CLOSESPIDER_PAGECOUNT": SIZE // 5,
+    }
+    for worker in [crawl.start(All, **theirs) for _ in range(2)]:
+        assert worker.wait().status == 0, worker.log
+    first = taken(crawl)
+    assert 0 < len(first) < SIZE
+    project(crawl, **FINGERPRINTER)
+    crawl.bloomdupe("import", crawl.engine.job, keys, "--spider", "all")
+    crawl.finish(All, 2, **FINGERPRINTER)
+    everything = first + taken(crawl)
+    del everything["/0"]  # a start page is not marked there
+    assert everything == paths(range(1, SIZE))

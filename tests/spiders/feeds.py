@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 import signal
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from scrapy import Spider
+from scrapy import Spider, signals
 from scrapy.exporters import BaseItemExporter, CsvItemExporter
 from scrapy.extensions.feedexport import (
     BlockingFeedStorage,
@@ -71,6 +72,21 @@ class Many(Shop):
 
     def item(self, path: str, number: int) -> Any:
         return {"path": path, "number": number, "text": "x" * 100}
+
+
+class Late(Shop):
+    """An item of ``start()`` comes when the run has been closed, if it is limited."""
+
+    name = "late"
+
+    async def start(self) -> Any:
+        closed = asyncio.Event()
+        self.crawler.signals.connect(closed.set, signals.spider_closed)
+        async for request in super().start():
+            yield request
+        if self.settings.getint("CLOSESPIDER_PAGECOUNT"):
+            await closed.wait()
+        yield self.item("start", 0)
 
 
 class Kinds(Shop):

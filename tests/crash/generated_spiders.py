@@ -1,0 +1,324 @@
+"""F25: spiders that chance has put together, killed at random points.
+
+A program of ``programs.py`` is crawled by stock Scrapy, then undisturbed with a JOBDIR
+or on Redis, then with one to three kills and to its end. Its items and requests must be
+those of stock Scrapy. A program that fails is made smaller for as long as it fails.
+"""
+
+from __future__ import annotations
+
+import abc
+import itertools
+import json
+import random
+import shutil
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from crawls import Crawl, Stop
+from judging import Model, Verdict, ask_scrapy, ended, judge, run_to_end
+from programs import (
+    FEATURES,
+    ON_DISK,
+    SETTINGS,
+    UNLIKE_SCRAPY,
+    Program,
+    answer_to,
+    made,
+    smaller,
+)
+from shared_idioms import SharedCrawl, judged
+from spiders.generated import Generated
+from stop_points import outcome_of
+from support.redis_server import RedisServer
+from table import Idiom
+from trial import OK, Fault, Outcome, lost
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from crawls import Outputs
+
+MOST_KILLS = 3
+TRIES = 4
+"""Crawls with kills, after which a smaller program counts as good."""
+SHRINKING = 60.0
+"""Seconds for which a program is made smaller."""
+RAISING = {"fails"}
+NOT_STORED = {"lambda", "partial", "closure"}
+
+
+WITH_CHILDREN: Program = {
+    "pages": {"p0": "ok"},
+    "bodies": {
+        "start": [["ask", "p0", {}]],
+        "p0": [
+            ["ask", "x0", {"page": "p0", "by": "kwargs"}],
+            ["pause"],
+            ["item", "a"],
+        ],
+        "x0": [["item", "x"]],
+    },
+    "uses": [],
+}
+"""A page with a child, which is stored when it is killed after the pause."""
+
+
+def idiom_of(program: Program) -> Idiom:
+    """Return the spider of a program, with its site and its settings."""
+    settings: dict[str, Any] = {"RETRY_TIMES": 2}
+    pipelines: dict[str, int] = {}
+    for use in program["uses"]:
+        settings |= SETTINGS[use]
+        pipelines |= settings.pop("ITEM_PIPELINES", {})
+    text = json.dumps(program)
+    asked_by_hand = text.count('"inline"') + 2 * text.count('"files"')
+    return Idiom(
+        Generated,
+        "generated",
+        settings={**settings, "ITEM_PIPELINES": pipelines, "PROGRAM": text},
+        # A request that cannot be stored comes again with all that led to it.
+        repeats=None
+        if any(f'"{kind}"' in text for kind in NOT_STORED)
+        else 2 * asked_by_hand + ('"close"' in text),
+        raises='"raise"' in text or not RAISING.isdisjoint(program["uses"]),
+        pages=partial(answer_to, program),
+    )
+
+
+class OfProgram(Crawl):
+    """Runs of a program.
+
+    A request that cannot be stored is not known after a kill, and neither are its
+    children with ``dont_filter``. So these may come twice, if there are such requests;
+    and any item may, where ``CloseSpider`` ends the callback of such a request.
+    """
+
+    model: Model
+    doubled = "x"
+    """Beginning of the names of the bodies with items that may come twice then."""
+
+    def outputs(self) -> Outputs:
+        outputs = super().outputs()
+        self.leave_out(outputs.jsonl)
+        self.leave_out(outputs.csv)
+        return outputs
+
+    def leave_out(self, items: Counter[str]) -> None:
+        """Leave out items that may come twice."""
+        if self.idiom.repeats is not None:
+            return
+        closes = '"close"' in self.idiom.settings["PROGRAM"]
+        doubled = "" if closes else self.doubled
+        for item in self.model.items:
+            if json.loads(item)["part"].startswith(doubled):
+                items[item] = min(items[item], self.model.items[item])
+
+
+class SharedOfProgram(SharedCrawl, OfProgram):
+    """Runs of a program on a Redis.
+
+    A request that cannot be stored is marked when its items are there. If its worker is
+    killed meanwhile, it is done again.
+    """
+
+    doubled = ""
+
+    def lines(self) -> tuple[Counter[str], bool]:
+        found, finished = super().lines()
+        self.leave_out(found)
+        return found, finished
+
+
+@dataclass
+class Tried:
+    """The outcome of a crawl, and the stop points that it has passed."""
+
+    outcome: Outcome
+    points: list[str]
+    stops: list[str]
+
+
+class GeneratedSpiders(Fault):
+    """Programs on an engine. Case 0 has the first set of features, and so on."""
+
+    number = "F25"
+    features: ClassVar[tuple[str, ...]]
+    killed: ClassVar[int]
+    """Crawls of a program that are killed."""
+    without: str | None = None
+    """A protection that is taken out, for a control."""
+
+    def quick(self, folder: Path, seed: int) -> list[Outcome]:
+        return self.run(folder, seed)
+
+    def run(self, folder: Path, seed: int) -> list[Outcome]:
+        program = made(seed, self.features)
+        with self.engine(folder):
+            outcomes = self.tried(program, folder, seed)
+            bad = next((each for each in outcomes if each != OK), None)
+            if bad is not None:
+                small = self.shrunk(program, folder, seed)
+                (folder / "program.json").write_text(json.dumps(small))
+                words = f"{bad.words}\n  {json.dumps(small)}"
+                outcomes[outcomes.index(bad)] = Outcome(bad.verdict, words)
+        return outcomes
+
+    def tried(
+        self, program: Program, folder: Path, seed: int, tries: int = 0
+    ) -> list[Outcome]:
+        """Crawl undisturbed, and with kills. A crawl without a kill does not count."""
+        rng = random.Random(seed)
+        idiom = idiom_of(program)
+        model = ask_scrapy(idiom)
+        first = self.crawl(idiom, model, [], folder)
+        if first.outcome != OK:
+            return [first.outcome]
+        found: list[Outcome] = []
+        tries = tries or self.killed
+        stops = [stops_of(first.points, model, rng) for _ in range(tries)]
+        # A slow crawl may not come to the others.
+        for each in (*stops, [Stop(point="here start")]):
+            if len(found) == tries:
+                break
+            tried = self.crawl(idiom, model, each, folder)
+            if tried.stops:
+                found.append(tried.outcome)
+            if tried.outcome != OK:
+                return [tried.outcome]
+        return found
+
+    def shrunk(self, program: Program, folder: Path, seed: int) -> Program:
+        """Leave out parts of a program for as long as it fails."""
+        end = time.monotonic() + SHRINKING
+        place = folder / "smaller"
+        place.mkdir()
+        candidates = smaller(program)
+        while time.monotonic() < end:
+            candidate = next(candidates, None)
+            if candidate is None:
+                break
+            outcomes = self.tried(candidate, place, seed, TRIES)
+            if any(outcome != OK for outcome in outcomes):
+                program, candidates = candidate, smaller(candidate)
+        shutil.rmtree(place)
+        return program
+
+    def control_of(self, without: str, folder: Path, seed: int) -> list[Outcome]:
+        """Try a page that yields its children again, without a protection."""
+        del seed
+        idiom = idiom_of(WITH_CHILDREN)
+        self.without = without
+        tried = self.crawl(idiom, ask_scrapy(idiom), [Stop(point="here p0 2")], folder)
+        self.without = None
+        return [tried.outcome]
+
+    def crawl(
+        self, idiom: Idiom, model: Model, stops: list[Stop], folder: Path
+    ) -> Tried:
+        """Crawl with these stops and to the end; without stops, list the points."""
+        with self.opened(idiom, folder) as crawl:
+            crawl.model = model
+            if not stops:
+                crawl.run(trace=True)
+            for stop in stops:
+                run = crawl.run(stop)
+                if run.finished or (run.status and not run.stopped):
+                    break
+            complaints = run_to_end(crawl)
+            complaints += [
+                ended(run) for run in crawl.runs if run.status and not run.stopped
+            ]
+            outcome = self.judged(model, crawl, complaints)
+            crawl.keep = outcome != OK
+            reached = [run.stopped for run in crawl.runs if run.stopped]
+            return Tried(outcome, crawl.runs[0].points, reached)
+
+    @abc.abstractmethod
+    def engine(self, folder: Path) -> AbstractContextManager[object]:
+        """Return a context in which crawls are possible."""
+
+    @abc.abstractmethod
+    def opened(self, idiom: Idiom, folder: Path) -> OfProgram:
+        """Return a new crawl."""
+
+    @abc.abstractmethod
+    def judged(self, model: Model, crawl: Any, complaints: list[str]) -> Outcome:
+        """Judge a crawl that has come to its end, with complaints about its runs."""
+
+
+def stops_of(points: list[str], model: Model, rng: random.Random) -> list[Stop]:
+    """Choose where a crawl is killed, and once or twice more while it goes on."""
+    stops = []
+    for number in range(rng.randint(1, MOST_KILLS)):
+        share = 2 if number else 1
+        kinds = [
+            Stop(number=rng.randint(1, max(1, len(points) // share))),
+            Stop(request=rng.randint(1, max(1, model.visits.total() // share))),
+        ]
+        if steps := [point for point in points if point.startswith("here ")]:
+            kinds.append(Stop(point=rng.choice(steps)))
+        stops.append(rng.choice(kinds))
+    return stops
+
+
+class OnDisk(GeneratedSpiders):
+    """With a JOBDIR."""
+
+    name = "`kill -9` of generated spiders"
+    trials = 24
+    cases = 18
+    killed = 2
+    features = tuple(name for name in FEATURES if name not in UNLIKE_SCRAPY)
+
+    def engine(self, folder: Path) -> AbstractContextManager[object]:
+        del folder
+        return nullcontext()
+
+    def opened(self, idiom: Idiom, folder: Path) -> OfProgram:
+        return OfProgram(idiom, without=self.without, place=folder)
+
+    def judged(self, model: Model, crawl: Any, complaints: list[str]) -> Outcome:
+        reached = [run.stopped for run in crawl.runs if run.stopped]
+        return outcome_of(Verdict(complaints + judge(model, crawl), reached))
+
+    def control(self, folder: Path, seed: int) -> list[Outcome]:
+        """The marks of children are forgotten at a restart."""
+        return self.control_of("recognising_children", folder, seed)
+
+
+class OnRedis(GeneratedSpiders):
+    """On a Redis, one worker after the other."""
+
+    name = "`kill -9` of generated spiders on Redis"
+    trials = 17
+    cases = 17
+    killed = 1
+    features = tuple(name for name in FEATURES if name not in ON_DISK)
+
+    def missing(self) -> str | None:
+        return None if shutil.which("redis-server") else "needs redis-server"
+
+    def engine(self, folder: Path) -> AbstractContextManager[object]:
+        self._server = RedisServer(folder / "redis")
+        self._crawls = itertools.count()
+        return self._server
+
+    def opened(self, idiom: Idiom, folder: Path) -> OfProgram:
+        SharedCrawl.url = self._server.url(f"crawl{next(self._crawls)}")
+        return SharedOfProgram(idiom, without=self.without, place=folder)
+
+    def judged(self, model: Model, crawl: Any, complaints: list[str]) -> Outcome:
+        if complaints:
+            return lost("; ".join(complaints))
+        return judged(crawl, model.items, model.visits)
+
+    def control(self, folder: Path, seed: int) -> list[Outcome]:
+        """Children have other names in each worker."""
+        with self.engine(folder):
+            return self.control_of("naming_children", folder, seed)

@@ -1,0 +1,558 @@
+"""Programs: spiders as data, made by chance from features, and made smaller.
+
+A program is a dictionary that could be JSON:
+
+``pages``   the answers of the site: see :func:`answer_to`
+``far``     pages that are on another host
+``bodies``  lists of steps of the spider, by names: see ``tests/spiders/generated.py``
+``limits``  ``CLOSESPIDER_...`` settings of the first runs
+``uses``    names of :data:`SETTINGS`
+
+A body is a list of steps. ``["ask", BODY, OPTIONS]`` is a request. Without the option
+``page`` it is a link to the page of that name. The body of a page is done once, by the
+request that comes first. With ``page`` it is a child with ``dont_filter``, and carries
+the name of its body in the way that the option ``by`` says. So the items of a program
+do not depend on the order of its requests, and stock Scrapy can be asked for them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from copy import deepcopy
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import urlsplit
+
+from support.site import Answer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from support.site import Visit
+
+Program: TypeAlias = dict[str, Any]
+Step: TypeAlias = list[Any]
+
+ROOTS = 3
+"""Pages to which ``start()`` leads."""
+PLACES = 2
+"""Pages on which a feature is found."""
+KEPT = ("kwargs", "meta", "header", "nested")
+"""How a child may carry the name of its body, also over a redirect."""
+IN_ANY_ORDER = ("kwargs", "nested")
+"""The same, if the order of the children differs in each run. For the others see
+``test_generated.py``."""
+IN_A_PROGRAM = 14
+"""Features of a program of the covering array."""
+MORE = 2
+"""Further features, by chance."""
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "backoff": {"BLOOMDUPE_RETRY_BACKOFF": (0.02, 1, 0.04)},
+    "batches": {
+        "FEEDS": {
+            "items-%(batch_id)d.jsonl": {"format": "jsonlines"},
+            "items-%(batch_id)d.csv": {"format": "csv"},
+        },
+        "FEED_EXPORT_BATCH_ITEM_COUNT": 4,
+    },
+    "one by one": {"CONCURRENT_REQUESTS_PER_DOMAIN": 1},
+    "slots": {"BLOOMDUPE_MAX_PENDING_PER_SLOT": 1000},
+    "media": {
+        "ITEM_PIPELINES": {"scrapy.pipelines.files.FilesPipeline": 100},
+        "FILES_STORE": "files",
+    },
+    "waits": {"ITEM_PIPELINES": {"spiders.generated.Wait": 200}},
+    "drops": {"ITEM_PIPELINES": {"spiders.generated.Drop": 300}},
+    "fails": {"ITEM_PIPELINES": {"spiders.generated.Fail": 400}},
+}  # fmt: skip
+"""That a program uses, by name."""
+
+
+# The site
+
+
+def url_of(program: Program, base: str, page: str) -> str:
+    """Return the URL of a page, on its host."""
+    far = page in program.get("far", [])
+    return f"{base.replace('127.0.0.1', 'localhost') if far else base}/{page}"
+
+
+def answer_to(program: Program, visit: Visit) -> Answer | None:
+    """Answer a request for a page of a program.
+
+    ``to P`` redirects to a page, and ``own`` to itself until there is a cookie.
+    ``flaky`` fails at the first visit, ``cut`` does not answer it, and ``soft`` asks to
+    come again. ``broken`` fails for good, and ``gone`` is not there. ``login`` sets a
+    cookie that says who it is, and ``private`` repeats it.
+    """
+    page = urlsplit(visit.path).path.strip("/")
+    kind, *words = program["pages"].get(page, "ok").split()
+    first, cookie = visit.number == 1, visit.headers.get("Cookie", "")
+    if kind == "to":
+        return Answer("", 302, {"Location": url_of(program, visit.base, words[0])})
+    if kind == "own" and "own=1" not in cookie:
+        headers = {
+            "Location": visit.path,
+            "Set-Cookie": f"own=1; Path={visit.path}",
+        }
+        return Answer("", 302, headers)
+    if kind == "cut" and first:
+        return None
+    if kind == "login":
+        return Answer("hello", headers={"Set-Cookie": "user=me; Path=/"})
+    status = {"broken": 500, "gone": 404, "flaky": 503 if first else 200}
+    text = {"soft": "again" if first else "ok"}
+    if kind == "private":
+        text[kind] = "for me" if "user=me" in cookie else "for nobody"
+    return Answer(text.get(kind, "ok"), status.get(kind, 200))
+
+
+# Features
+
+
+class Making:
+    """A program that is being made."""
+
+    def __init__(self, seed: int, size: int) -> None:
+        self.rng = random.Random(seed)
+        self.bodies: dict[str, list[Step]] = {}
+        self.pages: dict[str, str] = {}
+        self.far: list[str] = []
+        self.uses: list[str] = []
+        self.limits: dict[str, int] = {}
+        self.links: list[dict[str, Any]] = []
+        """The options of all links, for the features that change some of them."""
+        self._names = itertools.count()
+        self.ordinary = tree = [f"p{number}" for number in range(size)]
+        self.bodies["start"] = [self.link(page) for page in tree[:ROOTS]]
+        for number, page in enumerate(tree):
+            below = tree[2 * number + ROOTS : 2 * number + ROOTS + 2]
+            across = self.rng.choice(tree)
+            self.pages[page] = "ok"
+            self.bodies[page] = [
+                ["item", "a"],
+                *(self.link(other) for other in {across: 0, **dict.fromkeys(below)}),
+            ]
+
+    def link(self, page: str) -> Step:
+        options: dict[str, Any] = {}
+        self.links.append(options)
+        return ["ask", page, options]
+
+    def child(self, page: str, by: str | None = None, **options: Any) -> Step:
+        """Return a child for a page, with a body of its own: an item, or a bit more."""
+        body = f"x{next(self._names)}"
+        by = by or self.rng.choice(KEPT)
+        self.bodies[body] = [["item", "x"]]
+        if self.rng.random() < 0.4:
+            self.bodies[body].append(self.link(self.rng.choice(self.ordinary)))
+        return ["ask", body, {"page": page, "by": by, **options}]
+
+    def child_of_any_order(self, page: str) -> Step:
+        return self.child(page, self.rng.choice(IN_ANY_ORDER))
+
+    def some(self, count: int = PLACES) -> list[str]:
+        return self.rng.sample(self.ordinary, count)
+
+    def put(self, body: str, *steps: Step) -> None:
+        """Put steps into a body, somewhere."""
+        where = self.rng.randint(0, len(self.bodies[body]))
+        self.bodies[body][where:where] = steps
+
+    def page(self, kind: str) -> str:
+        """Return a new page of a kind."""
+        page = f"{kind.split()[0]}{next(self._names)}"
+        self.pages[page] = kind
+        return page
+
+    def lead_to(self, kind: str, child: str | None = None) -> None:
+        """Have a page of a kind, to which links lead, and one for a child."""
+        page = self.page(kind)
+        self.bodies[page] = [["item", "a"], self.link(self.some(1)[0])]
+        for body in self.some():
+            self.put(body, self.link(page))
+        self.put(self.some(1)[0], self.child(self.page(child or kind)))
+
+    def program(self) -> Program:
+        program: Program = {
+            "pages": self.pages,
+            "bodies": self.bodies,
+            "uses": self.uses,
+        }
+        program |= {"limits": self.limits, "far": self.far}
+        return deepcopy(program)
+
+
+def children(by: str) -> Callable[[Making], None]:
+    def make(making: Making) -> None:
+        """Have several children for the own page, told apart in one way."""
+        for body in making.some():
+            making.put(body, *(making.child(body, by) for _ in range(3)))
+            making.put(body, ["pause"])
+
+    return make
+
+
+def links_with(**options: Any) -> Callable[[Making], None]:
+    def make(making: Making) -> None:
+        """Have options of a third of the links."""
+        links = making.links
+        for some in making.rng.sample(links, len(links) // 3):
+            some.update(options)
+
+    return make
+
+
+def priorities(making: Making) -> None:
+    for options in making.links:
+        options["priority"] = making.rng.randint(-2, 2)
+
+
+def callbacks(making: Making) -> None:
+    for options in making.links:
+        kinds = ("parse", "parse_plainly", "parse_list")
+        options.setdefault("callback", making.rng.choice(kinds))
+
+
+def shuffled(making: Making) -> None:
+    for body in making.some():
+        steps = [making.child_of_any_order(body) for _ in range(4)]
+        making.put(body, ["shuffled", [*steps, ["item", "s"]]], ["pause"])
+
+
+def completed(making: Making) -> None:
+    for body in making.some():
+        steps = [making.child_of_any_order(body) for _ in range(4)]
+        making.put(body, ["completed", steps])
+
+
+def other_page(making: Making) -> None:
+    """A child for a page to which links lead, too."""
+    body, page = making.some()
+    making.put(body, making.child(page), ["pause"], making.child(page))
+
+
+def shared_child(making: Making) -> None:
+    """Several pages have a child for the same page."""
+    page = making.page("ok")
+    for body in making.some():
+        making.put(body, making.child(page), ["pause"], making.child(page))
+
+
+def grandchildren(making: Making) -> None:
+    """A page and its children have children for the same page."""
+    (body,) = making.some(1)
+    page = making.page("ok")
+    for _ in range(3):
+        child = making.child(body)
+        making.put(child[1], making.child(page))
+        making.put(body, child, ["pause"], making.child(page))
+
+
+def twice(making: Making) -> None:
+    for body in making.some():
+        making.put(body, making.child(making.page("ok"), twice=True))
+
+
+def redirects(making: Making) -> None:
+    for page in making.some():
+        making.lead_to(f"to {page}", f"to {making.page('ok')}")
+
+
+def far(making: Making) -> None:
+    """Pages on another host, and redirects to it."""
+    making.far += making.some(len(making.ordinary) // 3)
+    making.far.append(apart := making.page("ok"))
+    making.lead_to(f"to {making.far[0]}", f"to {apart}")
+
+
+def own(making: Making) -> None:
+    """A page that redirects to itself: only children get through."""
+    for body in making.some():
+        making.put(body, making.child(making.page("own")))
+
+
+def some_are(kind: str) -> Callable[[Making], None]:
+    def make(making: Making) -> None:
+        for page in making.some():
+            making.pages[page] = kind
+        making.lead_to(kind)
+
+    return make
+
+
+def fails(kind: str) -> Callable[[Making], None]:
+    def make(making: Making) -> None:
+        """Have pages that fail, with an errback that yields."""
+        for _ in range(PLACES):
+            page = making.page(kind)
+            making.bodies[f"{page}!"] = [
+                ["item", "failed"],
+                making.link(making.some(1)[0]),
+                making.child(making.page("ok")),
+            ]
+            making.put(making.some(1)[0], making.link(page))
+
+    return make
+
+
+def inline(making: Making) -> None:
+    for body in making.some():
+        making.put(body, ["inline", making.page("ok")])
+
+
+def pauses(making: Making) -> None:
+    for body in making.some(4):
+        making.put(body, ["pause"])
+
+
+def start_items(making: Making) -> None:
+    for number in range(3):
+        making.put("start", ["item", f"{number}"])
+
+
+def start_waits(making: Making) -> None:
+    for _ in range(2):
+        making.put("start", ["pause"])
+
+
+def start_children(making: Making) -> None:
+    """Start requests with ``dont_filter`` for the same page."""
+    page = making.page("ok")
+    making.put("start", *(making.child(page) for _ in range(3)))
+
+
+def start_inline(making: Making) -> None:
+    making.put("start", ["inline", making.page("ok")])
+
+
+def idle(making: Making) -> None:
+    making.bodies["idle"] = [making.link(making.page("ok")) for _ in range(3)]
+
+
+def crawl(making: Making) -> None:
+    """``engine.crawl()`` instead of a yield."""
+    for body in making.some():
+        making.put(body, ["ask", making.page("ok"), {"crawl": True}])
+
+
+def login(making: Making) -> None:
+    page = making.page("login")
+    making.bodies[page] = [["item", "in"]]
+    for _ in range(3):
+        private = making.page("private")
+        apart = making.child(making.page("private"))
+        making.bodies[private] = [["item", "mine"], apart]
+        making.bodies[page].append(making.link(private))
+    making.put(making.some(1)[0], making.link(page))
+
+
+def delays(making: Making) -> None:
+    for body in making.some(3):
+        making.put(body, making.child(body, delay=0.05))
+        making.put(body, ["ask", making.page("ok"), {"delay": 0.05}])
+
+
+def closes(making: Making) -> None:
+    (body,) = making.some(1)
+    making.put(body, ["item", "before"], ["close"])
+
+
+def raises(making: Making) -> None:
+    (body,) = making.some(1)
+    making.put(body, ["item", "before"])
+    making.bodies[body].append(["raise"])
+
+
+def limit(name: str, value: int) -> Callable[[Making], None]:
+    def make(making: Making) -> None:
+        making.limits[f"CLOSESPIDER_{name}"] = value
+
+    return make
+
+
+def media(making: Making) -> None:
+    making.uses.append("media")
+    shared = making.page("ok")
+    for body in making.some():
+        making.put(body, ["files", [shared, making.page("ok")]])
+
+
+def uses(name: str) -> Callable[[Making], None]:
+    return lambda making: making.uses.append(name)
+
+
+FEATURES: dict[str, Callable[[Making], None]] = {
+    # First, so that they find no other pages than the tree's.
+    "far pages": far,
+    "flaky pages": some_are("flaky"),
+    "cut answers": some_are("cut"),
+    "soft retries": some_are("soft"),
+    "children by arguments": children("kwargs"),
+    "children by meta": children("meta"),
+    "children by headers": children("header"),
+    "children by cookies": children("cookie"),
+    "children by nested arguments": children("nested"),
+    "children by query": children("query"),
+    "another order": shuffled,
+    "as completed": completed,
+    "shared child": shared_child,
+    "child of a linked page": other_page,
+    "grandchildren": grandchildren,
+    "yielded twice": twice,
+    "redirects": redirects,
+    "redirect to itself": own,
+    "errbacks": fails("gone"),
+    "given up": fails("broken"),
+    "inline downloads": inline,
+    "pauses": pauses,
+    "start items": start_items,
+    "start waits": start_waits,
+    "start children": start_children,
+    "start inline": start_inline,
+    "idle": idle,
+    "engine.crawl": crawl,
+    "login": login,
+    "delays": delays,
+    "CloseSpider": closes,
+    "page count": limit("PAGECOUNT", 8),
+    "item count": limit("ITEMCOUNT", 8),
+    "raises": raises,
+    "media": media,
+    "backoff": uses("backoff"),
+    "batches": uses("batches"),
+    "one by one": uses("one by one"),
+    "limits per slot": uses("slots"),
+    "pipeline waits": uses("waits"),
+    "pipeline drops": uses("drops"),
+    "pipeline fails": uses("fails"),
+    # Last, so that they change links of all kinds.
+    "lambdas": links_with(callback="lambda"),
+    "partials": links_with(callback="partial"),
+    "closures": links_with(callback="closure"),
+    "callbacks": callbacks,
+    "priorities": priorities,
+}
+UNLIKE_SCRAPY = {"child of a linked page"}
+"""On disk: a child with ``dont_filter`` makes the page known, so links are skipped."""
+ON_DISK = {"backoff", "batches", "delays", "limits per slot"}
+"""Features that a crawl on Redis refuses."""
+
+
+@cache
+def covering(features: tuple[str, ...], size: int = IN_A_PROGRAM) -> list[list[str]]:
+    """Return sets of features among which each pair occurs; the same in each run."""
+    missing = set(map(frozenset, itertools.combinations(features, 2)))
+    rows: list[list[str]] = []
+
+    def gain(row: list[str], feature: str) -> int:
+        return sum(frozenset((feature, other)) in missing for other in row)
+
+    while missing:
+        row = [name for name in features if name in min(missing, key=sorted)]
+        while len(row) < size:
+            rest = [name for name in features if name not in row]
+            row.append(max(rest, key=lambda name: gain(row, name)))
+        rows.append(row)
+        missing -= set(map(frozenset, itertools.combinations(row, 2)))
+    return rows
+
+
+def made(seed: int, features: tuple[str, ...]) -> Program:
+    """Make a program from ``features``: a row of the array, and some by chance."""
+    rows = covering(features)
+    making = Making(seed, 6 + seed % 7)
+    chosen = {*rows[seed % len(rows)], *making.rng.sample(features, MORE)}
+    for name, feature in FEATURES.items():
+        if name in chosen:
+            feature(making)
+    program = making.program()
+    program["features"] = sorted(chosen)
+    return program
+
+
+# Smaller programs
+
+
+def smaller(program: Program) -> Iterator[Program]:
+    """Yield programs that have a part less, the largest parts first."""
+    bodies, pages, uses = (program[part] for part in ("bodies", "pages", "uses"))
+    for part in ("features", "limits", "far"):
+        if part in program:
+            yield {name: value for name, value in program.items() if name != part}
+    yield from (_without_body(program, name) for name in bodies if name != "start")
+    for use in uses:
+        yield {**program, "uses": [name for name in uses if name != use]}
+    for page, kind in pages.items():
+        if kind != "ok":
+            yield {**program, "pages": {**pages, page: "ok"}}
+    for name, body in bodies.items():
+        for less in _smaller_bodies(body):
+            yield _tidy({**program, "bodies": {**bodies, name: less}})
+
+
+def _smaller_bodies(body: list[Step]) -> Iterator[list[Step]]:
+    for number in range(len(body)):
+        yield body[:number] + body[number + 1 :]
+    for number, step in enumerate(body):
+        for less in _smaller_steps(step):
+            yield [*body[:number], less, *body[number + 1 :]]
+
+
+def _smaller_steps(step: Step) -> Iterator[Step]:
+    kind, *words = step
+    if kind in ("shuffled", "completed", "files") and len(words[0]) > 1:
+        for number in range(len(words[0])):
+            yield [kind, words[0][:number] + words[0][number + 1 :]]
+    if kind == "ask":
+        body, options = words
+        for name in options.keys() - {"page", "by"}:
+            yield [kind, body, {n: v for n, v in options.items() if n != name}]
+
+
+def _without_body(program: Program, name: str) -> Program:
+    """Leave out a body, and all that asks for it."""
+
+    def rest(steps: list[Step]) -> list[Step]:
+        kept = [step for step in steps if not (step[0] == "ask" and step[1] == name)]
+        return [
+            [step[0], rest(step[1])] if step[0] in ("shuffled", "completed") else step
+            for step in kept
+        ]
+
+    bodies = {other: rest(body) for other, body in program["bodies"].items()}
+    del bodies[name]
+    return _tidy({**program, "bodies": bodies})
+
+
+def _tidy(program: Program) -> Program:
+    """Leave out bodies and pages to which nothing leads."""
+    bodies, pages = program["bodies"], program["pages"]
+    reached: set[str] = set()
+    new = ["start", "idle"]
+    while new:
+        name = new.pop()
+        if name not in reached:
+            reached.add(name)
+            new += _leads_to([*bodies.get(name, []), *bodies.get(f"{name}!", [])])
+            new += pages.get(name, "").removeprefix("to ").split()
+    return {
+        **program,
+        "bodies": {n: body for n, body in bodies.items() if n.rstrip("!") in reached},
+        "pages": {n: kind for n, kind in pages.items() if n in reached},
+    }
+
+
+def _leads_to(steps: list[Step]) -> Iterator[str]:
+    for kind, *words in steps:
+        if kind in ("shuffled", "completed"):
+            yield from _leads_to(words[0])
+        elif kind == "files":
+            yield from words[0]
+        elif kind == "inline":
+            yield words[0]
+        elif kind == "ask":
+            yield words[0]
+            yield words[1].get("page", words[0])

@@ -1,0 +1,144 @@
+"""Programs of F25: those that have failed, and how programs are made and shrunk."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from crawls import Stop
+from generated_spiders import OnDisk, OnRedis, idiom_of
+from judging import ask_scrapy, stopped
+from programs import FEATURES, covering, made, smaller
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from programs import Program, Step
+
+
+@dataclass(frozen=True)
+class Found:
+    """A program that has failed on disk, made as small as possible."""
+
+    name: str
+    pages: dict[str, str]
+    bodies: dict[str, list[Step]]
+    stops: tuple[Stop, ...] = (Stop(),)
+    """Without a point, it is not stopped."""
+
+    @property
+    def program(self) -> Program:
+        return {"pages": self.pages, "bodies": self.bodies, "uses": []}
+
+
+def child(body: str, page: str = "p0", by: str = "kwargs") -> Step:
+    return ["ask", body, {"page": page, "by": by}]
+
+
+ITEM: Step = ["item", "a"]
+START: list[Step] = [["ask", "p0", {}]]
+START_IN_MEMORY: list[Step] = [["ask", "p0", {"callback": "lambda"}]]
+
+EVERY_ORDER = Found(
+    "children told apart by meta, in another order in each run",
+    {"p0": "ok"},
+    {
+        "start": START,
+        "p0": [["shuffled", [child(f"x{n}", by="meta") for n in range(4)]], ITEM],
+        **{f"x{n}": [ITEM] for n in range(4)},
+    },
+    (Stop(point="here p0 0 2"), Stop(point="here p0 0 3")),
+)
+LINK_AFTER_CHILD = Found(
+    "a link to the page of a child with another callback",
+    {"p0": "ok", "p1": "ok"},
+    {
+        "start": START,
+        "p0": [child("x0", "p1"), ["ask", "p1", {}]],
+        "p1": [ITEM],
+        "x0": [ITEM],
+    },
+)
+CHILD_OF_A_LAMBDA = Found(
+    "a request in memory has a child with dont_filter",
+    {"p0": "ok"},
+    {
+        "start": START_IN_MEMORY,
+        "p0": [child("x0"), ["pause"], ITEM],
+        "x0": [ITEM],
+    },
+    (Stop(point="here p0 2"),),
+)
+CLOSED_IN_A_LAMBDA = Found(
+    "CloseSpider in the callback of a start request in memory",
+    {"p0": "ok"},
+    {"start": START_IN_MEMORY, "p0": [ITEM, ["close"], ["item", "b"]]},
+)
+
+
+def known(found: Found, reason: str) -> Any:
+    marks = pytest.mark.xfail(reason=reason, strict=True)
+    return pytest.param(found, marks=marks, id=found.name)
+
+
+def plain(found: Found) -> Any:
+    return pytest.param(found, id=found.name)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        known(LINK_AFTER_CHILD, "requests with dont_filter are marked as seen"),
+        *map(plain, (EVERY_ORDER, CHILD_OF_A_LAMBDA, CLOSED_IN_A_LAMBDA)),
+    ],
+)
+def test_a_program_that_has_failed_on_disk(found: Found) -> None:
+    idiom = idiom_of(found.program)
+    verdict = stopped(idiom, ask_scrapy(idiom), found.stops)
+    assert len(verdict.stopped) == sum(stop != Stop() for stop in found.stops)
+    assert verdict.complaints == []
+
+
+def test_every_pair_of_features_occurs() -> None:
+    features = tuple(FEATURES)
+    pairs = {
+        pair
+        for row in covering(features)
+        for pair in itertools.combinations(sorted(row), 2)
+    }
+    assert pairs == set(itertools.combinations(sorted(features), 2))
+
+
+@pytest.mark.parametrize("fault", [OnDisk(), OnRedis()], ids=["disk", "redis"])
+def test_the_share_has_each_pair(fault: OnDisk | OnRedis) -> None:
+    assert fault.cases == len(covering(fault.features))
+
+
+def test_a_seed_makes_the_same_program() -> None:
+    features = tuple(FEATURES)
+    programs = [json.dumps(made(seed, features)) for seed in (3, 3, 4)]
+    assert programs[0] == programs[1] != programs[2]
+
+
+def test_a_program_that_fails_is_made_smaller(tmp_path: Path) -> None:
+    def fails(program: Program) -> bool:
+        return '["ask", "p4"' in json.dumps(program)
+
+    class Failing(OnDisk):
+        def tried(self, program: Program, *_: Any) -> list[Any]:
+            return [program] if fails(program) else []
+
+    program = Failing().shrunk(made(3, tuple(FEATURES)), tmp_path, 3)
+    assert fails(program)
+    assert not any(map(fails, smaller(program)))
+    assert sum(map(len, program["bodies"].values())) <= 4
+    assert not list(tmp_path.iterdir())
+
+
+def test_smaller_programs_are_smaller() -> None:
+    program = made(5, tuple(FEATURES))
+    for less in smaller(program):
+        assert len(json.dumps(less)) < len(json.dumps(program))

@@ -1,0 +1,300 @@
+"""A spider that follows a program: see ``tests/crash/programs.py``."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import zlib
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+import scrapy
+from common import SITE, download, once, path_of
+from scrapy import Request, signals
+from scrapy.downloadermiddlewares.retry import get_retry_request
+from scrapy.exceptions import CloseSpider, DontCloseSpider, DropItem
+from support.stops import durable, pause, stop_at, wanted
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from scrapy.settings import BaseSettings
+    from typing_extensions import Self
+
+CHECKPOINT = 0.03
+"""Seconds after which there has usually been a checkpoint."""
+LIMITED_RUNS = 3
+"""Runs that a limit closes: with requests in memory, it could be each run."""
+WAITING = {"inline", "shuffled", "completed"}
+"""Steps that are done by a method of that name."""
+
+
+class Generated(scrapy.Spider):
+    """Follows the program in the setting ``PROGRAM``."""
+
+    name = "generated"
+
+    @classmethod
+    def update_settings(cls, settings: BaseSettings) -> None:
+        super().update_settings(settings)
+        limits = json.loads(settings["PROGRAM"]).get("limits", {})
+        if settings["ADDONS"] and run_number() < LIMITED_RUNS:
+            settings.setdict(limits, priority="spider")
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        spider.program = json.loads(crawler.settings["PROGRAM"])
+        spider.stock = not crawler.settings["ADDONS"]
+        spider.rng = random.Random(run_number())
+        spider.batches = [[step] for step in spider.program["bodies"].get("idle", [])]
+        crawler.signals.connect(spider.idle, signals.spider_idle)
+        return spider
+
+    async def start(self) -> AsyncIterator[Any]:
+        async for output in self.work("start", None):
+            yield output
+
+    def idle(self) -> None:
+        if self.batches:
+            engine: Any = self.crawler.engine
+            for request in self.outputs("idle", self.batches.pop(0), None):
+                engine.crawl(request)
+            raise DontCloseSpider
+
+    # Callbacks
+
+    async def parse(self, response: Response, **_: Any) -> AsyncIterator[Any]:
+        async for output in self.work(self.body_of(response.request), response):
+            yield output
+
+    def parse_plainly(self, response: Response, **_: Any) -> Any:
+        """A generator, if nothing in its body waits."""
+        name = self.body_of(response.request)
+        steps = self.steps_of(name, response)
+        if any(step[0] in {"pause", *WAITING} for step in steps):
+            return self.parse(response)
+        return self.outputs(name, steps, response)
+
+    def parse_list(self, response: Response, **_: Any) -> Any:
+        """A coroutine that returns a list, if it does not raise before."""
+        steps = self.steps_of(self.body_of(response.request), response)
+        outputs = self.parse(response)
+        return outputs if ["raise"] in steps else listed(outputs)
+
+    def failed(self, failure: Any) -> Iterator[Any]:
+        name = f"{self.body_of(failure.request)}!"
+        yield from self.outputs(name, self.steps_of(name, None), failure.request)
+
+    def body_of(self, request: Any) -> str:
+        """Return the name of the body that a request is for: its page's, or another."""
+        first = (request.meta.get("redirect_urls") or [request.url])[0]
+        query = parse_qs(urlsplit(first).query)
+        header = request.headers.get("X-Body")
+        name: str = (
+            request.cb_kwargs.get("body")
+            or request.cb_kwargs.get("nested", {}).get("body")
+            or request.meta.get("body")
+            or (header.decode() if header else "")
+            or (request.cookies or {}).get("body")
+            or query.get("body", [""])[0]
+            or path_of(request.url).strip("/")
+        )
+        return name
+
+    # Bodies
+
+    def steps_of(self, name: str, response: Any) -> list[Any]:
+        """Return the steps of a body, or that its page is to come again."""
+        if getattr(response, "text", "") == "again":
+            return [["again"]]
+        steps: list[Any] = self.program["bodies"].get(name, [])
+        return steps
+
+    async def work(self, name: str, response: Any) -> AsyncIterator[Any]:
+        """Follow a body."""
+        for number, step in enumerate(self.steps_of(name, response)):
+            point = f"{name} {number}"
+            stop_at(point)
+            if step[0] == "pause":
+                await self.pause(f"{name} {number + 1}")
+            elif step[0] in WAITING:
+                doing = getattr(self, step[0])
+                async for output in doing(name, step[1], response, point):
+                    yield output
+            else:
+                for output in self.outputs(name, [step], response):
+                    yield output
+
+    async def inline(
+        self, name: str, page: str, response: Any, _: str
+    ) -> AsyncIterator[Any]:
+        found = await download(self.crawler, Request(self.url(page)))
+        yield self.item(name, f"inline {found.text}", response)
+
+    async def shuffled(
+        self, name: str, steps: list[Any], response: Any, point: str
+    ) -> AsyncIterator[Any]:
+        """Take steps in another order in each run, with pauses between them."""
+        for nth, step in enumerate(self.rng.sample(steps, len(steps))):
+            await self.pause(f"{point} {nth}")
+            stop_at(f"{point} {nth}")
+            for output in self.outputs(name, [step], response):
+                yield output
+
+    async def completed(
+        self, name: str, steps: list[Any], response: Any, _: str
+    ) -> AsyncIterator[Any]:
+        """Take steps in the order in which tasks end."""
+        tasks = [self.asked(name, step, response) for step in steps]
+        for task in asyncio.as_completed(tasks):
+            for output in await task:
+                yield output
+
+    async def pause(self, point: str) -> None:
+        """Wait for a checkpoint, for certain if the run is to be stopped next."""
+        await (durable(self) if wanted(point) else pause(CHECKPOINT))
+
+    async def asked(self, name: str, step: list[Any], response: Any) -> list[Any]:
+        """Return the outputs of a step after a while, which differs in each run."""
+        await pause(self.rng.random() * CHECKPOINT)
+        return list(self.outputs(name, [step], response))
+
+    def outputs(self, name: str, steps: list[Any], response: Any) -> Iterator[Any]:
+        """Yield the outputs of steps that do not wait."""
+        for kind, *words in steps:
+            if kind == "item":
+                yield self.item(name, *words, response)
+            elif kind == "files":
+                files = [self.url(page) for page in words[0]]
+                yield {**self.item(name, "files", response), "file_urls": files}
+            elif kind == "ask":
+                yield from self.requests(*words, response)
+            elif kind == "again":
+                yield get_retry_request(response.request, spider=self, reason=kind)
+            elif kind == "close" and not self.stock and once("closed"):
+                raise CloseSpider("as the program says")
+            elif kind == "raise":
+                raise ValueError("as the program says")
+
+    def item(self, name: str, part: str, response: Any) -> dict[str, Any]:
+        url = "start" if response is None else path_of(response.url)
+        text = getattr(response, "text", "")
+        return {"page": url, "part": f"{name}: {part} {text}"}
+
+    # Requests
+
+    def requests(
+        self, body: str, options: dict[str, Any], response: Any
+    ) -> Iterator[Request]:
+        """Yield a request for a body; see ``programs.py`` for the options."""
+        request = self.request(body, options, response)
+        if options.get("crawl"):
+            engine: Any = self.crawler.engine
+            engine.crawl(request)
+            return
+        yield request
+        # Stock Scrapy cannot do it with the same object.
+        if options.get("twice"):
+            yield request.copy() if self.stock else request
+
+    def request(self, body: str, options: dict[str, Any], response: Any) -> Request:
+        page = options.get("page", body)
+        given: dict[str, Any] = {"meta": {}, "dont_filter": "page" in options}
+        if "page" in options:
+            self.tell_apart(given, body, options["by"])
+        if "delay" in options:
+            given["meta"]["bloomdupe_delay"] = options["delay"]
+        url = self.url(page)
+        if "query" in given:
+            url += f"?body={given.pop('query')}"
+        return Request(
+            url,
+            self.callback(options.get("callback", "parse"), response),
+            errback=self.failed,
+            priority=options.get("priority", 0),
+            **given,
+        )
+
+    def tell_apart(self, given: dict[str, Any], body: str, by: str) -> None:
+        """Let a request carry the name of its body."""
+        if by == "meta":
+            given["meta"]["body"] = body
+        elif by == "header":
+            given["headers"] = {"X-Body": body}
+        elif by == "cookie":
+            given["cookies"] = {"body": body}
+        elif by == "nested":
+            shared = ["shared", {"by": [body]}]
+            nested = {"body": body, "one": shared, "other": shared}
+            given["cb_kwargs"] = {"nested": nested, "again": nested["one"]}
+        elif by == "query":
+            given["query"] = body
+        else:
+            given["cb_kwargs"] = {"body": body}
+
+    def callback(self, kind: str, response: Any) -> Callable[..., Any]:
+        if kind == "lambda":
+            return lambda r, **_: self.parse(r)
+        if kind == "partial":
+            return partial(self.parse)
+        if kind == "closure":
+
+            def closure(r: Response, **_: Any) -> AsyncIterator[Any]:
+                assert response is None or response.url
+                return self.parse(r)
+
+            return closure
+        return getattr(self, kind)  # type: ignore[no-any-return]
+
+    def url(self, page: str) -> str:
+        """Return the URL of a page, some of which are on another host."""
+        base = SITE
+        if page in self.program.get("far", []):
+            base = base.replace("127.0.0.1", "localhost")
+        return f"{base}/{page}"
+
+
+async def listed(outputs: AsyncIterator[Any]) -> list[Any]:
+    return [output async for output in outputs]
+
+
+def run_number() -> int:
+    """Return the number of this run of the command, from 1."""
+    return len(list(Path().glob("run*.log")))
+
+
+def chance(item: dict[str, Any]) -> int:
+    """Return a number from 0 to 3 that depends on an item."""
+    return zlib.crc32(f"{item['page']} {item['part']}".encode()) % 4
+
+
+class Wait:
+    """A pipeline that waits."""
+
+    async def process_item(self, item: Any, *_: Any) -> Any:
+        await pause(chance(item) * CHECKPOINT / 3)
+        return item
+
+
+class Drop:
+    """A pipeline that drops some items."""
+
+    def process_item(self, item: Any, *_: Any) -> Any:
+        if not chance(item):
+            raise DropItem("as the program says")
+        return item
+
+
+class Fail:
+    """A pipeline that raises for some items."""
+
+    def process_item(self, item: Any, *_: Any) -> Any:
+        if not chance(item):
+            raise ValueError("as the program says")
+        return item
