@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.crawl.progress.line import pages_lost
 from bloomdupe.crawl.progress.pace import duration, size, when
 from bloomdupe.crawl.progress.rounds import OPEN
+from bloomdupe.jobs.overview import MOST_SLOTS
 from bloomdupe.jobs.state import KILLED, RUNNING, SILENT, STOPPED
 from bloomdupe.monitoring.charts import NAMELESS, charts
 from bloomdupe.monitoring.page import figure, in_figures, page, table, text
@@ -25,8 +26,6 @@ __all__ = ["report"]
 MOST_RUNS = 200
 MOST_FAILURES = 100
 """Rows of the table, latest failures first."""
-MOST_SLOTS = 100
-"""Rows of the table, largest slots first."""
 
 FIGURES: tuple[tuple[str, str], ...] = (
     ("job.done", "requests done"),

@@ -118,8 +118,11 @@ def _rows_of_job(job: Overview) -> Iterator[tuple[str, str]]:
     if workers is not None:
         yield from _counts_of_workers(job, workers)
     yield "slots with requests", f"{len(job.slots):,}"
+    if runs is not None and runs.resting:
+        yield "  resting", f"{len(runs.resting):,}"
     for name, requests in job.largest():
-        yield f"  {slot_name(name)}", f"{requests:,}"
+        slow = job.slowness(name)
+        yield f"  {slot_name(name)}", f"{requests:,}" + (f", {slow}" if slow else "")
     if runs is not None:
         yield from _rules_and_outputs(runs)
     if workers is not None:
@@ -131,6 +134,9 @@ def _counts_of_runs(job: Overview, runs: RunFigures) -> Iterator[tuple[str, str]
         yield "  scheduled for later", f"{runs.later:,}"
     yield "pages done", f"{job.pages:,}"
     yield "items", f"{runs.items:,}"
+    yield "requests failed", f"{sum(runs.failed.values()):,}"
+    for cause, requests in runs.failed.items():
+        yield f"  {cause}", f"{requests:,}"
     yield (
         "round",
         f"{runs.round}, in {runs.runs} runs of {runs.seconds:,.0f} s together",

@@ -38,6 +38,7 @@ GAUGES = (
     ("leased", "leased", "Requests in progress."),
     ("later", "later", "Requests scheduled for later."),
     ("slots", "slots", "Slots (hosts) with requests."),
+    ("resting_slots", "resting", "Slots that rest: they fail, or ask for it."),
     ("failed", "failed", "Failed requests."),
     ("seen", "seen", "URLs in the filter."),
     ("fpp", "fpp", "False-positive probability of the filter, calculated."),

@@ -99,7 +99,7 @@ def time_to_go(first: Point | None, last: Point) -> float | None:
     """Return the seconds until nothing is pending any more, at the present rate.
 
     None while more requests come than go. Counts pending requests and those in
-    progress.
+    progress. It takes as long as the slowest slot, at least.
     """
     if first is None or last.time <= first.time:
         return None
@@ -107,16 +107,20 @@ def time_to_go(first: Point | None, last: Point) -> float | None:
     done = first.pending + first.leased - owed
     if done <= 0:
         return 0.0 if not owed else None
-    left = owed * (last.time - first.time) / done
+    left = max(last.slowest, owed * (last.time - first.time) / done)
     return left if left < LONGEST else None
 
 
 def time_to_fill(first: Point | None, last: Point) -> float | None:
-    """Return in how many seconds the disk is full, as things go; None: not soon."""
-    if first is None or last.time <= first.time or first.free <= last.free:
+    """Return in how many seconds the disk is full; None: not within a day, or unknown.
+
+    A minute of data is the least that allows a forecast.
+    """
+    seconds = 0.0 if first is None else last.time - first.time
+    if first is None or seconds < SLACK * MINUTE or first.free <= last.free:
         return None
-    left = last.free * (last.time - first.time) / (first.free - last.free)
-    return left if left < LONGEST else None
+    left = last.free * seconds / (first.free - last.free)
+    return left if left < DAY else None
 
 
 def clock(moment: float, now: float) -> str:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.engines.checkpoint import Checkpoint
     from bloomdupe.crawl.progress.metrics import Metrics
+    from bloomdupe.crawl.progress.slot_times import SlotTimes
     from bloomdupe.crawl.state.failures import Failures
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.settings import JobSettings
@@ -49,12 +50,14 @@ class Watch:
         frontier: Frontier,
         checkpoint: Checkpoint,
         failures: Failures | None,
+        slots: SlotTimes,
         fail: Callable[[BaseException], None],
     ) -> None:
         self._extra = {"spider": crawler.spider}
         self._frontier = frontier
         self._checkpoint = checkpoint
         self._failures = failures
+        self._slots = slots
         self._fail = fail
         store = frontier.store
         self.history = None if store is None else History(store)
@@ -130,6 +133,7 @@ class Watch:
         statuses = [0] * 5
         for status, pages in totals.statuses.items():
             statuses[min(max(int(status) // 100, 1), 5) - 1] += pages
+        resting, slowest = self._slots.look()
         return Point(
             time=round(time.time(), 3),
             run=totals.runs,
@@ -151,6 +155,8 @@ class Watch:
             free=0 if store is None else store.free_bytes(),
             memory=_resident(),
             later=frontier.waiting,
+            resting=resting,
+            slowest=round(slowest, 1),
         )
 
     def _look(self) -> Point:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import heapq
 from time import time
 from typing import TYPE_CHECKING, Any
 
+from bloomdupe.crawl.later.rests import rests_in
 from bloomdupe.crawl.leases.failure import Failure
 from bloomdupe.crawl.progress.history import read_history
 from bloomdupe.crawl.progress.rounds import IMPORT
@@ -12,7 +14,7 @@ from bloomdupe.crawl.state.blocked import BLOCKED
 from bloomdupe.crawl.totals import Totals
 from bloomdupe.errors import StoreError
 from bloomdupe.frontier.pending_requests import slots_of
-from bloomdupe.jobs.overview import Output, Overview, RunFigures
+from bloomdupe.jobs.overview import MOST_SLOTS, Output, Overview, RunFigures
 from bloomdupe.jobs.state import Signs, state_of
 from bloomdupe.jobs.view import FailedRequests, JobHistory, View
 from bloomdupe.store import files
@@ -27,11 +29,12 @@ if TYPE_CHECKING:
 __all__ = ["StoreReader", "overview"]
 
 
-def overview(path: Path) -> Overview | None:
+def overview(path: Path, failures: FailureReader | None = None) -> Overview | None:
     """Return the state of the job with the store at ``path``, also while it runs.
 
     None if the store has never belonged to a crawl. Takes a second for a million slots,
-    however many requests are pending in them.
+    however many requests are pending in them. ``failures`` remembers failed requests
+    between two calls.
     """
     now, owner = time(), files.owner_of(path)
     store = Store.open(path, readonly=True, network=True)
@@ -43,9 +46,11 @@ def overview(path: Path) -> Overview | None:
             notes = (snapshot.record("filter") or {}).get("notes", {})
             transaction = snapshot.transaction
             first = next(snapshot.later(), None)
+            failed = (failures or FailureReader()).read(store, snapshot)
         if frontier is None:
             return None
-        slots = slots_of(store)
+        slots = {slot.name: slot.requests for slot in slots_of(store)}
+        delays = _delays(store, slots, crawl.get("delays", {}))
     finally:
         store.close()
     totals = crawl.get("totals", {})
@@ -64,7 +69,7 @@ def overview(path: Path) -> Overview | None:
         pending=frontier["requests"] + later,
         taken_in=frontier["sequence"],
         pages=totals.get("pages", 0),
-        slots={slot.name: slot.requests for slot in slots},
+        slots=slots,
         runs=RunFigures(
             process=None if owner is None else owner.process,
             last_run=notes.get("run"),
@@ -77,9 +82,31 @@ def overview(path: Path) -> Overview | None:
             runs=totals.get("runs", 0),
             seconds=totals.get("seconds", 0.0),
             outputs=outputs,
+            failed=dict(FailedRequests(failed, 0).reasons.most_common()),
+            resting={
+                slot: rest
+                for slot, rest in rests_in(crawl, now).items()
+                if slot in slots
+            },
+            delays=delays,
             blocked=notes.get(BLOCKED, []),
         ),
     )
+
+
+def _delays(
+    store: Store, slots: dict[str, int], given: dict[str, float]
+) -> dict[str, float]:
+    """Return the delays of the largest slots; ``given`` are those configured."""
+    largest = heapq.nlargest(MOST_SLOTS, slots, key=slots.__getitem__)
+    delays = {}
+    with store.snapshot() as snapshot:
+        for slot in largest:
+            stored = snapshot.delay(slot)
+            delay = given.get(slot, given.get("")) if stored is None else stored
+            if delay:
+                delays[slot] = delay
+    return delays
 
 
 def _outputs(snapshot: Snapshot, crawl: dict[str, Any]) -> list[Output]:
@@ -105,13 +132,31 @@ def _written_at(path: Path) -> float:
         raise StoreError(f"cannot look at {path / files.DATA}: {error}") from error
 
 
+class FailureReader:
+    """Reads the failed requests, if they have changed since the last time."""
+
+    def __init__(self) -> None:
+        self._total: list[int] = []
+        self.requests: list[Failure] = []
+        """Those that were not retried since, latest first."""
+
+    def read(self, store: Store, snapshot: Snapshot) -> list[Failure]:
+        """Return the failed requests."""
+        total = store.totals.get(FAILURES, [0, 0])
+        if total != self._total:  # they may be many, and rarely change
+            found = (Failure.unpacked(data) for _, data in snapshot.failures())
+            left = [one for one in found if not one.waiting]
+            self.requests = sorted(left, key=lambda one: -one.time)
+            self._total = total
+        return self.requests
+
+
 class StoreReader:
     """Reads a job on disk as often as needed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._failures_total: list[int] = []
-        self._failures: list[Failure] = []
+        self._failures = FailureReader()
 
     def read(self) -> View:
         """Read the last checkpoint.
@@ -119,7 +164,7 @@ class StoreReader:
         Raises the errors of opening a store, and :class:`StoreError` if no crawl has
         used it.
         """
-        job = overview(self._path)
+        job = overview(self._path, self._failures)
         if job is None:
             raise StoreError(
                 f"{self._path}: no crawl has used this store; `bloomdupe info"
@@ -131,15 +176,9 @@ class StoreReader:
             with store.snapshot() as snapshot:
                 crawl = snapshot.record("crawl") or {}
                 points, runs = read_history(snapshot)
-                total = store.totals.get(FAILURES, [0, 0])
-                if total != self._failures_total:  # they may be many, and rarely change
-                    found = [Failure.unpacked(data) for _, data in snapshot.failures()]
-                    self._failures = sorted(found, key=lambda one: -one.time)
-                    self._failures_total = total
             header = store.header
         finally:
             store.close()
-        failed = [one for one in self._failures if not one.waiting]
         return View(
             place=str(self._path),
             identity=header.get("identity", {}),
@@ -149,7 +188,7 @@ class StoreReader:
             points=points,
             history=JobHistory(
                 Totals.of(crawl.get("totals", {})),
-                FailedRequests(failed, crawl.get("failures_left", 0)),
+                FailedRequests(self._failures.requests, crawl.get("failures_left", 0)),
                 runs,
             ),
             paces={},
