@@ -76,11 +76,13 @@ class Acceptance:
         identity = self._identity(request, parent, key, start=start)
         if self._is_recognised(request, parent, identity):
             return True
-        # A foreign filter does not mark in the store.
-        keys = [(key, exact)] if ours is not None else []
+        # Scrapy's filter does not see a request with dont_filter, so a link to its page
+        # is new; and a foreign filter does not mark in the store.
+        marks = ours is not None and (start or not request.dont_filter)
+        keys = [(key, exact)] if marks else []
         name = None
         if start:
-            skip, forced, marks, name = engine.starting.judge(
+            skip, forced, further, name = engine.starting.judge(
                 key, identity, forced=forced, marked=ours is not None, exact=exact
             )
             if skip:
@@ -88,13 +90,14 @@ class Acceptance:
                 if engine.starting.repeats_itself(identity):
                     self._warn_of_polling(request)
                 return False
-            keys += marks
+            keys += further
             if forced and not request.dont_filter:
                 # So that its redirect is followed, although that was seen, too.
                 request = copy(request)  # replace() would run its constructor
                 request.dont_filter = True
         if not forced and not self._passes(request, parent, keys):
             return False
+        name = keys[-1][0] if keys and not start else name
         offer = self._offer(request, parent, identity, keys, name, start=start)
         if parent is not None and self._is_held(offer, parent, key):
             engine.hold(offer)

@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.lease import Key
     from bloomdupe.inside_scrapy.processing import Processing
 
-__all__ = ["MOST_YIELDED", "StartItem", "StartOutputs", "StartVerdict", "second_name"]
+__all__ = [
+    "MOST_YIELDED",
+    "StartItem",
+    "StartOutputs",
+    "StartVerdict",
+    "is_fresh_start",
+    "second_name",
+]
 
 MOST_YIELDED = 100_000
 """Number of outputs, counted from the first, among which repetitions are noticed."""
@@ -28,6 +35,17 @@ SAFE_METHODS = frozenset({"GET", "HEAD"})
 def second_name(key: bytes) -> bytes:
     """Return the name of the second use of a start page with this fingerprint."""
     return b"again " + key
+
+
+def is_fresh_start(request: Request) -> bool:
+    """Whether Spider.start() has just yielded the request.
+
+    Retries and redirects of start requests inherit ``is_start_request``.
+    """
+    meta = request.meta
+    return bool(meta.get("is_start_request")) and not (
+        meta.keys() & {"retry_times", "redirect_times", "download_latency"}
+    )
 
 
 class StartVerdict(NamedTuple):
@@ -167,7 +185,7 @@ class StartOutputs:
         kept exactly, see :meth:`bloomdupe.filter.bloom.BloomFilter.add`.
         """
         if not forced:
-            return StartVerdict(False, False)
+            return StartVerdict(False, False, (), key)
         self.add_page(key)
         return StartVerdict(False, True, (), self._requests.name_of(identity))
 
@@ -196,7 +214,11 @@ class StartOutputs:
         if self._processing.answering is not None:
             second = parent.method not in SAFE_METHODS
         else:
-            second = key == self._fingerprint(parent) and identity_of(
-                request, key, parent
-            ) not in (key, identity_of(parent, key, parent))
+            # A parent without dont_filter is remembered by Scrapy's filter, too.
+            second = (
+                parent.dont_filter
+                and key == self._fingerprint(parent)
+                and identity_of(request, key, parent)
+                not in (key, identity_of(parent, key, parent))
+            )
         return (second_name(key), exact) if second else None

@@ -46,11 +46,11 @@ class Accepted(NamedTuple):
     identity: bytes
     """Tells it from other requests for its page; its duplicates have the same."""
     keys: Sequence[Key]
-    """Marks to set, first its fingerprint; the last of them is the name under which a
-    request without ``dont_filter`` is a duplicate.
-    """
+    """Marks to set, if there are any: first its fingerprint."""
     name: bytes | None = None
-    """Of a start request, if it has the same name in each run."""
+    """Its name, unless its parent names it. A request that is dropped as a duplicate of
+    others has the name under which they are known.
+    """
     start: bool = False
     """Whether ``start()`` has yielded it."""
     answers: bool = False

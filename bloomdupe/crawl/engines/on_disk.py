@@ -25,6 +25,7 @@ from bloomdupe.crawl.leases.cut_short import CutShort
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.outcomes import Outcomes
 from bloomdupe.crawl.progress.rounds import FINISHED, OPEN, Run
+from bloomdupe.crawl.progress.slot_times import SlotTimes
 from bloomdupe.crawl.progress.watch import Watch
 from bloomdupe.crawl.requests.visits import Visit
 from bloomdupe.crawl.start_outputs import StartItem
@@ -42,7 +43,7 @@ from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.inside_scrapy.timer import Timer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from scrapy import Request
 
@@ -185,9 +186,9 @@ class EngineOnDisk(Settling):
         self.revisits = self._begin_revisits()
         self.checkpoint.participants.append(self.limits)
         store = self.frontier.store
-        if store is not None and self._access.throttled:
+        if store is not None:
             delays = Delays(self._access, store)
-            if run.resumed:
+            if run.resumed and self._access.throttled:
                 self._access.restore_delays(delays.of)
             self.checkpoint.participants.append(delays)
         self.cookies = self._restore_cookies()
@@ -203,12 +204,18 @@ class EngineOnDisk(Settling):
             self.frontier,
             self.checkpoint,
             self.failures,
+            SlotTimes(self.frontier, self._access, self._rests()),
             self._session.stopping.fail,
         )
         if self.watch.history is not None:
             self.checkpoint.participants.append(self.watch.history)
         if not run.idle:
             self.checkpoint.begin_run()
+
+    def _rests(self) -> Iterator[Callable[[], dict[str, float]]]:
+        yield self._backoff.resting
+        if self.retries is not None:
+            yield self.retries.circuits.resting
 
     def _begin_revisits(self) -> Revisits:
         revisits = Revisits(
@@ -303,7 +310,7 @@ class EngineOnDisk(Settling):
 
     def recognises(self, parent: Lease, identity: bytes) -> bool:
         """See :meth:`Engine.recognises`."""
-        return self.children.recognises(parent.root, identity)
+        return self.children.recognises(parent, identity)
 
     def has_room(self, request: Request) -> bool:
         """See :meth:`Engine.has_room`."""
@@ -359,20 +366,23 @@ class EngineOnDisk(Settling):
         if not request.dont_filter:
             self.limits.took(offer.slot)
         if payload is None:
-            if self._ours:
-                self._unmarked.add(offer.keys[0][0])
-            root = self._session.leases.part_of(parent)
+            self._unmarked.update(key for key, _ in offer.keys)
+            name = offer.name
+            if name is None and parent is not None:
+                # A retry or redirect has the name of the request that it follows.
+                name = parent.name_of(None if offer.repeats else offer.identity)
+            root = self._session.leases.part_of(parent, name)
             self._session.leases.expect(
-                entry, root=root, keys=list(offer.keys), name=offer.name
+                entry, root=root, keys=list(offer.keys), name=name
             )
         elif (
             self.durable
             and (request.dont_filter or not self._ours)
             and parent is not None
-            and parent.root.is_named
+            and parent.is_named
             and not instead
         ):
-            self.children.add(parent.root, offer.identity)
+            self.children.add(parent, offer.identity)
         where = "disk" if self.durable and payload is not None else "memory"
         self._stats.inc_value(f"scheduler/enqueued/{where}")
         self._stats.inc_value("scheduler/enqueued")

@@ -50,7 +50,6 @@ class Settling:
     def begin(self, lease: Lease) -> None:
         """See :meth:`Engine.begin`."""
         lease.repeated = self.after_a_kill
-        self._children.recall(lease)
         lease.answers_before = self._cut_short.answers_of(lease)
 
     def owes(self, lease: Lease) -> bool:
@@ -89,8 +88,11 @@ class Settling:
     def settle(self, root: Lease) -> None:
         """See :meth:`Engine.settle`."""
         self._frontier.settle(root.entry)
-        self._children.forget(root)
-        self._cut_short.forget(root)
+        self._children.forget(root.name, passed_on=root.passed_on)
+        self._cut_short.forget(root.name, root if root.passed_on else None)
+        for name in filter(None, {*root.parts} - {root.name}):
+            self._children.forget(name)
+            self._cut_short.forget(name)
         self._mark(root.keys)
         self._outcomes.settle(root.outcome)
 
@@ -101,7 +103,7 @@ class Settling:
         of it: the next run repeats them all.
         """
         outcome, root.own_outcome = root.own_outcome, Outcome()
-        if root.broken or root.has_parts:
+        if root.broken or root.parts:
             self._outcomes.forget(outcome)
             return
         if root.is_named:

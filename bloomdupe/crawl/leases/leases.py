@@ -73,16 +73,17 @@ class Leases:
             watcher.handed_out(lease)
         return lease
 
-    def part_of(self, parent: Lease | None) -> Lease | None:
+    def part_of(self, parent: Lease | None, name: bytes | None) -> Lease | None:
         """Return the root of a new request that cannot be stored, if it has any.
 
-        The root is not settled before its parts have ended.
+        The root is not settled before its parts have ended. ``name`` is that of the
+        part; None if it has none after a crash.
         """
         if parent is None or not parent.root.open_parts:
             return None
         root = parent.root
         root.open_parts += 1
-        root.has_parts = True
+        root.parts.append(name)
         return root
 
     def expect(

@@ -26,7 +26,7 @@ from bloomdupe.crawl.engines.queue_order import QueueOrder
 from bloomdupe.crawl.later.backoff import Backoff
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.requests.names import START, name_of
-from bloomdupe.crawl.start_outputs import StartItem, StartOutputs
+from bloomdupe.crawl.start_outputs import StartItem, StartOutputs, is_fresh_start
 from bloomdupe.crawl.state.cookies_packed import PackedCookies
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
@@ -223,15 +223,14 @@ class EngineOnRedis:
         """See :meth:`Engine.take`."""
         self._send_cookies()
         filtered = not offer.request.dont_filter
-        known_by = offer.keys[-1][0]
-        in_memory = offer.payload is None
-        if in_memory and filtered and self._is_carried(known_by, offer.parent):
+        in_memory, key = offer.payload is None, offer.name
+        if in_memory and filtered and key and self._is_carried(key, offer.parent):
             return False
         self._finished = False
         name = self._name_of(offer, held=False)
         self._stats.inc_value("scheduler/enqueued")
         if in_memory:
-            self._keep(offer, name, known_by if filtered else offer.name)
+            self._keep(offer, name, key)
         else:
             self._worker.offer(self._offer_of(offer, name))
         return True
@@ -256,8 +255,6 @@ class EngineOnRedis:
 
     def _name_of(self, offer: Accepted, *, held: bool) -> bytes:
         """Return the name of a request, unique in the crawl."""
-        if not offer.request.dont_filter:
-            return offer.keys[-1][0]
         if offer.name is not None:
             return offer.name
         parent = offer.parent
@@ -265,21 +262,21 @@ class EngineOnRedis:
             return name_of(b"nobody", os.urandom(16))
         if offer.answers or (held and offer.repeats):
             return name_of(b"answer", parent.name, offer.identity)
-        page: PageOnRedis = parent.own
-        return page.children.name_of(offer.identity)
+        named = parent.name_of(offer.identity)
+        assert named is not None  # noqa: S101 - every request has a name here
+        return named
 
     def _offer_of(self, offer: Accepted, name: bytes) -> Offer:
         """Return a request as Redis gets it, and remember it."""
         request, parent = offer.request, offer.parent
-        key, known_by = offer.keys[0][0], offer.keys[-1][0]
-        known = offer.start or not request.dont_filter
-        if known:
-            self._seen.add(known_by)
+        also = known_as = None
+        if offer.keys:
+            known_as = offer.keys[-1][0]
+            self._seen.add(known_as)
+            if request.dont_filter:
+                also = SeenMark(offer.slot, known_as)
         self._stats.inc_value("scheduler/enqueued/redis")
         assert offer.payload is not None  # noqa: S101 - it is stored
-        also = (
-            SeenMark(offer.slot, key) if offer.start and request.dont_filter else None
-        )
         return Offer(
             offer.slot,
             name,
@@ -288,7 +285,7 @@ class EngineOnRedis:
             self._starts_apart and bool(request.meta.get("is_start_request")),
             None if parent is None else parent.root.own.lease,
             also,
-            known_by if known else None,
+            known_as,
         )
 
     def _send_cookies(self) -> None:
@@ -323,7 +320,7 @@ class EngineOnRedis:
 
     def _keep(self, offer: Accepted, name: bytes, key: bytes | None) -> None:
         """Keep a request in memory; its parent is not done before it is."""
-        root = self._session.leases.part_of(offer.parent)
+        root = self._session.leases.part_of(offer.parent, name)
         kept = InMemory(offer.request, offer.slot, root, PageOnRedis(name, None, key))
         if key is None:
             self._begin_in_memory(kept)
@@ -404,7 +401,7 @@ class EngineOnRedis:
     def begin(self, lease: Lease) -> None:
         """See :meth:`Engine.begin`."""
         request = lease.request
-        if request.dont_filter and request.meta.get("is_start_request"):
+        if request.dont_filter and is_fresh_start(request):
             self.starting.add_page(self._session.fingerprint(request))
 
     def owes(self, lease: Lease) -> bool:  # noqa: ARG002

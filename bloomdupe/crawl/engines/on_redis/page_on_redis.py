@@ -32,7 +32,6 @@ class PageOnRedis:
         "_line_names",
         "_put_out",
         "carries",
-        "children",
         "is_child",
         "key",
         "lease",
@@ -55,7 +54,6 @@ class PageOnRedis:
 
         With ``dont_filter``, it is the name of a start request, and otherwise None.
         """
-        self.children = OutputNames(name)
         self.carries: dict[bytes, SeenMark] = {}
         """Of the root: its parts that have a fingerprint."""
         self.relies: dict[tuple[int, str, bytes], RedisLease] = {}
@@ -71,13 +69,13 @@ class PageOnRedis:
     def done(self, root: Lease, lines: list[bytes]) -> tuple[Settled, Offer | None]:
         """Return the settlement of a root, and a child that must be offered before."""
         assert self.lease is not None  # noqa: S101 - Redis knows it
-        instead, child = self._successor(root.instead, bool(lines))
+        instead, child = self._successor(root, bool(lines))
         new = self._new(lines) if self._put_out else lines
         marks, relies = list(self.carries.values()), list(self.relies.values())
         return Settled(self.lease, new, instead, marks, relies), child
 
     def _successor(
-        self, instead: Offer | None, has_lines: bool
+        self, root: Lease, has_lines: bool
     ) -> tuple[Offer | None, Offer | None]:
         """Return the request that takes the place of the root, and a further child.
 
@@ -86,9 +84,11 @@ class PageOnRedis:
         of the successor may be further ones, and it keeps a name of its own: that of a
         child, if it ``is_child``.
         """
+        instead: Offer | None = root.instead
         if instead is None:
             return None, None
-        if has_lines or self.children.count > self.is_child:
+        yielded = 0 if root.outputs is None else root.outputs.count
+        if has_lines or yielded > self.is_child:
             return (None, instead) if self.is_child else (instead, None)
         body = message_of(instead.payload).body
         payload = payload_of(REQUEST, self.name, body)
