@@ -321,16 +321,17 @@ class Acceptance:
     def _is_held(self, request: Request, parent: Lease, key: bytes) -> bool:
         """Whether a request is held back until its parent ends, to take its place.
 
-        A callback may ask for its own page once more, to do the same work. If the page
-        was in progress when an earlier run was killed, that request yields the outputs
-        that are stored already. Both must not do so at the same time.
+        A callback may ask for its own page once more, to do the same work. Both must
+        not be pending at the same time: if the process is killed then, the page may
+        answer well in the next run, and both would yield the same outputs.
         """
         session = self._session
         return (
-            request.dont_filter
+            session.durable
+            and request.dont_filter
             and session.processing.answering is None
-            and not (parent.holds_back or parent.waiting)
-            and session.leases.owes(parent)
+            and parent.root is parent
+            and not (parent.holds_back or parent.waiting or parent.passed_on)
             and (
                 is_retry(request, parent)
                 or is_once_more(request, key, parent.request, self._fingerprint)
