@@ -658,7 +658,7 @@ class SharedScheduler(BaseScheduler):
         key = self._key_of(request)
         if not self._seen.contains(key):
             return Duplicate.NO
-        if not self._starting.is_page(key):
+        if not self._starting.may_be_page(key):
             return Duplicate.ALL
         known_by = self._known_by(request, self._parent())
         return Duplicate.THIS if self._seen.contains(known_by) else Duplicate.NO
