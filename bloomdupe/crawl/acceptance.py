@@ -162,7 +162,7 @@ class Acceptance:
         try:
             if not engine.knows(key, exact=exact):
                 return Duplicate.NO
-            if not engine.starting.is_page(key):
+            if not engine.starting.may_be_page(key):
                 return Duplicate.ALL
             parent = self._session.parent()
             mark = self._second_use(request, parent, key, exact=exact)
@@ -257,8 +257,9 @@ class Acceptance:
     def _is_held(self, offer: Accepted, parent: Lease, key: bytes) -> bool:
         """Whether a request is held back until its parent ends, to take its place.
 
-        A callback may ask for its own page once more, to do the same work. Otherwise
-        both would be pending for a moment.
+        A callback may ask for its own page once more, to do the same work. Both must
+        not be pending at the same time: if the process is killed then, the page may
+        answer well in the next run, and both would yield the same outputs.
         """
         request = offer.request
         return (

@@ -197,8 +197,15 @@ class StartOutputs:
             self._pages.add(key)
 
     def is_page(self, key: bytes) -> bool:
-        """Whether this may be the fingerprint of such a request."""
-        return key in self._pages or not self._over
+        """Whether this is the fingerprint of such a request."""
+        return key in self._pages
+
+    def may_be_page(self, key: bytes) -> bool:
+        """Whether it is, or ``start()`` may still yield such a request.
+
+        Another worker may have yielded it.
+        """
+        return not self._over or self.is_page(key)
 
     def second_use(
         self, request: Request, key: bytes, parent: Request, *, exact: bool
@@ -209,15 +216,14 @@ class StartOutputs:
         the start page, and its callback may request it with a different callback. That
         passes once, by :func:`second_name`. A link back is a duplicate: None.
         """
-        if not self.is_page(key):
-            return None
         if self._processing.answering is not None:
-            second = parent.method not in SAFE_METHODS
+            second = parent.method not in SAFE_METHODS and self.may_be_page(key)
         else:
             # A parent without dont_filter is remembered by Scrapy's filter, too.
             second = (
                 parent.dont_filter
                 and key == self._fingerprint(parent)
+                and self.is_page(key)
                 and identity_of(request, key, parent)
                 not in (key, identity_of(parent, key, parent))
             )

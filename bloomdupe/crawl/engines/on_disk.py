@@ -323,11 +323,13 @@ class EngineOnDisk(Settling):
     def may_replace(self, lease: Lease, slot: str, *, answers: bool) -> bool:  # noqa: ARG002
         """See :meth:`Engine.may_replace`.
 
-        If the page was in progress when an earlier run was killed, the request in its
-        place yields the outputs that are stored already. Both must not do so at the
-        same time. An answer of the downloader comes when its parent ends anyway.
+        If the process is killed while both are pending, the page may answer well in the
+        next run, and both would yield the same outputs. An answer of the downloader
+        comes when its parent ends anyway.
         """
-        return not answers and self.owes(lease)
+        return (
+            self.durable and not answers and lease.root is lease and not lease.passed_on
+        )
 
     def hold(self, offer: Accepted) -> None:
         """See :meth:`Engine.hold`."""
