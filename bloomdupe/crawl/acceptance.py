@@ -104,6 +104,7 @@ class Acceptance:
                 request.dont_filter = True
         if not forced and not self._passes(request, parent, keys):
             return False
+        name = keys[-1][0] if keys and not start else name
         if parent is not None and self._is_held(request, parent, key):
             parent.instead = partial(self.push, request, parent, identity, [])
         elif self.push(request, parent, identity, keys, name=name):
@@ -241,9 +242,9 @@ class Acceptance:
         """Make a request pending; return whether it is stored and should be marked.
 
         The ``keys`` mark it; ``identity`` tells it from other requests for its page.
-        ``name`` is that of a start request. ``instead`` says that its parent ends in
-        this step and that it takes the parent's place; an answer of the downloader
-        always does.
+        ``name`` is given if its parent does not name it. ``instead`` says that its
+        parent ends in this step and that it takes the parent's place; an answer of the
+        downloader always does.
         """
         session = self._session
         session.has_work()
@@ -283,8 +284,9 @@ class Acceptance:
             session.limits.took(slot)
         if payload is None:
             session.unmarked.update(key for key, _ in keys)
-            if name is None:
-                name = _name_in_memory(identity, parent, keys, follows)
+            if name is None and parent is not None:
+                # A retry or redirect has the name of the request that it follows.
+                name = parent.name_of(None if follows else identity)
             session.leases.add_part(entry, parent, keys, name)
         elif (
             session.durable
@@ -378,19 +380,3 @@ class Acceptance:
             },
             extra={"spider": self._spider},
         )
-
-
-def _name_in_memory(
-    identity: bytes, parent: Lease | None, keys: list[Key], follows: Lease | None
-) -> bytes | None:
-    """Return the name of a request that cannot be stored, if it has one.
-
-    A request that is marked when it is done is known by its mark. A retry or redirect
-    has the name of the request that it ``follows``, and another child that of an output
-    of its parent.
-    """
-    if keys:
-        return keys[-1][0]
-    if follows is not None:
-        return follows.name if follows.is_named else None
-    return None if parent is None else parent.name_of(identity)

@@ -165,6 +165,10 @@ class StartOutputs:
             return False
         if self._processing.answering is not None:
             return parent.method not in SAFE_METHODS
-        return key == self._fingerprint(parent) and identity_of(
-            request, key, parent
-        ) not in (key, identity_of(parent, key, parent))
+        # A parent without dont_filter is remembered by Scrapy's filter, too.
+        return (
+            parent.dont_filter
+            and key == self._fingerprint(parent)
+            and identity_of(request, key, parent)
+            not in (key, identity_of(parent, key, parent))
+        )

@@ -50,6 +50,10 @@ class PartitionState(NamedTuple):
     """Requests that a worker could not restore."""
     reasons: list[str]
     """Some of these requests, each with the reason."""
+    lost_owner: str
+    """The worker whose lease ran out before it gave the partition back; or empty."""
+    lost_for: float
+    """Seconds since its lease ran out."""
 
     @property
     def pending(self) -> int:
@@ -188,6 +192,8 @@ class FrontierReader:
             list(zip(record.layers, record.keys, strict=True)),
             aside,
             [reason.decode(errors="replace") for reason in reasons],
+            "" if left > 0 else owner.decode(),
+            max(0.0, -left / 1000),
         )
 
     def memory_used(self) -> tuple[int, int]:

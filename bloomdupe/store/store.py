@@ -54,7 +54,8 @@ class Store:
         STORE/              mode 0700
           data.mdb          mode 0600; LMDB
           lock.mdb          LMDB's own
-          owner.lock        flock(2) held by the process that writes; its pid
+          owner.lock        flock(2) held by the process that writes; its pid, and
+                            the last sign of life of a crawl
           store.json        the record ``store`` of data.mdb: tells a store whose
                             data is gone from a place where there is none yet
           clean.json        state of data.mdb after the last transaction
@@ -263,6 +264,11 @@ class Store:
         with self._in_our_words():
             disk = os.statvfs(self.path)
             return disk.f_bavail * disk.f_frsize
+
+    def beat(self, moment: float) -> None:
+        """Show readers that the owner is alive; the data are not touched."""
+        if self._lock is not None:
+            files.beat(self._lock, moment)
 
     @contextlib.contextmanager
     def _in_our_words(self) -> Iterator[None]:

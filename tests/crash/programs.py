@@ -119,8 +119,8 @@ class Making:
         self.far: list[str] = []
         self.uses: list[str] = []
         self.limits: dict[str, int] = {}
-        self.links: list[dict[str, Any]] = []
-        """The options of all links, for the features that change some of them."""
+        self.links: list[tuple[str, dict[str, Any]]] = []
+        """Page and options of all links, for the features that change some of them."""
         self._names = itertools.count()
         self.ordinary = tree = [f"p{number}" for number in range(size)]
         self.bodies["start"] = [self.link(page) for page in tree[:ROOTS]]
@@ -135,7 +135,7 @@ class Making:
 
     def link(self, page: str) -> Step:
         options: dict[str, Any] = {}
-        self.links.append(options)
+        self.links.append((page, options))
         return ["ask", page, options]
 
     def child(self, page: str, by: str | None = None, **options: Any) -> Step:
@@ -191,21 +191,23 @@ def children(by: str) -> Callable[[Making], None]:
 
 def links_with(**options: Any) -> Callable[[Making], None]:
     def make(making: Making) -> None:
-        """Have options of a third of the links."""
-        links = making.links
-        for some in making.rng.sample(links, len(links) // 3):
-            some.update(options)
+        """Have options of all links to a third of the pages."""
+        pages = sorted({page for page, _ in making.links})
+        chosen = making.rng.sample(pages, len(pages) // 3)
+        for page, some in making.links:
+            if page in chosen:
+                some.update(options)
 
     return make
 
 
 def priorities(making: Making) -> None:
-    for options in making.links:
+    for _, options in making.links:
         options["priority"] = making.rng.randint(-2, 2)
 
 
 def callbacks(making: Making) -> None:
-    for options in making.links:
+    for _, options in making.links:
         kinds = ("parse", "parse_plainly", "parse_list")
         options.setdefault("callback", making.rng.choice(kinds))
 

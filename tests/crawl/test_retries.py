@@ -152,7 +152,7 @@ def test_what_is_known_of_slots_is_bounded(
     crawl.settings |= {"PAGES": 40, "SLOTS": True, "RETRY_TIMES": 1}
     crawl.settings |= backoff(60, 1, 60)
     process = crawl.start(Many, before=partial(few_circuits, known, kept))
-    process.until(lambda: process.log.count("in a row and rests") > most)
+    process.until(lambda: process.log.count(" and rests until ") > most)
     process.interrupt()
     assert 0 < len(rests(crawl)) <= most
 

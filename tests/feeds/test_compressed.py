@@ -54,13 +54,17 @@ def found(crawl: Crawl, kind: str = "csv") -> list[Items]:
     ]
 
 
+def is_durable(crawl: Crawl, pages: int) -> bool:
+    return crawl.durable_pages == pages
+
+
 def test_many_checkpoints_make_one_stream(crawl: Crawl) -> None:
     crawl.site.hold()
     process = crawl.start(Shop, CONCURRENT_REQUESTS=1)
     for answers in range(1, 7):
         crawl.site.hold_after(1)
         process.until_requested(answers + 1)
-        process.until(lambda pages=answers: crawl.durable_pages == pages)
+        process.until(partial(is_durable, crawl, answers))
     crawl.site.release()
     run = process.wait()
     assert run.stats["bloomdupe/checkpoints"] > 5

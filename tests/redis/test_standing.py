@@ -100,7 +100,7 @@ def test_the_text_says_the_same(url: str, capsys: pytest.CaptureFixture[str]) ->
         "^made for spider +site$",
         "^partitions +5$",
         "^URLs seen, counted +30$",
-        "^job +running$",
+        r"^job +running \(2 workers\)$",
         f"^requests pending +{30 - leased}, of 30 ever added$",
         f"^requests in progress +{leased}$",
         "^  host[012].example +10$",
@@ -119,6 +119,11 @@ def test_a_crawl_begins_stops_and_finishes(
     crawl = StandingCrawl(url)
     crawl.fill(7, 3)
     crawl.close()
+    assert info(url)["job"]["state"] == "not begun"  # no page was fetched so far
+    crawl = StandingCrawl(url)
+    crawl.lease("one", 1)
+    crawl.settle("one", 1)
+    crawl.close()
     job = info(url)["job"]
     assert (job["state"], job["workers"]) == ("stopped", [])
     assert job["unowned_partitions"] == PARTITIONS
@@ -136,7 +141,8 @@ def test_a_worker_that_does_not_answer_is_gone_when_its_lease_has_run_out(
     crawl.lease("one", 5)
     until(lambda: not info(url)["job"]["workers"])
     job = info(url)["job"]
-    assert (job["state"], job["unowned_partitions"]) == ("stopped", PARTITIONS)
+    assert (job["state"], job["state_detail"]) == ("no sign of life", "one")
+    assert job["unowned_partitions"] == PARTITIONS
     assert (job["leased"], job["pending"]) == (5, 16)
 
 

@@ -200,10 +200,16 @@ class Lease:
         """Whether the request has its name again after a crash."""
         return self.entry.payload is not None or self.given_name is not None
 
-    def name_of(self, identity: bytes) -> bytes | None:
-        """Return the name of the next output with this identity, if it has one."""
+    def name_of(self, identity: bytes | None) -> bytes | None:
+        """Return the name of the next output with this identity, if it has one.
+
+        Without an identity, the output goes on with the work of this request, and has
+        its name.
+        """
         if not self.is_named:
             return None
+        if identity is None:
+            return self.name
         self.outputs = self.outputs or OutputNames(self.name)
         return self.outputs.name_of(identity)
 
