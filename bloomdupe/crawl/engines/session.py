@@ -482,6 +482,8 @@ class Session:
             self.run.end(reason)
             self.watch.end_run(reason)
             self.commit(last=True, finished=finished)
+        if not self.run.idle and self.stopping.failure is None:
+            self.ending.say_end(reason, self.checkpoint.totals)
         if reason == INCOMPLETE and self.stopping.failure is None:
             self.ending.say()
         self.outcomes.close()
