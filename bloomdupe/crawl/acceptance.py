@@ -78,11 +78,13 @@ class Acceptance:
         identity = self._identity(request, parent, key, start=start)
         if self._is_recognised(request, parent, identity):
             return True
-        # A foreign filter does not mark in the store.
-        keys = [(key, exact)] if ours is not None else []
+        # Scrapy's filter does not see a request with dont_filter, so a link to its page
+        # is new; and a foreign filter does not mark in the store.
+        marks = ours is not None and (start or not request.dont_filter)
+        keys = [(key, exact)] if marks else []
         name = None
         if start:
-            skip, forced, marks, name = session.starting.judge(
+            skip, forced, further, name = session.starting.judge(
                 session.frontier.seen,
                 key,
                 identity,
@@ -95,16 +97,17 @@ class Acceptance:
                 if session.starting.repeats_itself(identity):
                     self._warn_of_polling(request)
                 return False
-            keys += marks
+            keys += further
             if forced and not request.dont_filter:
                 # So that its redirect is followed, although that was seen, too.
                 request = copy(request)  # replace() would run its constructor
                 request.dont_filter = True
         if not forced and not self._passes(request, parent, keys):
             return False
+        name = keys[-1][0] if keys and not start else name
         if parent is not None and self._is_held(request, parent, key):
-            parent.instead = partial(self.push, request, parent, key, identity, [])
-        elif self.push(request, parent, key, identity, keys, name=name):
+            parent.instead = partial(self.push, request, parent, identity, [])
+        elif self.push(request, parent, identity, keys, name=name):
             self._mark(keys)
         return True
 
@@ -214,7 +217,7 @@ class Acceptance:
             parent is not None
             and (request.dont_filter or self._ours is None)
             and self._session.processing.answering is None
-            and self._session.children.recognises(parent.root, identity)
+            and self._session.children.recognises(parent, identity)
         )
 
     def _within_limits(self, request: Request) -> bool:
@@ -230,7 +233,6 @@ class Acceptance:
         self,
         request: Request,
         parent: Lease | None,
-        key: bytes,
         identity: bytes,
         keys: list[Key],
         *,
@@ -239,10 +241,10 @@ class Acceptance:
     ) -> bool:
         """Make a request pending; return whether it is stored and should be marked.
 
-        ``key`` is its fingerprint, and ``keys`` mark it; ``identity`` tells it from
-        other requests for its page. ``name`` is that of a start request. ``instead``
-        says that its parent ends in this step and that it takes the parent's place; an
-        answer of the downloader always does.
+        The ``keys`` mark it; ``identity`` tells it from other requests for its page.
+        ``name`` is given if its parent does not name it. ``instead`` says that its
+        parent ends in this step and that it takes the parent's place; an answer of the
+        downloader always does.
         """
         session = self._session
         session.has_work()
@@ -281,17 +283,19 @@ class Acceptance:
         if not request.dont_filter:
             session.limits.took(slot)
         if payload is None:
-            if self._ours is not None:
-                session.unmarked.add(key)
+            session.unmarked.update(key for key, _ in keys)
+            if name is None and parent is not None:
+                # A retry or redirect has the name of the request that it follows.
+                name = parent.name_of(None if follows else identity)
             session.leases.add_part(entry, parent, keys, name)
         elif (
             session.durable
             and (request.dont_filter or self._ours is None)
             and parent is not None
-            and parent.root.is_named
+            and parent.is_named
             and not instead
         ):
-            session.children.add(parent.root, identity)
+            session.children.add(parent, identity)
         where = "disk" if session.durable and payload is not None else "memory"
         self._stats.inc_value(f"scheduler/enqueued/{where}")
         self._stats.inc_value("scheduler/enqueued")

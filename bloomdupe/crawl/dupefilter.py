@@ -11,6 +11,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.request import referer_str
 
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
+from bloomdupe.crawl.start_outputs import is_fresh_start
 from bloomdupe.errors import FilterFullError, StoreError, StoreMismatchError
 from bloomdupe.inside_scrapy.engine import fail_crawl, stop_crawl
 from bloomdupe.links.fingerprint import fingerprint_function
@@ -51,9 +52,9 @@ class BloomDupeFilter(BaseDupeFilter):
     With ``JOBDIR`` the fingerprints are kept in ``JOBDIR/bloomdupe`` and survive the
     process; without it they stay in memory, as with Scrapy's own filter.
 
-    Unlike Scrapy's own filter, it also marks requests with ``dont_filter``, such as
-    start requests (it does not drop them), so that a link back to the start page is a
-    duplicate. The scheduler decides which start requests a later run schedules again,
+    Unlike Scrapy's own filter, it also marks start requests with ``dont_filter`` (it
+    does not drop them), so that a link back to the start page is a duplicate. The
+    scheduler decides which start requests a later run schedules again,
     see ``BLOOMDUPE_START_REQUESTS``.
     """
 
@@ -247,11 +248,14 @@ class BloomDupeFilter(BaseDupeFilter):
         return self._filter
 
     def mark_scheduled(self, request: Request) -> None:
-        """Mark requests with ``dont_filter``, which Scrapy's scheduler lets pass."""
-        if not request.dont_filter or self._filter is None:
+        """Mark start requests with ``dont_filter``, which Scrapy's scheduler lets pass.
+
+        A later run skips those that an earlier run has scheduled.
+        """
+        fresh = request.dont_filter and is_fresh_start(request)
+        if not fresh or self._filter is None:
             return
-        new = self._mark(request)
-        if not new and self._skip_starts and _is_fresh_start(request):
+        if not self._mark(request) and self._skip_starts:
             self._stats.inc_value("bloomdupe/start_requests_skipped")
             raise IgnoreRequest(f"scheduled in an earlier run: {request}")
 
@@ -293,14 +297,3 @@ class BloomDupeFilter(BaseDupeFilter):
                 {"request": request},
                 extra={"spider": spider},
             )
-
-
-def _is_fresh_start(request: Request) -> bool:
-    """Whether Spider.start() has just yielded the request.
-
-    Retries and redirects of start requests inherit ``is_start_request``.
-    """
-    meta = request.meta
-    return bool(meta.get("is_start_request")) and not (
-        meta.keys() & {"retry_times", "redirect_times", "download_latency"}
-    )

@@ -281,8 +281,14 @@ class FrontierScheduler(BaseScheduler):
         return range(len(self) - len(self.dqs))
 
     def enqueue_request(self, request: Request) -> bool:
-        """Accept a request; False if it was dropped as a duplicate."""
-        session = self._opened
+        """Accept a request; False if it was dropped as a duplicate.
+
+        A request of ``start()`` may come when the scheduler has closed: the next run
+        yields it again.
+        """
+        session = self._session
+        if session is None:
+            return False
         if self._blocked.rules and self._blocked.drops(
             request, session.engine.slot_of(request)
         ):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.inside_scrapy.processing import Processing
 
-__all__ = ["MOST_YIELDED", "StartItem", "StartOutputs", "second_name"]
+__all__ = ["MOST_YIELDED", "StartItem", "StartOutputs", "is_fresh_start", "second_name"]
 
 MOST_YIELDED = 100_000
 """Number of outputs, counted from the first, among which repetitions are noticed."""
@@ -27,6 +27,17 @@ SAFE_METHODS = frozenset({"GET", "HEAD"})
 def second_name(key: bytes) -> bytes:
     """Return the name of the second use of a start page with this fingerprint."""
     return b"again " + key
+
+
+def is_fresh_start(request: Request) -> bool:
+    """Whether Spider.start() has just yielded the request.
+
+    Retries and redirects of start requests inherit ``is_start_request``.
+    """
+    meta = request.meta
+    return bool(meta.get("is_start_request")) and not (
+        meta.keys() & {"retry_times", "redirect_times", "download_latency"}
+    )
 
 
 class StartItem:
@@ -154,6 +165,10 @@ class StartOutputs:
             return False
         if self._processing.answering is not None:
             return parent.method not in SAFE_METHODS
-        return key == self._fingerprint(parent) and identity_of(
-            request, key, parent
-        ) not in (key, identity_of(parent, key, parent))
+        # A parent without dont_filter is remembered by Scrapy's filter, too.
+        return (
+            parent.dont_filter
+            and key == self._fingerprint(parent)
+            and identity_of(request, key, parent)
+            not in (key, identity_of(parent, key, parent))
+        )

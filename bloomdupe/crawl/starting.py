@@ -105,7 +105,7 @@ class Starting(StartOutputs):
             return StartVerdict(False, True)
         name = None
         if self._names_requests and before is not None:
-            name = child_name(self._parent, identity, again)
+            name = child_name(self._parent, identity, again) if forced else key
         needs_mark = (forced or not marked) and run.marks_starts
         exactly = exact and run.marks_exactly
         # Of a crawl that workers have shared, and that was imported: never exact.

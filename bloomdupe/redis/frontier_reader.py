@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.errors import StoreError, StoreMismatchError
@@ -121,11 +122,11 @@ class FrontierReader:
     def open(cls, url: str) -> Self:
         """Open the frontier that a URL names; it is never created."""
         server = Server(Address.of(url))
-        try:
-            return cls(server)
-        except BaseException:
-            server.close()
-            raise
+        with ExitStack() as undo:
+            undo.callback(server.close)
+            reader = cls(server)
+            undo.pop_all()
+        return reader
 
     def close(self) -> None:
         """Close the connection."""

@@ -21,7 +21,12 @@ from bloomdupe.crawl.later.circuits import tries_of
 from bloomdupe.crawl.requests.identity import identity_of, is_once_more
 from bloomdupe.crawl.requests.names import START, OutputNames, name_of
 from bloomdupe.crawl.requests.serializer import Serializer
-from bloomdupe.crawl.start_outputs import StartItem, StartOutputs, second_name
+from bloomdupe.crawl.start_outputs import (
+    StartItem,
+    StartOutputs,
+    is_fresh_start,
+    second_name,
+)
 from bloomdupe.crawl.state.cookies_packed import PackedCookies, without_cookie_header
 from bloomdupe.crawl.stopping import Stopping
 from bloomdupe.errors import SettingError, UnserializableError
@@ -283,17 +288,12 @@ class SharedScheduler(BaseScheduler):
         """Offer a request; False if it is known to be a duplicate.
 
         Only Redis knows the offers of other workers: a duplicate of these is skipped,
-        too, and counted when Redis has answered.
+        too, and counted when Redis has answered. A request of ``start()`` may come when
+        the scheduler has closed: another worker has it, or yields it.
         """
-        worker = self._opened
-        if not ASKING.isdisjoint(request.meta):
-            self._stopping.fail(
-                SettingError(
-                    f"{request} is scheduled for later, or comes again: that does"
-                    " not work with BLOOMDUPE_REDIS_URL yet"
-                )
-            )
+        if self._worker is None or not self._is_for_now(request):
             return False
+        worker = self._worker
         parent = self._parent()
         if parent is not None:
             forget_inherited_slot(request, parent.request)
@@ -314,7 +314,7 @@ class SharedScheduler(BaseScheduler):
         self._finished = False
         slot = self._engine.slot_of(request)
         held = body is not None and self._is_held(request, parent, key, slot)
-        repeats = parent is not None and self._repeats(request, parent)
+        repeats = self._repeats(request, parent)
         name = self._name_of(
             request, parent, key, start=start, repeats=held and repeats
         )
@@ -346,6 +346,17 @@ class SharedScheduler(BaseScheduler):
             worker.offer(offer)
         return True
 
+    def _is_for_now(self, request: Request) -> bool:
+        if ASKING.isdisjoint(request.meta):
+            return True
+        self._stopping.fail(
+            SettingError(
+                f"{request} is scheduled for later, or comes again: that does"
+                " not work with BLOOMDUPE_REDIS_URL yet"
+            )
+        )
+        return False
+
     def _offer(self, offer: Offer) -> None:
         """Offer a request that was held back, unless the crawl has ended."""
         if self._worker is not None:
@@ -367,8 +378,10 @@ class SharedScheduler(BaseScheduler):
         second = self._starting.is_second_use(request, key, parent.request)
         return second_name(key) if second else key
 
-    def _repeats(self, request: Request, parent: SharedLease) -> bool:
+    def _repeats(self, request: Request, parent: SharedLease | None) -> bool:
         """Whether a request is a redirect or a retry of its parent."""
+        if parent is None:
+            return False
         answers = self._processing.answering is not None
         return answers or tries_of(request) > tries_of(parent.request)
 
@@ -663,7 +676,7 @@ class SharedScheduler(BaseScheduler):
             except UnserializableError as error:
                 self._set_aside(lease, url_of(message.body), error)
                 continue
-            if request.dont_filter and request.meta.get("is_start_request"):
+            if request.dont_filter and is_fresh_start(request):
                 self._starting.add_page(self._key_of(request))
             self._from_redis[lease.slot] += 1
             local = LocalRequest(message.name, request, lease, put_out=message.put_out)

@@ -82,7 +82,8 @@ class Store:
             check_data(path, owned=False)
         if not readonly:
             self._lock = files.lock_owner(path)
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._unlock)
             self._data = OpenData(path)
             report = check_data(path, owned=not readonly)
             # LMDB's own lock file is in use from the first owner on.
@@ -90,22 +91,15 @@ class Store:
             if locked:
                 files.make_lock_file(path)
             self._env = open_environment(path, readonly=readonly, lock=locked)
-            try:
-                self._databases = open_databases(self._env)
-                with self.snapshot() as snapshot:
-                    self.header = trusted_header(path, snapshot, readonly=readonly)
-                    self._ledger = trusted_ledger(
-                        path, snapshot, report, readonly=readonly
-                    )
-                if not readonly:
-                    self._env.reader_check()
-                    self._data.begin_marking(self._ledger.transaction)
-            except BaseException:
-                self._env.close()
-                raise
-        except BaseException:
-            self._unlock()
-            raise
+            undo.callback(self._env.close)
+            self._databases = open_databases(self._env)
+            with self.snapshot() as snapshot:
+                self.header = trusted_header(path, snapshot, readonly=readonly)
+                self._ledger = trusted_ledger(path, snapshot, report, readonly=readonly)
+            if not readonly:
+                self._env.reader_check()
+                self._data.begin_marking(self._ledger.transaction)
+            undo.pop_all()
 
     # Life of a store
 

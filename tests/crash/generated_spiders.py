@@ -24,7 +24,6 @@ from programs import (
     FEATURES,
     ON_DISK,
     SETTINGS,
-    UNLIKE_SCRAPY,
     Program,
     answer_to,
     made,
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
     from collections import Counter
     from contextlib import AbstractContextManager
     from pathlib import Path
-
-    from crawls import Outputs
 
 MOST_KILLS = 3
 TRIES = 4
@@ -91,47 +88,20 @@ def idiom_of(program: Program) -> Idiom:
     )
 
 
-class OfProgram(Crawl):
-    """Runs of a program.
-
-    A request that cannot be stored is not known after a kill, and neither are its
-    children with ``dont_filter``. So these may come twice, if there are such requests;
-    and any item may, where ``CloseSpider`` ends the callback of such a request.
-    """
-
-    model: Model
-    doubled = "x"
-    """Beginning of the names of the bodies with items that may come twice then."""
-
-    def outputs(self) -> Outputs:
-        outputs = super().outputs()
-        self.leave_out(outputs.jsonl)
-        self.leave_out(outputs.csv)
-        return outputs
-
-    def leave_out(self, items: Counter[str]) -> None:
-        """Leave out items that may come twice."""
-        if self.idiom.repeats is not None:
-            return
-        closes = '"close"' in self.idiom.settings["PROGRAM"]
-        doubled = "" if closes else self.doubled
-        for item in self.model.items:
-            if json.loads(item)["part"].startswith(doubled):
-                items[item] = min(items[item], self.model.items[item])
-
-
-class SharedOfProgram(SharedCrawl, OfProgram):
+class SharedOfProgram(SharedCrawl):
     """Runs of a program on a Redis.
 
     A request that cannot be stored is marked when its items are there. If its worker is
-    killed meanwhile, it is done again.
+    killed meanwhile, it is done again, and its items come twice.
     """
 
-    doubled = ""
+    model: Model
 
     def lines(self) -> tuple[Counter[str], bool]:
         found, finished = super().lines()
-        self.leave_out(found)
+        if self.idiom.repeats is None:
+            for item, times in self.model.items.items():
+                found[item] = min(found[item], times)
         return found, finished
 
 
@@ -222,8 +192,7 @@ class GeneratedSpiders(Fault):
         self, idiom: Idiom, model: Model, stops: list[Stop], folder: Path
     ) -> Tried:
         """Crawl with these stops and to the end; without stops, list the points."""
-        with self.opened(idiom, folder) as crawl:
-            crawl.model = model
+        with self.opened(idiom, model, folder) as crawl:
             if not stops:
                 crawl.run(trace=True)
             for stop in stops:
@@ -244,7 +213,7 @@ class GeneratedSpiders(Fault):
         """Return a context in which crawls are possible."""
 
     @abc.abstractmethod
-    def opened(self, idiom: Idiom, folder: Path) -> OfProgram:
+    def opened(self, idiom: Idiom, model: Model, folder: Path) -> Crawl:
         """Return a new crawl."""
 
     @abc.abstractmethod
@@ -272,16 +241,17 @@ class OnDisk(GeneratedSpiders):
 
     name = "`kill -9` of generated spiders"
     trials = 24
-    cases = 18
+    cases = 20
     killed = 2
-    features = tuple(name for name in FEATURES if name not in UNLIKE_SCRAPY)
+    features = tuple(FEATURES)
 
     def engine(self, folder: Path) -> AbstractContextManager[object]:
         del folder
         return nullcontext()
 
-    def opened(self, idiom: Idiom, folder: Path) -> OfProgram:
-        return OfProgram(idiom, without=self.without, place=folder)
+    def opened(self, idiom: Idiom, model: Model, folder: Path) -> Crawl:
+        del model
+        return Crawl(idiom, without=self.without, place=folder)
 
     def judged(self, model: Model, crawl: Any, complaints: list[str]) -> Outcome:
         reached = [run.stopped for run in crawl.runs if run.stopped]
@@ -309,9 +279,11 @@ class OnRedis(GeneratedSpiders):
         self._crawls = itertools.count()
         return self._server
 
-    def opened(self, idiom: Idiom, folder: Path) -> OfProgram:
+    def opened(self, idiom: Idiom, model: Model, folder: Path) -> Crawl:
         SharedCrawl.url = self._server.url(f"crawl{next(self._crawls)}")
-        return SharedOfProgram(idiom, without=self.without, place=folder)
+        crawl = SharedOfProgram(idiom, without=self.without, place=folder)
+        crawl.model = model
+        return crawl
 
     def judged(self, model: Model, crawl: Any, complaints: list[str]) -> Outcome:
         if complaints:

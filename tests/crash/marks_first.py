@@ -25,7 +25,6 @@ class MarksFirst(FrontierScheduler):
         def marking(
             request: Request,
             parent: Lease | None,
-            key: bytes,
             identity: bytes,
             keys: list[Key],
             *,
@@ -35,9 +34,7 @@ class MarksFirst(FrontierScheduler):
             for each, exact in keys:
                 seen.add(each, exact=exact)
             store.commit(seen.prepare())
-            return push(
-                request, parent, key, identity, keys, name=name, instead=instead
-            )
+            return push(request, parent, identity, keys, name=name, instead=instead)
 
         self._acceptance.push = marking  # type: ignore[method-assign]
         return opened

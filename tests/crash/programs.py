@@ -40,9 +40,6 @@ PLACES = 2
 """Pages on which a feature is found."""
 KEPT = ("kwargs", "meta", "header", "nested")
 """How a child may carry the name of its body, also over a redirect."""
-IN_ANY_ORDER = ("kwargs", "nested")
-"""The same, if the order of the children differs in each run. For the others see
-``test_generated.py``."""
 IN_A_PROGRAM = 14
 """Features of a program of the covering array."""
 MORE = 2
@@ -122,8 +119,8 @@ class Making:
         self.far: list[str] = []
         self.uses: list[str] = []
         self.limits: dict[str, int] = {}
-        self.links: list[dict[str, Any]] = []
-        """The options of all links, for the features that change some of them."""
+        self.links: list[tuple[str, dict[str, Any]]] = []
+        """Page and options of all links, for the features that change some of them."""
         self._names = itertools.count()
         self.ordinary = tree = [f"p{number}" for number in range(size)]
         self.bodies["start"] = [self.link(page) for page in tree[:ROOTS]]
@@ -138,7 +135,7 @@ class Making:
 
     def link(self, page: str) -> Step:
         options: dict[str, Any] = {}
-        self.links.append(options)
+        self.links.append((page, options))
         return ["ask", page, options]
 
     def child(self, page: str, by: str | None = None, **options: Any) -> Step:
@@ -149,9 +146,6 @@ class Making:
         if self.rng.random() < 0.4:
             self.bodies[body].append(self.link(self.rng.choice(self.ordinary)))
         return ["ask", body, {"page": page, "by": by, **options}]
-
-    def child_of_any_order(self, page: str) -> Step:
-        return self.child(page, self.rng.choice(IN_ANY_ORDER))
 
     def some(self, count: int = PLACES) -> list[str]:
         return self.rng.sample(self.ordinary, count)
@@ -197,34 +191,36 @@ def children(by: str) -> Callable[[Making], None]:
 
 def links_with(**options: Any) -> Callable[[Making], None]:
     def make(making: Making) -> None:
-        """Have options of a third of the links."""
-        links = making.links
-        for some in making.rng.sample(links, len(links) // 3):
-            some.update(options)
+        """Have options of all links to a third of the pages."""
+        pages = sorted({page for page, _ in making.links})
+        chosen = making.rng.sample(pages, len(pages) // 3)
+        for page, some in making.links:
+            if page in chosen:
+                some.update(options)
 
     return make
 
 
 def priorities(making: Making) -> None:
-    for options in making.links:
+    for _, options in making.links:
         options["priority"] = making.rng.randint(-2, 2)
 
 
 def callbacks(making: Making) -> None:
-    for options in making.links:
+    for _, options in making.links:
         kinds = ("parse", "parse_plainly", "parse_list")
         options.setdefault("callback", making.rng.choice(kinds))
 
 
 def shuffled(making: Making) -> None:
     for body in making.some():
-        steps = [making.child_of_any_order(body) for _ in range(4)]
+        steps = [making.child(body) for _ in range(4)]
         making.put(body, ["shuffled", [*steps, ["item", "s"]]], ["pause"])
 
 
 def completed(making: Making) -> None:
     for body in making.some():
-        steps = [making.child_of_any_order(body) for _ in range(4)]
+        steps = [making.child(body) for _ in range(4)]
         making.put(body, ["completed", steps])
 
 
@@ -435,8 +431,6 @@ FEATURES: dict[str, Callable[[Making], None]] = {
     "callbacks": callbacks,
     "priorities": priorities,
 }
-UNLIKE_SCRAPY = {"child of a linked page"}
-"""On disk: a child with ``dont_filter`` makes the page known, so links are skipped."""
 ON_DISK = {"backoff", "batches", "delays", "limits per slot"}
 """Features that a crawl on Redis refuses."""
 

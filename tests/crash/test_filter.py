@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 CHILD = Path(__file__).parent / "filter_child.py"
 KILLS = 60
-MOST_KEYS = 1_000
+MOST_KEYS = 3_000
 """Until the kill."""
 
 

@@ -23,7 +23,6 @@ class Parent:
 
     def __init__(self, key: bytes = b"parent") -> None:
         self.name = key
-        self.passed_on = False
 
 
 class Job:
@@ -53,7 +52,6 @@ class Job:
         self.parent = Parent(key)
         self.children = Children()
         self.children.restore(self.blobs)
-        self.children.recall(self.parent)
 
     def recognises(self, *names: bytes) -> list[bool]:
         return [self.children.recognises(self.parent, name) for name in names]
@@ -90,7 +88,7 @@ def test_a_checkpoint_writes_only_the_last_of_many(job: Job, crashes: bool) -> N
     job.crash()
     assert all(job.recognises(*names))
     # With their parent they are forgotten.
-    job.children.forget(job.parent)
+    job.children.forget(job.parent.name)
     job.commit()
     assert job.blobs == {}
     assert not job.children.changed
@@ -112,7 +110,7 @@ def test_what_comes_while_a_checkpoint_is_committed_waits_for_the_next(
 def test_a_parent_settled_while_they_are_committed_leaves_nothing(job: Job) -> None:
     job.add(b"a")
     part = job.children.prepare()
-    job.children.forget(job.parent)
+    job.children.forget(job.parent.name)
     job.commit(part)
     job.commit()
     assert job.blobs == {}
@@ -135,13 +133,12 @@ def test_an_heir_goes_on_with_what_was_left(job: Job, left: bytes) -> None:
     job.crash()
     assert job.recognises(b"a") == [True]
     assert job.children.owes(job.parent) == bool(left)
-    job.parent.passed_on = True
-    job.children.forget(job.parent)
+    job.children.forget(job.parent.name, passed_on=True)
     job.commit()
     assert bool(job.blobs) == bool(left)
     for _ in range(2):  # it may be killed, too
         job.crash()
         assert job.recognises(b"a", b"b", b"e") == [False, bool(left), bool(left)]
-    job.children.forget(job.parent)
+    job.children.forget(job.parent.name)
     job.commit()
     assert job.blobs == {}

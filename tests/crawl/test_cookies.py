@@ -462,6 +462,17 @@ def test_the_bytes_of_a_cookie_are_frozen(crawl: Crawl) -> None:
     )
 
 
+def test_the_ledger_counts_them(crawl: Crawl) -> None:
+    crawl.answer("a=1", "b=1", "c=1")
+    crawl.checkpoint()
+    crawl.answer("a=2", "b=; Max-Age=0")
+    crawl.checkpoint()
+    crawl.close()
+    records, problems = verify(crawl.path)
+    assert problems == []
+    assert records["cookies"] == 2
+
+
 def blob(number: int) -> Part:
     value = b"x" * (2100 + number)
     return Part(write=lambda batch: batch.put_blob(f"x{number}", value))

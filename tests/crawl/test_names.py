@@ -9,6 +9,7 @@ import pytest
 from spiders.names import (
     Beside,
     Captcha,
+    Carried,
     OnceMore,
     ReadsQueue,
     Refused,
@@ -89,6 +90,14 @@ def test_a_page_and_its_retry_are_never_both_pending(crawl: Crawl, site: Site) -
     crawl.killed(Captcha, stop="here child is done")
     crawl.killed(Captcha, stop="here captcha is held")
     assert crawl.run(Captcha).requested.count("/") == 1
+    assert parts(crawl) == Counter(["child", "page"])
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_page_in_memory_is_known_whichever_page_leads_to_it(crawl: Crawl) -> None:
+    crawl.killed(Carried, stop="here child is done", BY="/")
+    run = crawl.run(Carried, BY="/a")
+    assert run.requested.count("/elsewhere") == 1
     assert parts(crawl) == Counter(["child", "page"])
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from spiders.second_use import Again, Back, Killed, LateStart, Login, Rules
+from spiders.second_use import Again, Back, Killed, LateStart, Login, Rules, Waits
 from support.judge import lines
 
 if TYPE_CHECKING:
@@ -77,3 +77,9 @@ def test_a_second_use_may_come_before_start_has_yielded_its_page(crawl: Crawl) -
     crawl.killed(LateStart, stop="here asked")
     assert crawl.run(LateStart, LATE=True).finish_reason == "finished"
     assert items(crawl) == {"private": 1}
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_start_page_that_scrapy_remembers_has_no_second_use(crawl: Crawl) -> None:
+    assert crawl.run(Waits).finish_reason == "finished"
+    assert items(crawl) == {"": 1}

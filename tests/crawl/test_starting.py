@@ -9,6 +9,7 @@ from spiders.starting import (
     Again,
     Ended,
     InTurn,
+    Late,
     PlainOrNot,
     Polls,
     Stamped,
@@ -113,6 +114,16 @@ def test_marks_of_an_earlier_version_are_not_exact(crawl: Crawl) -> None:
     run = crawl.run(Stamped, before=mark_as_before, **EXACT)
     assert sorted(run.requested) == ["/a", "/a", "/b"]
     assert crawl.run(Stamped, **EXACT).requested == []
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_request_that_comes_after_the_end_is_left_to_the_next_run(
+    crawl: Crawl,
+) -> None:
+    first = crawl.run(Late, CLOSESPIDER_PAGECOUNT=1)
+    assert "Traceback" not in first.log
+    crawl.run(Late)
+    assert items(crawl) == [("a", 0), ("b", 0)]
 
 
 def test_a_poller_is_told_why_nothing_is_polled(crawl: Crawl) -> None:

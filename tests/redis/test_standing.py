@@ -276,3 +276,22 @@ def test_a_filter_is_told_from_a_crawl(
         assert words in shown
     for words in ("journal", "disk", "job"):
         assert words not in shown
+
+
+def test_other_verbs_want_a_directory(
+    url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with_password = url.replace("//", "//:open-sesame@")
+    for verb in ("check", "compact"):
+        urls = ["https://a.example/"] if verb == "check" else []
+        answer = run(capsys, verb, with_password, *urls)
+        assert (answer.code, answer.out) == (2, "")
+        assert "expected a JOBDIR, or the directory of a store" in answer.err
+        verbs = "are info, list, top, report, import, export, collect, reset"
+        assert verbs in answer.err
+        assert "open-sesame" not in answer.err
+    assert not [*tmp_path.iterdir()]

@@ -336,17 +336,21 @@ def test_there_and_back_again(crawl: Crawl, redis: RedisServer) -> None:
 
 
 def test_nobody_works_while_it_is_exported(crawl: Crawl, redis: RedisServer) -> None:
+    def has_leased() -> bool:
+        with redis.client() as client:
+            keys = [f"bloomdupe:{{crawl:{number}}}:leased" for number in range(8)]
+            return any(client.hlen(key) for key in keys)
+
     words = ["export", crawl.engine.job, "export"]
     file = crawl.folder / "export"
     worker = crawl.start(All, DOWNLOAD_DELAY=600, BLOOMDUPE_REDIS_LEASE=600)
-    worker.until_requested(1)
+    worker.until(has_leased)
     assert "workers are there (1 at least)" in crawl.bloomdupe(*words, code=1)
     worker.kill()
     assert "BLOOMDUPE_REDIS_LEASE has run out" in crawl.bloomdupe(*words, code=1)
     assert not file.exists()
     redis.end_leases("crawl")
-    with redis.client() as client:
-        assert any(client.hlen(f"bloomdupe:{{crawl:{n}}}:leased") for n in range(8))
+    assert has_leased()
     crawl.bloomdupe(*words)
     # What it had in hand is in the file, too.
     found = [json.loads(line).get("url") for line in file.read_text().splitlines()]

@@ -215,7 +215,7 @@ class Generated(scrapy.Spider):
             url += f"?body={given.pop('query')}"
         return Request(
             url,
-            self.callback(options.get("callback", "parse"), response),
+            self.callback(options.get("callback", "parse")),
             errback=self.failed,
             priority=options.get("priority", 0),
             **given,
@@ -238,15 +238,16 @@ class Generated(scrapy.Spider):
         else:
             given["cb_kwargs"] = {"body": body}
 
-    def callback(self, kind: str, response: Any) -> Callable[..., Any]:
+    def callback(self, kind: str) -> Callable[..., Any]:
         if kind == "lambda":
             return lambda r, **_: self.parse(r)
         if kind == "partial":
             return partial(self.parse)
         if kind == "closure":
+            crawler = self.crawler
 
             def closure(r: Response, **_: Any) -> AsyncIterator[Any]:
-                assert response is None or response.url
+                assert crawler.spider is self
                 return self.parse(r)
 
             return closure

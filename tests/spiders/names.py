@@ -121,6 +121,29 @@ class WaitsForRetry(Spider):
         yield {"part": "child"}
 
 
+class Carried(Refused):
+    """A page that cannot be stored has a child; ``BY`` says which page leads to it."""
+
+    name = "carried"
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        assert isinstance(response, TextResponse)
+        if response.url.endswith(self.settings["BY"]):
+            yield self.link_of(response)
+        else:
+            yield response.follow(self.settings["BY"])
+
+    def link_of(self, response: Response) -> Request:
+        def carried(found: Response) -> AsyncIterator[Any]:
+            assert response.request is not None
+            return self.with_child(found)
+
+        return response.follow("/elsewhere", carried)
+
+    def with_child(self, response: Response) -> AsyncIterator[Any]:
+        return super().parse(response)
+
+
 class Held:
     """A pipeline in which the item of a captcha is stopped."""
 

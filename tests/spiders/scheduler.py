@@ -11,6 +11,8 @@ from typing import Any
 import scrapy
 from scrapy import Request
 from scrapy.exceptions import CloseSpider
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import CrawlSpider, Rule
 from scrapy.utils.engine import format_engine_status
 from support.stops import moment
 
@@ -283,3 +285,27 @@ class Renamed(Follow):
 
 class RenamedLater(scrapy.Spider):
     name = "renamed"
+
+
+class Rules(CrawlSpider):
+    name = "rules"
+    rules = [Rule(LinkExtractor(), callback="parse_it", follow=True)]
+
+    def parse_it(self, response: Any) -> Any:
+        yield {"url": response.url}
+
+
+class Again(Follow):
+    """A downloader middleware returns the very same request once."""
+
+    name = "again"
+    custom_settings = {"DOWNLOADER_MIDDLEWARES": {"spiders.scheduler.OnceMore": 1}}
+
+
+class OnceMore:
+    def process_response(self, request: Any, response: Any, spider: Any = None) -> Any:
+        if "once" in request.meta:
+            return response
+        request.meta["once"] = True
+        request.dont_filter = True
+        return request

@@ -107,3 +107,26 @@ class LateStart(Spider):
             return
         yield FormRequest(response.urljoin("/login"), formdata={"user": "me"})
         await moment(self, "asked")
+
+
+class Waits(Back):
+    """``start()`` goes on until the link of its page has been decided on."""
+
+    name = "waits"
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request(self.start_urls[0])
+        stats = self.crawler.stats
+        assert stats is not None
+        while not (
+            stats.get_value("dupefilter/filtered", 0)
+            or stats.get_value("scheduler/enqueued", 0) > 1
+        ):
+            await pause(0.01)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield name_of(response)
+        yield Request(response.url, self.second)
+
+    def second(self, _: Response) -> Iterator[Any]:
+        yield {"page": "second"}

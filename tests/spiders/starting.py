@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from itertools import count
 from typing import Any
 
-from scrapy import Request, Spider
+from scrapy import Request, Spider, signals
 from support.stops import moment, pause
 
 from bloomdupe.crawl.progress.rounds import Run
@@ -83,6 +84,26 @@ class Again(Base):
 
     def second(self, response: Any) -> None:
         """Yield nothing."""
+
+
+class Late(Base):
+    """If it is limited, its second request comes when the scheduler has closed."""
+
+    name = "late"
+
+    async def start(self) -> Any:
+        closed, asked = asyncio.Event(), asyncio.Event()
+
+        async def when_closed() -> None:
+            closed.set()
+            await asked.wait()
+
+        yield self.request("a")
+        if self.settings.getint("CLOSESPIDER_PAGECOUNT"):
+            self.crawler.signals.connect(when_closed, signals.spider_closed)
+            await closed.wait()
+            self.crawler.signals.connect(asked.set, signals.request_scheduled)
+        yield self.request("b")
 
 
 class Polls(Base):

@@ -41,6 +41,8 @@ class _Family:
     def __init__(self, key: bytes) -> None:
         self.key = key
         self.digests: list[bytes] = []
+        self.expected: Counter[bytes] = Counter()
+        """Those stored by an earlier run that this run has not yielded again."""
         self.names: list[str] = []
         """Names of the values that hold them, ``CHUNK`` in each."""
         self.stored = 0
@@ -53,13 +55,12 @@ class Children(Participant):
 
     For these see :mod:`bloomdupe.crawl.requests.identity`. Only of requests that have
     a name after a crash; another one is not known then, and neither are its children.
+    Requests of one name share their children.
     """
 
     def __init__(self) -> None:
         self._families: dict[bytes, _Family] = {}
-        """By the key of the request."""
-        self._expected: dict[Lease, Counter[bytes]] = {}
-        """Children stored by an earlier run that this run has not yielded again."""
+        """By the name of the request."""
         self._fresh: dict[_Family, None] = {}
         self._gone: list[str] = []
         self._numbers = count()
@@ -80,30 +81,25 @@ class Children(Participant):
                     for at in range(0, len(digests), DIGEST_BYTES)
                 ]
             family.stored = len(family.digests)
+            family.expected.update(family.digests)
         taken = [int(name[len(PREFIX) :], 16) for name in blobs]
         self._numbers = count(max(taken, default=-1) + 1)
 
-    def recall(self, lease: Lease) -> None:
-        """Look up the children of a request that an earlier run stored."""
-        family = self._families.get(lease.name) if self._families else None
-        if family is not None:
-            self._expected[lease] = Counter(family.digests)
-
     def recognises(self, lease: Lease, identity: bytes) -> bool:
         """Whether an earlier run stored the child; true once for each time it did."""
-        expected = self._expected.get(lease)
-        if expected is None:
+        family = self._families.get(lease.name) if self._families else None
+        if family is None:
             return False
         digest = mmh3_x64_128_digest(identity)
-        if not expected[digest]:
+        if not family.expected[digest]:
             return False
-        expected[digest] -= 1
+        family.expected[digest] -= 1
         return True
 
     def owes(self, lease: Lease) -> bool:
         """Whether this run has yet to yield children that an earlier run stored."""
-        expected = self._expected.get(lease)
-        return expected is not None and any(expected.values())
+        family = self._families.get(lease.name) if self._families else None
+        return family is not None and any(family.expected.values())
 
     def add(self, lease: Lease, identity: bytes) -> None:
         """Remember an accepted child."""
@@ -114,21 +110,21 @@ class Children(Participant):
         family.digests.append(mmh3_x64_128_digest(identity))
         self._fresh[family] = None
 
-    def forget(self, lease: Lease) -> None:
+    def forget(self, name: bytes, *, passed_on: bool = False) -> None:
         """Forget the children of a settled request: it yields nothing again.
 
-        If its retry or redirect goes on with its work, that request keeps the rest.
+        If its name is ``passed_on``, the request in its place keeps the rest.
         """
-        expected = self._expected.pop(lease, None)
-        family = self._families.pop(lease.name, None) if self._families else None
+        family = self._families.pop(name, None) if self._families else None
         if family is None:
             return
         self._gone += family.names
         family.gone = True
         self._fresh.pop(family, None)
-        if lease.passed_on and expected:
-            heirs = self._families[family.key] = _Family(family.key)
-            heirs.digests += expected.elements()
+        if passed_on and any(family.expected.values()):
+            heirs = self._families[name] = _Family(name)
+            heirs.digests += family.expected.elements()
+            heirs.expected = family.expected
             self._fresh[heirs] = None
 
     def end(self) -> None:

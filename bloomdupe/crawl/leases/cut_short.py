@@ -57,15 +57,17 @@ class CutShort(Participant):
         self._answers[lease.name.hex()] = dict(newest)
         self._changed = True
 
-    def forget(self, lease: Lease) -> None:
-        """Forget a settled request; its heir leaves out the items that are left."""
+    def forget(self, name: bytes, passed_on: Lease | None = None) -> None:
+        """Forget a settled request.
+
+        If it has ``passed_on`` its name, its heir leaves out the items that are left.
+        """
         if not self._answers:
             return
-        if self._answers.pop(lease.name.hex(), None) is not None:
+        if self._answers.pop(name.hex(), None) is not None:
             self._changed = True
-            left = lease.items_left
-            if lease.passed_on and left:
-                self._answers[lease.name.hex()] = left
+            if passed_on is not None and (left := passed_on.items_left):
+                self._answers[name.hex()] = left
 
     @property
     def changed(self) -> bool:

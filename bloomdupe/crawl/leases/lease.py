@@ -10,6 +10,7 @@ from scrapy.http import Response
 from bloomdupe.crawl.leases.answers import ANY, answer_of, items_of
 from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.crawl.leases.reasons import CODE, FailureReason
+from bloomdupe.crawl.requests.names import OutputNames
 from bloomdupe.store.format import request_key
 
 if TYPE_CHECKING:
@@ -89,7 +90,6 @@ class Lease:
         "failed",
         "given_name",
         "handed",
-        "has_parts",
         "instead",
         "items",
         "keys",
@@ -97,8 +97,10 @@ class Lease:
         "look",
         "names",
         "open_parts",
+        "outputs",
         "owed",
         "own_outcome",
+        "parts",
         "passed_on",
         "repeated",
         "request",
@@ -127,14 +129,16 @@ class Lease:
         self.entry = entry
         self.root = self if root is None else root
         self.own_outcome = Outcome()
+        self.outputs: OutputNames | None = None
+        """Names of the requests that it has yielded and that cannot be stored."""
         self.keys: list[Key] = []
         """Marks to set when the request is settled."""
         self.open_parts = 1
         """Number of open requests: this request, and the unstored requests it is the
         root of.
         """
-        self.has_parts = False
-        """Whether it ever was the root of an unstored request."""
+        self.parts: list[bytes | None] = []
+        """Names of the unstored requests of which it has ever been the root."""
         self.items = 0
         """Items yielded so far."""
         self.handed: object = None
@@ -183,7 +187,7 @@ class Lease:
         """Name of the request, the same in all runs.
 
         It is its place in the store, or the name of the request that it replaced. A
-        start request that cannot be stored has the name that ``start()`` gives it.
+        request that cannot be stored has the name that its parent gives it.
         """
         if self.given_name is not None:
             return self.given_name
@@ -195,6 +199,19 @@ class Lease:
     def is_named(self) -> bool:
         """Whether the request has its name again after a crash."""
         return self.entry.payload is not None or self.given_name is not None
+
+    def name_of(self, identity: bytes | None) -> bytes | None:
+        """Return the name of the next output with this identity, if it has one.
+
+        Without an identity, the output goes on with the work of this request, and has
+        its name.
+        """
+        if not self.is_named:
+            return None
+        if identity is None:
+            return self.name
+        self.outputs = self.outputs or OutputNames(self.name)
+        return self.outputs.name_of(identity)
 
     @property
     def items_left(self) -> Answers:

@@ -74,7 +74,6 @@ class Leases:
         lease = Lease(self, request, entry, root, visit, name)
         lease.repeated = self.after_a_kill
         lease.root.keys += keys
-        self._children.recall(lease)
         lease.answers_before = self._cut_short.answers_of(lease)
         self._leases[id(request)] = lease
         for watcher in self.watchers:
@@ -86,13 +85,14 @@ class Leases:
     ) -> None:
         """Record an entry that cannot be stored; ``parent`` is in progress.
 
-        The ``keys`` are marked when it is settled. ``name`` is that of a start request.
+        The ``keys`` are marked when it is settled. ``name`` is None if it has none
+        after a crash.
         """
         root = None
         if parent is not None and parent.root.open_parts:
             root = parent.root
             root.open_parts += 1
-            root.has_parts = True
+            root.parts.append(name)
         self._roots[entry] = (root, keys, name)
 
     def owes(self, lease: Lease) -> bool:
@@ -149,13 +149,19 @@ class Leases:
             self._frontier.settle(lease.entry)
         root.open_parts -= 1
         if not root.open_parts:
-            self._frontier.settle(root.entry)
-            self._children.forget(root)
-            self._cut_short.forget(root)
-            self._mark(root.keys)
-            self._outcomes.settle(root.outcome)
-            for watcher in self.watchers:
-                watcher.settled(root)
+            self._settle(root)
+
+    def _settle(self, root: Lease) -> None:
+        self._frontier.settle(root.entry)
+        self._children.forget(root.name, passed_on=root.passed_on)
+        self._cut_short.forget(root.name, root if root.passed_on else None)
+        for name in filter(None, {*root.parts} - {root.name}):
+            self._children.forget(name)
+            self._cut_short.forget(name)
+        self._mark(root.keys)
+        self._outcomes.settle(root.outcome)
+        for watcher in self.watchers:
+            watcher.settled(root)
 
     def _give_up(self, lease: Lease, *, count: bool) -> None:
         """Leave a request to the next run; ``count`` the items that it yielded so far.
@@ -164,7 +170,7 @@ class Leases:
         them all.
         """
         outcome, lease.own_outcome = lease.own_outcome, Outcome()
-        if count and not lease.has_parts:
+        if count and not lease.parts:
             if lease.is_named:
                 self._cut_short.note(lease)
             self._outcomes.settle(outcome)
