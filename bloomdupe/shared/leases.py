@@ -164,13 +164,13 @@ class SharedLease:
 
     @property
     def holds_back(self) -> bool:
-        """Whether a request is held back until this request ends."""
-        return self.instead is not None
+        """Whether a request is held back until its root ends."""
+        return self.root.instead is not None
 
     def waits(self) -> None:
         """Let the request go that is held back: the callback may wait for it."""
-        self.waiting = True
-        instead, self.instead = self.instead, None
+        self.waiting, root = True, self.root
+        instead, root.instead = root.instead, None
         if instead is not None:
             self._leases.offer(instead)
 
