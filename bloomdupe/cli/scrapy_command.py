@@ -1,12 +1,14 @@
-"""``scrapy bloomdupe``: the command line, knowing the project's JOBDIR."""
+"""``scrapy bloomdupe``: the command line, knowing the project's JOBDIR.
+
+``scrapy`` imports this module for each of its commands. So the verbs are imported only
+when they are needed.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
-
-from bloomdupe.cli import main as cli
 
 if TYPE_CHECKING:
     import argparse
@@ -30,11 +32,15 @@ class Command(ScrapyCommand):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add Scrapy's options and ours."""
         super().add_options(parser)
+        from bloomdupe.cli import main as cli
+
         jobdir = self.settings.get("JOBDIR") if self.settings else None
         # One of many spiders' jobs has to be named.
         cli.add_verbs(parser, None if "%(" in str(jobdir) else jobdir)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:  # noqa: ARG002
         """Run a verb."""
+        from bloomdupe.cli import main as cli
+
         opts.project_settings = self.settings
         self.exitcode = cli.run(opts)

@@ -1,14 +1,13 @@
-"""Table: names and values in two columns, and times among them."""
+"""Table: names and values in two columns."""
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["slot_name", "table", "when"]
+__all__ = ["slot_name", "table"]
 
 
 def table(rows: Iterable[tuple[str, str]]) -> list[str]:
@@ -21,8 +20,3 @@ def table(rows: Iterable[tuple[str, str]]) -> list[str]:
 def slot_name(name: str) -> str:
     """Return a slot's name; items of ``start()`` have no slot."""
     return name or "(no slot)"
-
-
-def when(moment: float) -> str:
-    """Return a Unix time in readable form."""
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(moment))

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from bloomdupe.crawl.later.not_before import TIME_KEYS, time_of, without_time
 from bloomdupe.crawl.later.retries import is_retry
 from bloomdupe.crawl.later.revisits import REVISIT
-from bloomdupe.crawl.requests.cookies_packed import without_cookie_header
 from bloomdupe.crawl.requests.identity import identity_of, is_once_more
 from bloomdupe.crawl.requests.visits import Visit
 from bloomdupe.crawl.start_outputs import second_name
+from bloomdupe.crawl.state.cookies_packed import without_cookie_header
 from bloomdupe.errors import StoreError, UnserializableError
 from bloomdupe.links.link_filter import Duplicate
 from bloomdupe.printable import logger_of

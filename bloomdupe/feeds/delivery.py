@@ -261,7 +261,7 @@ class Deliveries:
         for item in items:
             try:
                 exporter.export_item(item)
-            except Exception as error:
+            except Exception as error:  # of any exporter in the settings
                 if file.failed or isinstance(error, MemoryError):
                     raise
                 logger.exception(
@@ -318,7 +318,7 @@ class _WatchedFile:
         """Write to the file."""
         try:
             return self._file.write(data)
-        except Exception:
+        except Exception:  # of any storage or plugin in the settings
             self.failed = True
             raise
 

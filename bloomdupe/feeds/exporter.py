@@ -273,7 +273,7 @@ class FeedExporter(FeedExporterAccess):
             try:
                 if feed.accepts(item):
                     lines.append((feed.number, feed.encode(item)))
-            except Exception:
+            except Exception:  # of any filter or exporter in the settings
                 # The other feeds get the item all the same.
                 self._encode(item, feeds[index + 1 :], lines)
                 raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, cast
@@ -156,12 +157,11 @@ class BloomFilter:
             readonly=readonly,
             network=allow_network_fs,
         )
-        try:
+        with ExitStack() as undo:
+            undo.callback(store.close)
             filter_ = cls.__new__(cls)
             filter_._begin(parameters, growth, store)
-        except BaseException:
-            store.close()
-            raise
+            undo.pop_all()
         return filter_
 
     def close(self) -> None:

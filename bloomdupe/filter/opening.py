@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import StoreError
@@ -55,11 +56,10 @@ def open_or_create(
         asked.check_disk(path)
         records = {"store": asked.header(identity), "filter": empty_record(asked)}
         store = Store.create(path, records, network=network)
-    try:
+    with ExitStack() as undo:
+        undo.callback(store.close)
         found = held_against(path, store.header, asked, given, identity)
-    except BaseException:
-        store.close()
-        raise
+        undo.pop_all()
     return found, store
 
 

@@ -21,7 +21,7 @@ from bloomdupe.store.format import (
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.store.batch import Batch
@@ -261,6 +261,10 @@ class Frontier:
         """Count the pending requests of a slot."""
         queue = self._queues.get(slot)
         return 0 if queue is None else queue.pending
+
+    def pending_by_slot(self) -> Iterator[tuple[str, int]]:
+        """Yield the slots, each with its number of pending requests."""
+        return ((name, queue.pending) for name, queue in self._queues.items())
 
     def lease(self) -> Entry | None:
         """Hand out the next request, or return None if no request is ready."""

@@ -39,6 +39,6 @@ def url_of(payload: bytes) -> str:
         unpacker.feed(payload)
         unpacker.read_array_header()
         url = long_url(str(unpacker.unpack()))
-    except Exception:  # noqa: BLE001 - any damage
+    except Exception:  # noqa: BLE001 - any damage: the message must not fail
         return f"{len(payload):,} bytes"
     return printable(url)

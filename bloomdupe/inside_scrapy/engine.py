@@ -109,6 +109,16 @@ class EngineAccess:
         given = self._slot_settings.get(name, {})
         return float(given.get("delay", self._delay))
 
+    @property
+    def given_delays(self) -> dict[str, float]:
+        """Seconds between two requests as configured: by slot; "" is any other slot."""
+        given = {
+            name: float(values["delay"])
+            for name, values in self._slot_settings.items()
+            if "delay" in values
+        }
+        return {"": self._delay, **given}
+
     # Delays that AutoThrottle has set
 
     @property

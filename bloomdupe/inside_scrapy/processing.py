@@ -229,7 +229,7 @@ class Processing:
             else:
                 outputs = iter_errback(result, error, request, response)
                 await self._hand_on_each(outputs, response, work)
-        except BaseException as broken:
+        except BaseException as broken:  # of any kind: the page is not done
             if work is not None:
                 self._broken[work] = broken
             raise
@@ -315,7 +315,7 @@ class Processing:
             marked = _Marked(iter(result), self._owners, work)
         try:
             await self._handle_output(marked, request, response)
-        except BaseException as broken:
+        except BaseException as broken:  # of any kind: the page is not done
             if work is not None:
                 self._broken[work] = broken
             raise

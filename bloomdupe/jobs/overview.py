@@ -7,16 +7,14 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from bloomdupe.crawl.later.rests import Rest
     from bloomdupe.filter.info import FilterInfo
+    from bloomdupe.jobs.state import State
     from bloomdupe.redis.frontier_reader import PartitionState
 
 __all__ = [
-    "FINISHED",
-    "KILLED",
     "LARGEST",
-    "NOT_BEGUN",
-    "RUNNING",
-    "STOPPED",
+    "MOST_SLOTS",
     "Description",
     "Output",
     "Overview",
@@ -28,9 +26,8 @@ __all__ = [
 
 LARGEST = 10
 """Number of slots to name, those with the most requests."""
-
-NOT_BEGUN, RUNNING, FINISHED = "not begun", "running", "finished"
-STOPPED, KILLED = "stopped", "killed"
+MOST_SLOTS = 100
+"""Slots with details, those with the most requests."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +65,12 @@ class RunFigures:
     seconds: float
     """Seconds of all runs together."""
     outputs: list[Output]
-    half_imported: bool
-    """Whether an import was interrupted, and has to be run again."""
+    failed: dict[str, int]
+    """Failed requests that were not retried since, by cause, the largest first."""
+    resting: dict[str, Rest]
+    """Slots with pending requests that rest."""
+    delays: dict[str, float]
+    """Seconds between two requests, of the largest slots that have a delay."""
     blocked: list[dict[str, Any]]
     """See :class:`bloomdupe.crawl.state.blocked.Blocked`."""
 
@@ -138,10 +139,7 @@ class WorkerFigures:
 class Overview:
     """A job. Either ``runs`` or ``workers`` is None, by the engine."""
 
-    state: str
-    """``not begun``, ``running``, ``stopped``, ``killed`` or ``finished``."""
-    detail: str
-    """The process that runs it, or the reason why it stopped; empty: none is known."""
+    state: State
     pending: int
     """Pending requests; on disk, those in progress included."""
     taken_in: int
@@ -153,10 +151,14 @@ class Overview:
     runs: RunFigures | None = None
     workers: WorkerFigures | None = None
 
-    @property
-    def running(self) -> bool:
-        """Whether a process or a worker is running."""
-        return self.state == RUNNING
+    def slowness(self, slot: str) -> str:
+        """Return why a slot is slow, if that is known: its rest, or its delay."""
+        if self.runs is None:
+            return ""
+        rest, delay = self.runs.resting.get(slot), self.runs.delays.get(slot)
+        if rest is not None:
+            return rest.text(self.state.read_at)
+        return "" if delay is None else f"a request every {delay:.3g} s"
 
     def largest(self, count: int = LARGEST) -> list[tuple[str, int]]:
         """Return the slots with the most pending requests."""
@@ -167,17 +169,19 @@ class Overview:
     def as_dict(self) -> dict[str, Any]:
         """Return plain types, for JSON."""
         common = {
+            **self.state.as_dict(),
             "pending": self.pending,
             "taken_in": self.taken_in,
             "slots": len(self.slots),
             "largest": dict(self.largest()),
         }
         if self.runs is not None:
-            return common | {"pages": self.pages} | asdict(self.runs)
+            resting = {slot: rest._asdict() for slot, rest in self.runs.resting.items()}
+            figures = asdict(self.runs) | {"resting": resting}
+            return common | {"pages": self.pages} | figures
         workers = self.workers
         assert workers is not None  # noqa: S101 - or it has runs
         return common | {
-            "state": self.state,
             "done": self.pages,
             "partitions": len(workers.partitions),
             "leased": workers.leased,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from bloomdupe.crawl.progress.pace import per_minute, recent, since, time_to_go
+from bloomdupe.jobs.overview import MOST_SLOTS
 
 if TYPE_CHECKING:
     from bloomdupe.crawl.leases.failure import Failure
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["FailedRequests", "JobHistory", "Reader", "View"]
 
 MINUTE = 60.0
-MOST_SLOTS = 100
-"""Slots that are printed as JSON."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +32,7 @@ class FailedRequests:
     @property
     def reasons(self) -> Counter[str]:
         """Count them by reason; each HTTP status is a reason."""
-        return Counter(
-            f"HTTP {one.status}" if one.reason == "status" else one.reason
-            for one in self.requests
-        )
+        return Counter(one.cause for one in self.requests)
 
     @property
     def slots(self) -> Counter[str]:
@@ -97,7 +93,7 @@ class View:
     @property
     def to_go(self) -> float | None:
         """Estimated seconds until no request is pending; None: unknown."""
-        if not (self.job.running and self.points):
+        if not (self.job.state.has_crawl and self.points):
             return None
         return time_to_go(recent(self.points), self.points[-1])
 

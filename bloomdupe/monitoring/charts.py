@@ -136,7 +136,7 @@ def _over_time(view: View, runs: Sequence[Ran]) -> Iterator[tuple[Axes, Maker]]:
         for ran in runs[-MOST_MARKS:]:
             if ran.number in first and ran.number != view.points[0].run:
                 axes.axvline(first[ran.number] / size, color=GOOD, ls=":", lw=1.2)
-            over = ran is not runs[-1] or not view.job.running
+            over = ran is not runs[-1] or not view.job.state.has_crawl
             if ran.how == OPEN and over and ran.number in last:
                 axes.axvline(last[ran.number] / size, color=BAD, ls="--", lw=1.2)
         maker.lowest = 0.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.monitoring.drawing import Chart
 
-__all__ = ["figure", "in_figures", "page", "table", "text", "when"]
+__all__ = ["figure", "in_figures", "page", "table", "text"]
 
 STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --ink: #222; --faint: #c8ccd0;
@@ -115,8 +114,3 @@ def table(heads: Iterable[str], rows: Iterable[str]) -> Iterator[str]:
     for row in rows:
         yield f"<tr>{row}</tr>"
     yield "</table></div>"
-
-
-def when(moment: float) -> str:
-    """Return a Unix time in readable form."""
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(moment))

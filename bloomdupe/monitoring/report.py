@@ -6,17 +6,19 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.progress.line import pages_lost
-from bloomdupe.crawl.progress.pace import duration, size
+from bloomdupe.crawl.progress.pace import duration, size, when
 from bloomdupe.crawl.progress.rounds import OPEN
-from bloomdupe.jobs.overview import FINISHED, KILLED, NOT_BEGUN, RUNNING
+from bloomdupe.jobs.overview import MOST_SLOTS
+from bloomdupe.jobs.state import KILLED, RUNNING, SILENT, STOPPED
 from bloomdupe.monitoring.charts import NAMELESS, charts
-from bloomdupe.monitoring.page import figure, in_figures, page, table, text, when
+from bloomdupe.monitoring.page import figure, in_figures, page, table, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from bloomdupe.crawl.progress.history import Ran
     from bloomdupe.jobs.overview import Overview, WorkerFigures
+    from bloomdupe.jobs.state import State
     from bloomdupe.jobs.view import FailedRequests, View
 
 __all__ = ["report"]
@@ -24,8 +26,6 @@ __all__ = ["report"]
 MOST_RUNS = 200
 MOST_FAILURES = 100
 """Rows of the table, latest failures first."""
-MOST_SLOTS = 100
-"""Rows of the table, largest slots first."""
 
 FIGURES: tuple[tuple[str, str], ...] = (
     ("job.done", "requests done"),
@@ -54,6 +54,14 @@ FIGURES: tuple[tuple[str, str], ...] = (
 )
 """Names in ``bloomdupe info --json``, and in words; a job lacks some of them."""
 GOES_ON = "The same command goes on with it."
+REMEDIES = {
+    STOPPED: GOES_ON,
+    KILLED: GOES_ON,
+    SILENT: (
+        "The process is there, but a callback, a pipeline or an extension does not"
+        f" return. Nothing is lost if you kill it. {GOES_ON}"
+    ),
+}
 NO_HISTORY = (
     "Workers share this crawl on Redis, which keeps no history of it: there are no"
     " charts over time, no runs, status codes, depths and failed requests."
@@ -69,7 +77,7 @@ def report(view: View, info: Mapping[str, Any]) -> str:
         title,
         [
             f"<h1>{text(title)}</h1>",
-            f"<p>{text(_state(view.job))}</p>",
+            f"<p>{text(_verdict(view.job.state))}</p>",
             f'<p class="note">{text(view.place)}, as of {when(view.read_at)}</p>',
             '<div class="tiles">',
             *(f"<div>{name}<b>{text(value)}</b></div>" for name, value in tiles),
@@ -84,21 +92,10 @@ def report(view: View, info: Mapping[str, Any]) -> str:
     )
 
 
-def _state(job: Overview) -> str:
-    runs = job.runs
-    if job.state == RUNNING:
-        return "It is running."
-    if job.state == FINISHED:
-        if runs is None or runs.finished_at is None:
-            return "It has finished."
-        return f"It finished on {when(runs.finished_at)}."
-    if job.state == NOT_BEGUN:
-        return "It has not begun."
-    if job.state == KILLED:
-        return f"It was killed. {GOES_ON}"
-    if runs is None:
-        return f"It has not finished, and {job.detail}. Start some, and it goes on."
-    return f"It was stopped: {job.detail}. {GOES_ON}"
+def _verdict(state: State) -> str:
+    """Return the state in words, and the remedy if it needs one."""
+    text = f"{state.text[0].upper()}{state.text[1:]}."
+    return f"{text} {REMEDIES[state.name]}" if state.name in REMEDIES else text
 
 
 def _missing(view: View) -> Iterator[str]:
@@ -155,7 +152,7 @@ def _ended(runs: Sequence[Ran], job: Overview) -> Iterator[tuple[Ran, str]]:
     for ran in runs:
         how = ran.how
         if how == OPEN:
-            how = RUNNING if job.running and ran is runs[-1] else KILLED
+            how = RUNNING if job.state.has_crawl and ran is runs[-1] else KILLED
         yield ran, how
 
 

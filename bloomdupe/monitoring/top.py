@@ -26,7 +26,17 @@ from bloomdupe.crawl.progress.pace import (
     size,
     time_to_fill,
 )
-from bloomdupe.jobs.overview import FINISHED, KILLED, NOT_BEGUN, RUNNING, STOPPED
+from bloomdupe.jobs.state import (
+    FINISHED,
+    HALF_IMPORTED,
+    IN_USE,
+    KILLED,
+    NOT_BEGUN,
+    RUNNING,
+    SILENT,
+    SLEEPING,
+    STOPPED,
+)
 from bloomdupe.printable import printable
 
 if TYPE_CHECKING:
@@ -53,6 +63,8 @@ CALM = 10
 """Reading a job takes at most one part in so many of the time."""
 NARROW = 60
 """Columns below which names are short."""
+WIDE = 72
+"""Columns from which on there is room for the reason why a slot is slow."""
 NAMES = 13
 """Columns that the names of figures take."""
 BESIDE = 5
@@ -62,8 +74,14 @@ BESIDE_TABLE = 2
 SHORT_HEADS = ["parts", "work", "/s"]
 LEAST = 3
 """Figures that are always shown."""
+DIM = "dim"
+"""Style of forecasts that hold only if a silent crawl goes on."""
 STYLES = {
     RUNNING: "bold green",
+    SLEEPING: "bold blue",
+    SILENT: "bold white on red",
+    IN_USE: "bold",
+    HALF_IMPORTED: "bold yellow",
     FINISHED: "bold cyan",
     NOT_BEGUN: "bold",
     KILLED: "bold red",
@@ -177,10 +195,8 @@ def _title(view: View, width: int) -> Text:
     if view.trouble is not None:
         title.append("  Redis does not answer", style="bold red")
     else:
-        detail = job.detail and (
-            f" ({job.detail})" if job.running else f": {job.detail}"
-        )
-        title.append(printable(f"  {job.state}{detail}"), style=STYLES[job.state])
+        title.append("  ")
+        title.append(printable(job.state.text), style=STYLES[job.state.name])
     if width >= NARROW:
         title.append(f"  {_extent(view)}", style="dim")
     return title
@@ -203,7 +219,7 @@ def _figures(view: View, console: Console, columns: int) -> Iterator[Figure]:
     if view.job.workers is not None:
         yield from _figures_of_workers(view.job.workers)
     if view.history is not None:
-        yield from _figures_of_history(view, view.history)
+        yield from _figures_of_history(view, view.history, columns)
     last = view.last
     if last is None:
         yield "history", [("none yet: made by an earlier version", "dim")]
@@ -221,13 +237,14 @@ def _figures(view: View, console: Console, columns: int) -> Iterator[Figure]:
 
 def _pages(view: View) -> Values:
     pages = [(f"{view.job.pages:,}", "bold")]
-    if view.rate is not None and view.job.running:
+    state = view.job.state
+    if view.rate is not None and state.has_crawl:
         rate = (
             f"{view.rate:,.0f} a minute"
             if view.job.workers is None
             else f"{view.rate / 60:,.1f} a second"
         )
-        pages.append((rate, "green"))
+        pages.append((rate, DIM if state.name == SILENT else "green"))
     if view.job.runs is not None:
         pages.append((f"{view.job.runs.items:,} items", ""))
     return pages
@@ -237,11 +254,14 @@ def _pending(view: View) -> Values:
     job = view.job
     pending = [(f"{job.pending:,}", "bold")]
     known = view.rate is not None or (view.history is not None and view.points)
-    if job.running and known:
+    if job.state.name in (RUNNING, SILENT) and known:
         left = view.to_go
-        text = "growing" if left is None else f"{duration(left)} to go"
-        pending.append((text, "yellow" if left is None else "cyan"))
+        text = "no end in sight" if left is None else f"{duration(left)} to go"
+        style = "yellow" if left is None else "cyan"
+        pending.append((text, DIM if job.state.name == SILENT else style))
     pending.append((f"{len(job.slots):,} slots", ""))
+    if job.runs is not None and job.runs.resting:
+        pending.append((f"{len(job.runs.resting):,} resting", "yellow"))
     if job.runs is not None and job.runs.later:
         pending.append((f"{job.runs.later:,} scheduled for later", ""))
     return pending
@@ -255,20 +275,29 @@ def _figures_of_workers(workers: WorkerFigures) -> Iterator[Figure]:
     yield "workers", alive
 
 
-def _figures_of_history(view: View, history: JobHistory) -> Iterator[Figure]:
+def _figures_of_history(
+    view: View, history: JobHistory, columns: int
+) -> Iterator[Figure]:
     duplicates = history.totals.duplicates
     offered = duplicates + view.job.taken_in
     share = duplicates / offered if offered else 0.0
     yield "skipped", [(f"{duplicates:,}", ""), (f"{share:.0%} of all links", "")]
     failed = len(history.failed.requests)
-    most = history.failed.reasons.most_common(4)
-    reasons = [(f"{n:,} {name}", "") for name, n in most]
-    yield "failed", [(f"{failed:,}", "bold red" if failed else ""), *reasons]
+    values = [(f"{failed:,}", "bold red" if failed else "")]
+    name = "failed"
+    for cause, requests in history.failed.reasons.most_common():
+        more = (f"{requests:,} {cause}", "")
+        if len("  ".join(value for value, _ in [*values, more])) > columns:
+            yield name, values
+            name, values = "", []
+        values.append(more)
+    yield name, values
 
 
 def _stored_on_disk(view: View, last: Point) -> Iterator[Figure]:
     disk = [(size(last.disk), ""), (f"{size(last.free)} free", "")]
-    filled = time_to_fill(recent(view.points), last) if view.job.running else None
+    running = view.job.state.name == RUNNING
+    filled = time_to_fill(recent(view.points), last) if running else None
     if filled is not None:
         disk.append((f"full in {duration(filled)}", ""))
     yield "disk", disk
@@ -353,12 +382,17 @@ def _slots(view: View, sort: str, rows: int, width: int) -> Table:
     )
     heads = ["pending"] if failed is None else ["pending", "failed"]
     table = _names_table("slot", heads, width)
+    slow = {name: view.job.slowness(name) for name in names if width >= WIDE}
+    if any(slow.values()):
+        table.add_column("", no_wrap=True, overflow="ellipsis", max_width=width // 2)
     for name in names:
         cells: list[RenderableType] = [f"{pending.get(name, 0):,}"]
         if failed is not None:
             count = failed.get(name, 0)
             style = "red" if count else "dim"
             cells.append(Text(f"{count:,}" if count else "-", style=style))
+        if any(slow.values()):
+            cells.append(Text(printable(slow[name]), style="yellow"))
         table.add_row(Text(printable(name) or "(no slot)"), *cells)
     return table
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -135,11 +136,10 @@ class Collecting:
         """
         calling = patience or _at_once
         frontier = calling(lambda: SharedFrontier.open(url))
-        try:
+        with ExitStack() as undo:
+            undo.callback(frontier.close)
             collection = calling(lambda: _collection(frontier, directory, rest=rest))
-        except BaseException:
-            frontier.close()
-            raise
+            undo.pop_all()
         return cls(frontier, collection, delete=delete, progress=progress)
 
     def __enter__(self) -> Self:

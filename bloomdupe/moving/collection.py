@@ -86,7 +86,8 @@ class Collection:
         outside.
         """
         collection = cls(directory, origin, names)
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(collection._release)
             with collection._in_our_words("cannot collect"):
                 make_directory(directory)
                 collection._lock = lock_owner(directory, LOCK)
@@ -94,9 +95,7 @@ class Collection:
                     collection._go_on()
                 else:
                     collection._begin()
-        except BaseException:
-            collection._release()
-            raise
+            undo.pop_all()
         return collection
 
     @property

@@ -24,7 +24,7 @@ import os
 import sqlite3
 import stat
 from array import array
-from contextlib import closing
+from contextlib import ExitStack, closing
 from operator import index
 from struct import Struct
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -210,16 +210,15 @@ def _opened(place: Path) -> BinaryIO:
 def _connected(place: Path) -> closing[sqlite3.Connection]:
     if place.with_name(place.name + "-journal").exists():
         raise _unclosed(place, "a transaction was cut off")
-    database = sqlite3.connect(f"{place.absolute().as_uri()}?mode=ro", uri=True)
-    try:
-        _check_table(place, database)
-    except sqlite3.Error as error:
-        database.close()
-        raise StoreError(f"{place} is damaged: {error}") from error
-    except BaseException:
-        database.close()
-        raise
-    return closing(database)
+    found = closing(sqlite3.connect(f"{place.absolute().as_uri()}?mode=ro", uri=True))
+    with ExitStack() as undo:
+        database = undo.enter_context(found)
+        try:
+            _check_table(place, database)
+        except sqlite3.Error as error:
+            raise StoreError(f"{place} is damaged: {error}") from error
+        undo.pop_all()
+    return found
 
 
 def _check_table(place: Path, database: sqlite3.Connection) -> None:

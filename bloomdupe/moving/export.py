@@ -39,6 +39,7 @@ from bloomdupe.crawl.requests.layout import (
     CALLBACK,
     CLASS,
     ERRBACK,
+    FUNCTIONS,
     HEADERS,
     META,
     OTHERS,
@@ -212,7 +213,7 @@ def _fields(payload: bytes) -> dict[str, Any] | None:
     elements += [None] * (5 - len(elements))
     short, depth, common, rest, others = elements
     others = dict(others or {})
-    if CLASS in others or OTHERS in others:
+    if not others.keys().isdisjoint((CLASS, OTHERS, FUNCTIONS)):
         return None
     url = long_url(short)
     fields: dict[str, Any] = {"url": url, "callback": others.pop(CALLBACK, "parse")}

@@ -155,10 +155,12 @@ class ScrapyJob:
         for queue in self._queues:
             for number, item in enumerate(items_of(queue.place), 1):
                 try:
-                    yield self._request(item, start=queue.start)
-                except Exception as error:  # noqa: BLE001 - any damage
+                    found = self._request(item, start=queue.start)
+                except Exception as error:  # noqa: BLE001 - any damage, told as a problem
                     where = f"{queue.place}, request {number:,}"
                     problems.add(where, str(error) or type(error).__name__)
+                else:
+                    yield found
 
     def _request(self, item: bytes | None, *, start: bool) -> Wanted:
         if item is None:

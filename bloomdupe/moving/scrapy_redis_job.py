@@ -20,6 +20,7 @@ serializer. A request that a worker of scrapy-redis has taken out is in no key.
 from __future__ import annotations
 
 import hashlib
+from contextlib import ExitStack
 from itertools import islice
 from json import JSONDecodeError
 from typing import TYPE_CHECKING, Any
@@ -85,7 +86,8 @@ class RedisJob:
         self._project = project
         self._from_end = names.kind.from_end
         self._keys = Keys(Address.of_server(url))
-        try:
+        with ExitStack() as undo:
+            undo.callback(self.close)
             self.shown = self._keys.address.shown
             """The URL without its password."""
             self.queue = self._keys.key(names.queue)
@@ -100,9 +102,7 @@ class RedisJob:
             if marks:
                 self._check_seen(known)
             self.identity = self._identity()
-        except BaseException:
-            self.close()
-            raise
+            undo.pop_all()
 
     def close(self) -> None:
         """Close the connection."""
@@ -173,10 +173,12 @@ class RedisJob:
         """
         for place, member in enumerate(self._waiting()):
             try:
-                yield self._aged(self._request(member), place)
-            except Exception as error:  # noqa: BLE001 - any damage
+                found = self._request(member)
+            except Exception as error:  # noqa: BLE001 - any damage, told as a problem
                 where = f"{self.queue.name}, request {place + 1:,}"
                 problems.add(where, str(error) or type(error).__name__)
+            else:
+                yield self._aged(found, place)
         yield from self._start_requests(problems)
 
     def _waiting(self) -> Iterator[Member]:
@@ -211,10 +213,12 @@ class RedisJob:
         encoding = encoding or self._project.settings.get("REDIS_ENCODING") or "utf-8"
         for place, data in enumerate(self._start_data(), self.queue.size):
             try:
-                yield self._aged(_start_request(data.decode(encoding)), place)
-            except Exception as error:  # noqa: BLE001 - any damage
+                found = _start_request(data.decode(encoding))
+            except Exception as error:  # noqa: BLE001 - any damage, told as a problem
                 where = f"{self.start.name}, {place - self.queue.size + 1:,}"
                 problems.add(where, str(error) or type(error).__name__)
+            else:
+                yield self._aged(found, place)
 
     def _start_data(self) -> Iterator[bytes]:
         """Yield the data of the start requests, always in the same order."""
@@ -305,9 +309,10 @@ class RedisJob:
     def _waiting_requests(self) -> Iterator[Request]:
         for member in self._waiting():
             try:
-                yield self._request(member).request
+                found = self._request(member)
             except Exception:  # noqa: BLE001, S112 - it is reported when it is imported
                 continue
+            yield found.request
 
     def _missing(self, fingerprints: Iterable[bytes]) -> int:
         return sum(

@@ -138,11 +138,11 @@ class StoreSource:
 
     def _now(self) -> int:
         """Return the number of the last transaction; refuse a job that runs."""
-        process = files.owner_of(self._store.path)
-        if process is not None:
+        owner = files.owner_of(self._store.path)
+        if owner is not None:
             raise StoreLockedError(
-                f"{self._store.path} is in use by process {process or 'unknown'}; stop"
-                " it, or import a backup of it"
+                f"{self._store.path} is in use by process {owner.process or 'unknown'};"
+                " stop it, or import a backup of it"
             )
         with self._store.snapshot() as snapshot:
             return snapshot.transaction

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.errors import StoreError, StoreMismatchError
@@ -49,6 +50,10 @@ class PartitionState(NamedTuple):
     """Requests that a worker could not restore."""
     reasons: list[str]
     """Some of these requests, each with the reason."""
+    lost_owner: str
+    """The worker whose lease ran out before it gave the partition back; or empty."""
+    lost_for: float
+    """Seconds since its lease ran out."""
 
     @property
     def pending(self) -> int:
@@ -117,11 +122,11 @@ class FrontierReader:
     def open(cls, url: str) -> Self:
         """Open the frontier that a URL names; it is never created."""
         server = Server(Address.of(url))
-        try:
-            return cls(server)
-        except BaseException:
-            server.close()
-            raise
+        with ExitStack() as undo:
+            undo.callback(server.close)
+            reader = cls(server)
+            undo.pop_all()
+        return reader
 
     def close(self) -> None:
         """Close the connection."""
@@ -187,6 +192,8 @@ class FrontierReader:
             list(zip(record.layers, record.keys, strict=True)),
             aside,
             [reason.decode(errors="replace") for reason in reasons],
+            "" if left > 0 else owner.decode(),
+            max(0.0, -left / 1000),
         )
 
     def memory_used(self) -> tuple[int, int]:

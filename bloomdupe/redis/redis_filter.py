@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -91,13 +92,13 @@ class RedisFilter(BloomFilter):
         given = {"capacity": capacity, "fpp": fpp, "confirm": confirm, "key": key}
         address = Address.of(str(path))
         server = Server(address)
-        try:
-            return cls.on(
+        with ExitStack() as undo:
+            undo.callback(server.close)
+            opened = cls.on(
                 server, given, growth=growth, identity=identity or {}, readonly=readonly
             )
-        except BaseException:
-            server.close()
-            raise
+            undo.pop_all()
+        return opened
 
     @classmethod
     def on(

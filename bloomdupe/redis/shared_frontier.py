@@ -6,6 +6,7 @@ import json
 import secrets
 import socket
 import time
+from contextlib import ExitStack
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -162,17 +163,17 @@ class SharedFrontier:
             )
         address = Address.of(url)
         server = Server(address)
-        try:
+        with ExitStack() as undo:
+            undo.callback(server.close)
             header = header_of(
                 server, capacity, fpp, partitions, partition_by, identity, key
             )
             name = worker or f"{socket.gethostname()}-{secrets.token_hex(6)}"
-            return cls(
+            frontier = cls(
                 server, header, name, lease_seconds, fifo=fifo, replicas=replicas
             )
-        except BaseException:
-            server.close()
-            raise
+            undo.pop_all()
+        return frontier
 
     @classmethod
     def check(

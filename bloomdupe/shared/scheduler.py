@@ -18,7 +18,6 @@ from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.crawl.engines.queue_order import QueueOrder
 from bloomdupe.crawl.later.backoff import Backoff
 from bloomdupe.crawl.later.circuits import tries_of
-from bloomdupe.crawl.requests.cookies_packed import PackedCookies, without_cookie_header
 from bloomdupe.crawl.requests.identity import identity_of, is_once_more
 from bloomdupe.crawl.requests.names import START, OutputNames, name_of
 from bloomdupe.crawl.requests.serializer import Serializer
@@ -28,6 +27,7 @@ from bloomdupe.crawl.start_outputs import (
     is_fresh_start,
     second_name,
 )
+from bloomdupe.crawl.state.cookies_packed import PackedCookies, without_cookie_header
 from bloomdupe.crawl.stopping import Stopping
 from bloomdupe.errors import SettingError, UnserializableError
 from bloomdupe.frontier.frontier import Frontier

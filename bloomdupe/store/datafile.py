@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from array import array
+from contextlib import ExitStack
 from itertools import repeat
 from operator import add, gt, lt
 from struct import Struct
@@ -125,7 +126,8 @@ class DataFile:
         self.problems: list[str] = []
         self._progress = progress
         self._fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
+        with ExitStack() as undo:
+            undo.callback(self.close)
             self.size = os.fstat(self._fd).st_size
             self.page_size = 4096
             try:
@@ -136,9 +138,7 @@ class DataFile:
                 self.problem(str(error))
                 last = self.size // self.page_size
                 self._head = _Head(_NO_TREE, _NO_TREE, last, 0)
-        except BaseException:
-            self.close()
-            raise
+            undo.pop_all()
         self.transaction = self._head.transaction
         """Number of the last transaction."""
         # One byte a page: whether it is in use. Pages beyond the end of the file

@@ -22,6 +22,8 @@ __all__ = [
     "OWNER",
     "CleanMark",
     "MarkFile",
+    "Owner",
+    "beat",
     "check_file_system",
     "delete_unfinished",
     "free_space",
@@ -62,6 +64,15 @@ NETWORK_FILE_SYSTEMS = frozenset([
     "gpfs", "lustre", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "smb3", "smbfs",
 ])
 # fmt: on
+
+
+class Owner(NamedTuple):
+    """The process that owns a store."""
+
+    process: int
+    """Its number; 0 if that cannot be read."""
+    beat: float | None
+    """Unix time of its last sign of life; None: it runs no crawl, or not yet."""
 
 
 class CleanMark(NamedTuple):
@@ -145,13 +156,15 @@ def lock_owner(path: Path, name: str = OWNER) -> Descriptor:
     """Take the owner's lock, a file in ``path``, and return its descriptor.
 
     The kernel drops the lock when the process ends, so a killed owner blocks no
-    process.
+    process. The file begins with the number of the process. Its second line is the
+    last sign of life (see :func:`beat`). Both count only while the file is locked, so
+    nothing is left of a killed owner, even if its number belongs to another process.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
     lock = Descriptor.open(path / name, flags, 0o600)
     fd = lock.fileno()
     if not _lock(fd):
-        pid = os.pread(fd, 32, 0).decode(errors="replace").strip()
+        pid = os.pread(fd, 32, 0).decode(errors="replace").partition("\n")[0]
         lock.close()
         raise StoreLockedError(
             f"{path} is in use by process {pid or 'unknown'}; wait for it or stop it"
@@ -159,6 +172,16 @@ def lock_owner(path: Path, name: str = OWNER) -> Descriptor:
     os.ftruncate(fd, 0)
     os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
     return lock
+
+
+def beat(lock: Descriptor, moment: float) -> None:
+    """Write a sign of life into the owner's lock.
+
+    It needs no sync, and no space but that of the process number. If it cannot be
+    written, it is missing, and that is how a reader notices.
+    """
+    with contextlib.suppress(OSError):
+        os.pwrite(lock.fileno(), f"{os.getpid()}\n{moment:.3f}\n".encode(), 0)
 
 
 def _lock(fd: int) -> bool:
@@ -197,16 +220,14 @@ def in_use(path: Path) -> bool:
         os.close(fd)
 
 
-def owner_of(path: Path) -> int | None:
-    """Return the process that owns the store; 0 if its number cannot be read.
-
-    None if the store has no owner at this moment.
-    """
+def owner_of(path: Path) -> Owner | None:
+    """Return the process that owns the store at this moment; None if there is none."""
     if not in_use(path):
         return None
     with contextlib.suppress(OSError, ValueError):
-        return int((path / OWNER).read_text("ascii"))
-    return 0
+        process, *beats = (path / OWNER).read_text("ascii").split()
+        return Owner(int(process), float(beats[0]) if beats else None)
+    return Owner(0, None)
 
 
 def make_lock_file(path: Path) -> None:

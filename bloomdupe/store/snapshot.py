@@ -115,6 +115,8 @@ class Snapshot:
 
     def delay(self, slot: str) -> float | None:
         """Return the delay of a slot in seconds, or None if none was stored."""
+        if DELAYS not in self._databases:
+            return None
         key = name_digest(slot)
         value = self._get(key, DELAYS)
         if value is None:

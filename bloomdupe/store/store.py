@@ -54,7 +54,8 @@ class Store:
         STORE/              mode 0700
           data.mdb          mode 0600; LMDB
           lock.mdb          LMDB's own
-          owner.lock        flock(2) held by the process that writes; its pid
+          owner.lock        flock(2) held by the process that writes; its pid, and
+                            the last sign of life of a crawl
           store.json        the record ``store`` of data.mdb: tells a store whose
                             data is gone from a place where there is none yet
           clean.json        state of data.mdb after the last transaction
@@ -81,7 +82,8 @@ class Store:
             check_data(path, owned=False)
         if not readonly:
             self._lock = files.lock_owner(path)
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._unlock)
             self._data = OpenData(path)
             report = check_data(path, owned=not readonly)
             # LMDB's own lock file is in use from the first owner on.
@@ -89,22 +91,15 @@ class Store:
             if locked:
                 files.make_lock_file(path)
             self._env = open_environment(path, readonly=readonly, lock=locked)
-            try:
-                self._databases = open_databases(self._env)
-                with self.snapshot() as snapshot:
-                    self.header = trusted_header(path, snapshot, readonly=readonly)
-                    self._ledger = trusted_ledger(
-                        path, snapshot, report, readonly=readonly
-                    )
-                if not readonly:
-                    self._env.reader_check()
-                    self._data.begin_marking(self._ledger.transaction)
-            except BaseException:
-                self._env.close()
-                raise
-        except BaseException:
-            self._unlock()
-            raise
+            undo.callback(self._env.close)
+            self._databases = open_databases(self._env)
+            with self.snapshot() as snapshot:
+                self.header = trusted_header(path, snapshot, readonly=readonly)
+                self._ledger = trusted_ledger(path, snapshot, report, readonly=readonly)
+            if not readonly:
+                self._env.reader_check()
+                self._data.begin_marking(self._ledger.transaction)
+            undo.pop_all()
 
     # Life of a store
 
@@ -269,6 +264,11 @@ class Store:
         with self._in_our_words():
             disk = os.statvfs(self.path)
             return disk.f_bavail * disk.f_frsize
+
+    def beat(self, moment: float) -> None:
+        """Show readers that the owner is alive; the data are not touched."""
+        if self._lock is not None:
+            files.beat(self._lock, moment)
 
     @contextlib.contextmanager
     def _in_our_words(self) -> Iterator[None]:

@@ -25,10 +25,8 @@ JUSTIFIED = {
     f"{SLEEP} in crash/crawl_kills.py:interrupt_twice": STRIKES,
     f"{SLEEP} in crash/disturbed_crawl.py:_go_on": STRIKES,
     f"{SLEEP} in crash/disturbed_crawl.py:_interrupt": STRIKES,
-    f"{SLEEP} in crash/disturbed_crawl.py:_stop": STRIKES,
     f"{SLEEP} in crash/redis_places.py:_promote": STRIKES,
     f"{SLEEP} in crash/redis_places.py:happen": STRIKES,
-    f"{SLEEP} in crash/redis_places.py:part": STRIKES,
     f"{SLEEP} in crash/shared_kills.py:_crawl": STRIKES,
     f"{SLEEP} in crash/shared_kills.py:_disturb": STRIKES,
     f"{SLEEP} in support/redis_server.py:go_back": STRIKES,
@@ -39,6 +37,7 @@ JUSTIFIED = {
     f"{KILL} in crash/test_out_of_memory.py:test_out_of_memory_nothing_is_lost": (
         STRIKES
     ),
+    f"{KILL} in crash/test_filter.py:test_killed_while_creating": STRIKES,
     f"{SLEEP} in spiders/workers.py:parse": "It is the fault: it never ends.",
     f"{SLEEP} in spiders/everyday.py:process_item": SLOW,
     f"{SLEEP} in spiders/taken_out.py:settle_first": SLOW,

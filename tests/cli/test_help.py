@@ -64,6 +64,23 @@ def test_the_scrapy_command_has_the_same_verbs(tmp_path: Path) -> None:
         assert verb.help[:20] in done.stdout
 
 
+def test_scrapys_own_commands_do_not_load_the_verbs() -> None:
+    loaded = """
+import sys
+import scrapy.cmdline as cmdline
+try:
+    cmdline.execute(["scrapy", "version"])
+finally:
+    print(*(name for name in sys.modules if name.startswith("bloomdupe.")))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", loaded], capture_output=True, text=True, check=True
+    )
+    names = done.stdout.splitlines()[-1].split()
+    assert "bloomdupe.cli.scrapy_command" in names
+    assert "bloomdupe.cli.main" not in names
+
+
 def test_options_may_stand_between_a_store_and_urls() -> None:
     words = ["check", "job", "--json", "https://a.example/", "--from", "-"]
     options = cli.build_parser().parse_args([*words, "https://b.example/"])

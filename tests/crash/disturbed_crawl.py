@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from collections import Counter
@@ -9,21 +10,26 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
+from redis_places import JOB
 from spiders import taken_out
 from spiders.everyday import SETTINGS, Everyday
 from support.site import Answer, links
 from support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from redis_places import Place
     from support.crawl import Crawl, Process, Run
     from support.site import Visit
 
 WORKERS = 4
-LEASE = 0.6
-"""Seconds."""
+LEASE = 12
+"""Seconds, for which no busy machine holds a worker up. A lease runs out when a fault
+says so, or when its worker has ended.
+"""
+AWAY = 1.2
+"""Seconds for which Redis is away, at most."""
 STEP = 16
 """Requests from one fault to the next, about."""
 PAUSE = 0.3
@@ -75,6 +81,12 @@ class Worker:
         """Whether it works, or has worked."""
         return not self.process.alive or "This is worker" in self.process.log
 
+    @property
+    def owner(self) -> str:
+        """The name that Redis knows it by; nothing before it has joined."""
+        found = re.search(r"This is worker (\S+) on ", self.process.log)
+        return found[1] if found else ""
+
     def kill(self) -> None:
         self.stopped_by = "kill"
         self.process.kill()
@@ -119,6 +131,8 @@ class DisturbedCrawl:
         self.collectors: list[Worker] = []
         self.deletes = rng.random() < 0.5
         """Whether what was collected is deleted from Redis."""
+        self._without_leases: set[Worker] = set()
+        """Workers that have ended, and whose partitions other workers own."""
         self.happened = Counter[str]()
         """Faults that took place."""
         self._faults: dict[str, Callable[[Worker], None]] = {
@@ -144,12 +158,12 @@ class DisturbedCrawl:
                 self._disturb(what)
         site.release()
         self._hire(1)
-        until(lambda: not self.alive, DEADLINE)
+        self._until(lambda: not self.alive)
         self._collect()
         self.collectors[-1].process.wait()
         self.asked = len(site.log)
         self._hire_one()
-        until(lambda: not self.alive, DEADLINE)
+        self._until(lambda: not self.alive)
         self._count_ends()
 
     @property
@@ -177,7 +191,7 @@ class DisturbedCrawl:
         process = self.crawl.start(
             Everyday,
             before=self._before,
-            BLOOMDUPE_REDIS_URL=self._place.url("crawl", name),
+            BLOOMDUPE_REDIS_URL=self._place.url(JOB, name),
             USER_AGENT=name,
         )
         self.workers.append(Worker(process, name))
@@ -193,7 +207,7 @@ class DisturbedCrawl:
             late = time.monotonic() > begun + PAUSE
             return late and any(worker.joined for worker in self.at_work)
 
-        until(far_enough, DEADLINE)
+        self._until(far_enough)
         time.sleep(self._rng.choice([0, 0, 0.02, 0.1]))
 
     def _allow(self, more: int) -> None:
@@ -210,16 +224,43 @@ class DisturbedCrawl:
             self._faults[what](victim)
             return
         self._wait_for(self.at_work)
-        self._place.disturb(what, self._rng.uniform(0, 2 * LEASE))
+        self._place.disturb(what, self._rng.uniform(0, AWAY))
+        if self._rng.random() < 0.5:  # it was away for longer than a lease
+            self._end_leases(self.at_work)
         self.happened[what] += bool(self.at_work)
 
     def _wait_for(self, workers: list[Worker]) -> None:
         """Wait until they have joined: a worker is refused while Redis is away."""
-        until(lambda: all(worker.joined for worker in workers), DEADLINE)
+        self._until(lambda: all(worker.joined for worker in workers))
 
-    def _longer(self) -> float:
-        """Return some seconds, longer than the lease."""
-        return self._rng.uniform(1.1, 2.5) * LEASE
+    # Leases
+
+    def _until(self, condition: Callable[[], object]) -> None:
+        """Wait; meanwhile the leases of workers that have ended run out."""
+
+        def holds() -> object:
+            dead = {worker for worker in self.workers if not worker.process.alive}
+            self._without_leases |= {
+                w for w in dead - self._without_leases if not self._end_leases({w})
+            }
+            return condition()
+
+        until(holds, DEADLINE)
+
+    def _end_leases(self, workers: Iterable[Worker]) -> int:
+        """Let the leases of workers run out; return how many partitions they own."""
+        self._place.wait_until_ready()
+        owners = [worker.owner for worker in workers if worker.owner]
+        return sum(map(self._place.end_leases, owners))
+
+    def _rob(self, victims: set[Worker]) -> None:
+        """Let other workers, if there are any, own the partitions of the victims."""
+
+        def robbed() -> bool:
+            others = (w for w in self.at_work if w not in victims and w.joined)
+            return not any(others) or not self._end_leases(victims)
+
+        self._until(robbed)
 
     def _kill(self, victim: Worker) -> None:
         victim.kill()
@@ -234,15 +275,15 @@ class DisturbedCrawl:
 
     def _part(self, victim: Worker) -> None:
         self._wait_for([victim])
-        self._place.part(victim.name, self._longer())
+        self._place.part(victim.name, partial(self._rob, {victim}))
         self.happened["part"] += victim in self.at_work
 
     def _stop(self, victim: Worker) -> None:
-        """Stop a worker, or two, and let them go on."""
+        """Stop a worker, or two, and let them go on without their leases."""
         victims = {victim, self._rng.choice(self.at_work)}
         for one in victims:
             one.process.send(signal.SIGSTOP)
-        time.sleep(self._longer())
+        self._rob(victims)
         for one in victims:
             one.process.send(signal.SIGCONT)
         # A process that had ended before cannot be stopped.

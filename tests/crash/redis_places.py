@@ -12,10 +12,13 @@ from support.redis_server import RedisServer
 from support.waiting import until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from typing_extensions import Self
 
+JOB = "crawl"
+"""The job of the disturbed crawl."""
 PAUSE = 60_000
 """Milliseconds; the server is killed before."""
 LOG = ("--appendonly", "yes", "--appendfsync", "always")
@@ -34,10 +37,13 @@ class Place(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
     def url(self, name: str, worker: str = "") -> str:
-        """Return the URL of a crawl, for a worker."""
+        """Return the URL of a job, for a worker."""
 
-    def part(self, worker: str, seconds: float) -> None:
-        """Let a worker not reach it for so long."""
+    def part(self, worker: str, meanwhile: Callable[[], object]) -> None:
+        """Let a worker not reach it, until a function returns."""
+
+    def end_leases(self, worker: str) -> int:
+        """Let the leases of a worker run out; return how many partitions it owns."""
 
     def wait_until_ready(self) -> None:
         """Wait until who comes now is answered."""
@@ -80,15 +86,18 @@ class OneRedis:
     def _way(self, worker: str) -> Path:
         return self._folder / f"{worker}.s"
 
-    def part(self, worker: str, seconds: float) -> None:
-        """Let one worker not reach it for some time; others do."""
+    def part(self, worker: str, meanwhile: Callable[[], object]) -> None:
+        """Let one worker not reach it; the other workers do."""
         self._way(worker).unlink()
         with self.server.client() as client:
             for one in client.client_list():
                 if one["name"] == worker:
                     client.execute_command("CLIENT", "KILL", "ID", one["id"])
-        time.sleep(seconds)
+        meanwhile()
         self._way(worker).symlink_to(self._socket)
+
+    def end_leases(self, worker: str) -> int:
+        return self.server.end_leases(JOB, worker)
 
     def wait_until_ready(self) -> None:
         """Whoever comes is answered at once."""
@@ -141,8 +150,11 @@ class OneCluster:
     def url(self, name: str, worker: str = "") -> str:  # noqa: ARG002 - one way for all
         return self._cluster.url(name)
 
-    def part(self, worker: str, seconds: float) -> None:
+    def part(self, worker: str, meanwhile: Callable[[], object]) -> None:
         raise NotImplementedError
+
+    def end_leases(self, worker: str) -> int:
+        return sum(node.end_leases(JOB, worker) for node in self._cluster.nodes)
 
     def wait_until_ready(self) -> None:
         """Wait until all nodes work: one that was killed joins them by and by."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 sys.path.append(str(Path(__file__).parents[1]))  # beside pytest, too
 
 from disturbed_crawl import DisturbedCrawl, EverydayPages
-from redis_places import OneCluster, OneRedis
+from redis_places import JOB, OneCluster, OneRedis
 from shared_judge import judge
 from support.crawl import Crawl
 from support.engines import Redis
@@ -84,7 +84,7 @@ class SharedCrawls(Fault):
         with (
             Site(pages, delay=DELAY) as site,
             self.place(folder) as place,
-            Crawl(folder, site, Redis(place, "crawl")) as crawl,
+            Crawl(folder, site, Redis(place, JOB)) as crawl,
         ):
             disturbed = DisturbedCrawl(crawl, place, Random(seed), without)
             try:

@@ -35,8 +35,6 @@ GO_ON = {
     "stop": 2,
 }
 """Workers that a fault may cost their leases, and that go on; else all of them."""
-LATE = "after their lease had run out"
-"""A worker says so that has lost its lease. A slow machine costs it that, too."""
 
 
 def judge(crawl: DisturbedCrawl) -> Outcome:
@@ -145,8 +143,7 @@ def _done_again(
 
 def _may_go_on(crawl: DisturbedCrawl, at_least: int = 0) -> int:
     """Return how many workers may have gone on without their leases."""
-    robbed = sum(worker.process.log.count(LATE) for worker in crawl.workers)
-    return robbed + sum(
+    return sum(
         times * max(at_least, GO_ON.get(what, WORKERS))
         for what, times in crawl.happened.items()
     )

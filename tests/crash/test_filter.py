@@ -6,6 +6,7 @@ durable. Nothing that was acknowledged may be missing, and the store must open.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import subprocess
 import sys
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 CHILD = Path(__file__).parent / "filter_child.py"
 KILLS = 60
-MOST_KEYS = 1_000
+MOST_KEYS = 3_000
 """Until the kill."""
 
 
@@ -60,6 +61,7 @@ def lost_after_kills(directory: Path, kills: int, seed: int, *options: str) -> i
     with BloomFilter.open(path) as seen:
         lost = sum(str(key) not in seen for key in range(number))
         assert len(seen) >= number - lost - 20
+    assert number > 1000, "the child did too little for the test to mean anything"
     return lost
 
 
@@ -71,3 +73,22 @@ def test_nothing_acknowledged_is_lost(tmp_path: Path, seed: int) -> None:
 def test_acknowledging_before_the_checkpoint_loses_keys(tmp_path: Path) -> None:
     """The control: the same test sees the loss when there is one."""
     assert lost_after_kills(tmp_path, 10, 3, "--too-early") > 0
+
+
+def test_killed_while_creating(tmp_path: Path) -> None:
+    """Whatever is left of a creation is no store, or a whole one."""
+    rng = random.Random(4)
+    for attempt in range(30):
+        path = tmp_path / str(attempt)
+        child = subprocess.Popen(
+            [sys.executable, str(CHILD), str(path), "0", "10", "--create"],
+            stdout=subprocess.PIPE,
+        )
+        assert child.stdout is not None
+        child.stdout.readline()  # imports are done, creation begins
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(rng.uniform(0, 0.02))
+        child.kill()
+        child.communicate()
+        with BloomFilter.open(path, 20_000, 1e-6) as seen:
+            seen.add("a")

@@ -45,11 +45,9 @@ def test_what_a_header_says(value: bytes, seconds: float | None) -> None:
 
 
 @pytest.mark.parametrize("usegmt", [True, False])
-def test_a_date_is_so_many_seconds_away(usegmt: bool) -> None:
-    value = formatdate(time.time() + 100, usegmt=usegmt)
-    seconds = seconds_of(value.encode())
-    assert seconds is not None
-    assert 0 < seconds <= 100
+def test_a_date_is_so_many_seconds_away(now: float, usegmt: bool) -> None:
+    value = formatdate(now + 100, usegmt=usegmt)
+    assert seconds_of(value.encode()) == 100 - now % 1  # a date has whole seconds
 
 
 pieces = st.sampled_from(
@@ -75,6 +73,15 @@ def test_every_date_is_read(date: Any) -> None:
     assert seconds_of(format_datetime(date, usegmt=True).encode()) is not None
 
 
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> float:
+    """Stop both clocks; return the Unix time that they stop at."""
+    stopped, ticks = time.time(), time.monotonic()
+    monkeypatch.setattr(time, "time", lambda: stopped)
+    monkeypatch.setattr(time, "monotonic", lambda: ticks)
+    return stopped
+
+
 def backoff(limit: float, holds: dict[str, float], clock: Clock) -> Backoff:
     made = Backoff(lambda _: "slot", lambda *_: -1.0, limit)
     made.restore(holds, clock)
@@ -82,28 +89,28 @@ def backoff(limit: float, holds: dict[str, float], clock: Clock) -> Backoff:
 
 
 @pytest.mark.parametrize("moved", [-DAY, 0, DAY])
-def test_a_hold_lasts_no_longer_than_was_left(moved: float) -> None:
+def test_a_hold_lasts_no_longer_than_was_left(now: float, moved: float) -> None:
     """However the clock was moved between two runs."""
-    saved = time.time() - moved
+    saved = now - moved
     left = backoff(300, {"slot": saved + 100}, Clock(saved)).wait("slot", 0)
-    assert left <= 100
-    assert (left > 0) == (moved <= 0)
+    assert left == (pytest.approx(100) if moved <= 0 else -1)
 
 
-def test_a_hold_lasts_no_longer_than_the_limit_of_this_run() -> None:
-    saved = time.time()
-    holds = {"slot": saved + 100}
-    assert 0 < backoff(7, holds, Clock(saved)).wait("slot", 0) <= 7
-    assert backoff(0, holds, Clock(saved)).wait("slot", 0) == -1
+def test_a_hold_lasts_no_longer_than_the_limit_of_this_run(now: float) -> None:
+    seven = pytest.approx(7)
+    holds = {"slot": now + 100}
+    assert backoff(7, holds, Clock(now)).wait("slot", 0) == seven
+    assert backoff(0, holds, Clock(now)).wait("slot", 0) == -1
     # Earlier versions did not always keep the time of the checkpoint.
-    assert 0 < backoff(7, {"slot": saved + DAY}, Clock(None)).wait("slot", 0) <= 7
+    assert backoff(7, {"slot": now + DAY}, Clock(None)).wait("slot", 0) == seven
 
 
+@pytest.mark.usefixtures("now")
 def test_what_is_stored_is_taken_up_again() -> None:
     first = backoff(300, {}, Clock(None))
     response = Response("http://a.example", status=429, headers={"Retry-After": "50"})
     first.response_downloaded(response, Request("http://a.example"))
     record = first.prepare().entries
     second = backoff(300, record["holds"], Clock(None))
-    assert 0 < second.wait("slot", 0) < 50.1
+    assert second.wait("slot", 0) == pytest.approx(50, abs=0.001)
     assert second.wait("other", 0) == -1

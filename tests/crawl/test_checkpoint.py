@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from spiders.checkpoint import Count, Media, Told, Unstorable
+from spiders.checkpoint import Count, Media, Told, Unstorable, Waiting
 from spiders.waiting import set_clock
 from support.crawl import FEEDS
 from support.site import Answer, links
@@ -91,11 +91,14 @@ def test_state_and_totals_go_on_from_the_last_checkpoint(crawl: Crawl) -> None:
     assert stats["item_scraped_count"] < len(pages)
 
 
-def test_downloads_of_a_pipeline_are_no_pages(crawl: Crawl) -> None:
+@pytest.mark.parametrize("spider", [Waiting, Media])
+def test_requests_within_requests_are_no_pages(
+    crawl: Crawl, spider: type[Spider]
+) -> None:
     crawl.settings |= {"FEEDS": FEEDS, "FILES_STORE": "files"}
     crawl.settings["ITEM_PIPELINES"] = {"scrapy.pipelines.files.FilesPipeline": 1}
-    kill_twice(crawl, Media)
-    run = crawl.run(Media)
+    kill_twice(crawl, spider)
+    run = crawl.run(spider)
     assert items(crawl) == PATHS
     assert "Traceback" not in run.log
     assert run.stats["bloomdupe/unfinished"] == 0

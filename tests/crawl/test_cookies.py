@@ -23,9 +23,9 @@ from scrapy.http.cookies import CookieJar
 
 from bloomdupe import BloomFilter
 from bloomdupe.cli import main as cli
-from bloomdupe.crawl.requests.cookies_packed import without_cookie_header
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.state.cookies import Cookies, forget_cookies
+from bloomdupe.crawl.state.cookies_packed import without_cookie_header
 from bloomdupe.errors import EngineError
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.rescue.repair import repair
@@ -460,6 +460,17 @@ def test_the_bytes_of_a_cookie_are_frozen(crawl: Crawl) -> None:
         b"\x91\xdc\x00\x12\xc4\x05\x91\xa3bob\x00\xa1a\xa1v\xc0\xc2\xadwww.a.example\xc2\xc2\xa1/"
         b"\xc3\xc2\xce\x80\x00\x00\x00\xc2\xc0\xc0\x80\xc2"
     )
+
+
+def test_the_ledger_counts_them(crawl: Crawl) -> None:
+    crawl.answer("a=1", "b=1", "c=1")
+    crawl.checkpoint()
+    crawl.answer("a=2", "b=; Max-Age=0")
+    crawl.checkpoint()
+    crawl.close()
+    records, problems = verify(crawl.path)
+    assert problems == []
+    assert records["cookies"] == 2
 
 
 def blob(number: int) -> Part:

@@ -12,6 +12,7 @@ from spiders.ending import (
     Fed,
     Leaves,
     Mended,
+    Renamed,
     Says,
     Start,
     StartMended,
@@ -80,6 +81,21 @@ def test_a_crawl_with_a_request_left_is_incomplete_until_it_is_done(
     assert job is not None
     assert job.runs is not None
     assert (job.runs.last_run, job.pending) == ("finished", 0)
+
+
+def test_requests_that_cannot_be_restored_leave_a_crawl_incomplete(
+    crawl: Crawl,
+) -> None:
+    stats = crawl.run(Renamed).stats
+    pending = stats["bloomdupe/pending"] + stats["bloomdupe/unfinished"]
+    run = crawl.run(Mended, status=1)
+    assert run.stats["finish_reason"] == "incomplete"
+    left = run.stats["bloomdupe/unrestorable"]
+    assert 1 < left <= pending
+    known = f"Requests that are not done: {left}, such as {crawl.site.base}/"
+    assert known in run.log
+    assert "it cannot be restored: " in run.log
+    assert delivered(crawl) is None
 
 
 def test_without_a_job_what_is_left_is_lost_and_that_is_said(crawl: Crawl) -> None:

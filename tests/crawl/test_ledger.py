@@ -90,13 +90,23 @@ def test_failed_requests_are_taken_up_again_and_leave_when_they_succeed(
     crawl.run(Wrong)
     run = crawl.run(Wrong)
     assert run.requested == []
-    assert f"{len(WRONG)} requests of this job have failed so far" in run.log
+    assert (
+        "8 requests of this job have failed so far (3 status, 2 timeout, 1 callback,"
+        " 1 errback, 1 pipeline); BLOOMDUPE_RETRY_FAILED = True retries all but"
+        " callback, pipeline: -s BLOOMDUPE_RETRY_FAILED=callback,pipeline retries"
+        " these, and items that their pages have yielded before come twice"
+    ) in run.log
     pages |= {"/404": links("/new"), "/new": "a page"}
     run = crawl.run(Wrong, BLOOMDUPE_RETRY_FAILED="404,pipeline")
     asked = {"/404", "/fail404", "/item", "/nowhere", "/raise_fail404"}
     assert sorted(run.requested) == sorted([*asked, "/new"])
     assert run.stats["bloomdupe/retried_failures"] == len(asked)
     assert run.finish_reason == "finished"
+    assert (
+        "5 of the 8 requests that have failed so far are retried. Not retried:"
+        " 2 timeout, 1 callback; -s BLOOMDUPE_RETRY_FAILED=callback,timeout retries"
+        " these, and items that their pages have yielded before come twice"
+    ) in run.log
     found = failures(crawl)
     assert found.keys() == WRONG.keys() - {"/404"}
     times = {path: found[path].times for path in found}

@@ -54,7 +54,7 @@ def read(url: str, accept: str = "*/*") -> str:
 
 def test_a_crawl_answers_while_it_runs(crawl: Crawl, site: Site) -> None:
     site.hold("/a")
-    process = crawl.start(Follow, BLOOMDUPE_METRICS_PORT=0)
+    process = crawl.start(Follow, BLOOMDUPE_METRICS_PORT=kept_port())
     process.until_requested("/a")
     said = r"Metrics for Prometheus: (http://127\.0\.0\.1:\d+/metrics)"
     (url,) = re.findall(said, process.log)
@@ -63,6 +63,8 @@ def test_a_crawl_answers_while_it_runs(crawl: Crawl, site: Site) -> None:
     assert process.wait().finish_reason == "finished"
     assert 'bloomdupe_pages_total{spider="follow"}' in text
     assert 'bloomdupe_expected_urls{spider="follow"} 1e+07' in text
+    with pytest.raises(OSError, match="refused"):
+        read(url)
 
 
 def test_it_is_open_metrics(metrics: str) -> None:

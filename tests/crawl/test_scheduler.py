@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from spiders.follow import Follow
 from spiders.scheduler import (
+    Again,
     Closes,
     Everything,
     Forgetful,
@@ -23,6 +24,7 @@ from spiders.scheduler import (
     Remembers,
     Renamed,
     RenamedLater,
+    Rules,
     Status,
     Twice,
     Unstorable,
@@ -197,7 +199,9 @@ def test_a_request_whose_callback_is_gone_is_kept_and_named(crawl: Crawl) -> Non
     assert len(before) > 1
     run = crawl.run(RenamedLater, status=1)
     assert run.finish_reason == "incomplete"
-    assert f"Requests that are not done: {len(before)}, such as" in run.log
+    said = f"Requests that are not done: {len(before)}, such as {crawl.site.base}/"
+    assert said in run.log
+    assert "it cannot be restored: " in run.log
     assert run.stats["bloomdupe/unrestorable"] == len(before)
     assert "no method 'parse_more'" in run.log
     assert f"{crawl.site.base}/b" in run.log
@@ -213,6 +217,20 @@ def test_pickles_are_refused_unless_asked_for(crawl: Crawl) -> None:
     run = crawl.run(Pickled, RETRY_ENABLED=True, **pickles)
     assert run.stats["intact"] == 5, run.log
     assert "scheduler/unserializable" not in run.stats
+
+
+def test_a_crawl_spider_works(crawl: Crawl, site: Site) -> None:
+    crawl.run(Rules, CLOSESPIDER_PAGECOUNT=3, **ONE)
+    run = crawl.run(Rules)
+    assert sorted(site.requested) == sorted(PAGES)
+    assert "scheduler/unserializable" not in run.stats
+
+
+def test_the_same_object_scheduled_again_is_another_request(crawl: Crawl) -> None:
+    run = crawl.run(Again)
+    assert sorted(run.requested) == sorted([*PAGES, *PAGES])
+    assert run.stats["bloomdupe/unfinished"] == 0
+    assert run.stats["bloomdupe/pending"] == 0
 
 
 def test_with_a_dupefilter_of_ones_own_the_weaker_promise_is_said(

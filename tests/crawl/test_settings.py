@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 from scrapy.settings import Settings
@@ -14,7 +15,7 @@ BAD: list[tuple[str, list[object], str]] = [
     ("BLOOMDUPE_CHECKPOINT_INTERVAL", ["0"], "expected a positive number of seconds"),
     ("BLOOMDUPE_CONFIRM", ["2"], "expected a share"),
     ("BLOOMDUPE_EARLY_DROP", ["maybe"], "expected True or False"),
-    ("BLOOMDUPE_EXACT_URLS", ["("], "is not a regular expression"),
+    ("BLOOMDUPE_EXACT_URLS", ["("], ": '\\(' is not a regular expression"),
     ("BLOOMDUPE_EXPECTED_URLS", ["0", "-5", "many", "nan"], "expected a whole number"),
     ("BLOOMDUPE_FPP", ["0", "1", "abc"], "expected a probability"),
     ("BLOOMDUPE_GROWTH", ["often"], "expected one of grow"),
@@ -39,11 +40,12 @@ BAD: list[tuple[str, list[object], str]] = [
         "three numbers",
     ),
     ("BLOOMDUPE_RETRY_FAILED", ["often", "50", "timeout;dns", 2, {"a": 1}], "timeout"),
-    (
-        "BLOOMDUPE_REVISIT",
-        ["often", [".*"], [("(", 5)], [(".*", 0)], [(".*", "daily")]],
-        "",
-    ),
+    ("BLOOMDUPE_REVISIT", ["often"], "expected a list of pairs"),
+    # Of a value of many parts, the message shows the one that is wrong.
+    ("BLOOMDUPE_REVISIT", [[".*"]], ": '\\.\\*' is no pair"),
+    ("BLOOMDUPE_REVISIT", [[("(", 5)]], ": '\\(' is not a regular expression"),
+    ("BLOOMDUPE_REVISIT", [[(".*", 0)]], " = 0: expected a positive number"),
+    ("BLOOMDUPE_REVISIT", [[(".*", "daily")]], " = 'daily': expected a positive"),
     ("BLOOMDUPE_REVISIT_BOUNDS", [(5, 4), "0,9"], "expected"),
     ("BLOOMDUPE_REVISIT_ITEMS", ["never"], "expected"),
     ("BLOOMDUPE_WAIT", ["-1", -1, "soon", "nan", "inf"], "expected no negative"),
@@ -56,5 +58,7 @@ BAD: list[tuple[str, list[object], str]] = [
     [(name, value, expected) for name, values, expected in BAD for value in values],
 )
 def test_a_bad_value_is_refused(name: str, value: object, expected: str) -> None:
-    with pytest.raises(SettingError, match=f"{name}.*{expected}"):
+    if not expected.startswith((" = ", ": ")):
+        expected = f" = {re.escape(repr(value))}.*{expected}"
+    with pytest.raises(SettingError, match=f"^{name}{expected}"):
         JobSettings.read(Settings({name: value}))

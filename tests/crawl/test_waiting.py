@@ -136,12 +136,22 @@ def test_a_run_that_ends_early_is_idle_first(crawl: Crawl) -> None:
     assert run.finish_reason == "waiting"
 
 
-def test_a_crawl_that_sleeps_says_so_and_can_be_closed(crawl: Crawl) -> None:
-    process = crawl.start(Later, SECONDS=DAY)
+@WHERE
+def test_a_crawl_that_sleeps_says_so_and_can_be_closed(
+    crawl: Crawl, jobdir: str | None
+) -> None:
+    process = crawl.start(Later, SECONDS=DAY, JOBDIR=jobdir)
     process.until_logged("2 requests are scheduled for later, the next one for")
     run = process.interrupt()
     assert run.finish_reason == "shutdown"
     assert run.stats["bloomdupe/later"] == 2
+
+
+def test_a_crawl_that_sleeps_is_closed_in_time(crawl: Crawl) -> None:
+    run = crawl.run(Later, SECONDS=DAY, CLOSESPIDER_TIMEOUT=1)
+    assert run.finish_reason == "closespider_timeout"
+    # Both are found by then, or in the next run on a slow machine.
+    assert crawl.run(Later, SECONDS=DAY, **AT_ONCE).stats["bloomdupe/later"] == 2
 
 
 def test_the_job_goes_on_whatever_the_clock_shows(crawl: Crawl) -> None:

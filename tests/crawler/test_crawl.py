@@ -40,6 +40,35 @@ def keep_port(folder: Path) -> int:
     return port
 
 
+def test_a_crawl_fetches_every_page_once(
+    project: Project, sample: SampleProcess
+) -> None:
+    code, log = project.crawl("-a", f"url={sample.url}")
+    assert code == 0, log
+    assert sample.requests() == sample.site.expected_requests()
+    items = read_items(project.folder / sample.folder / "items.jsonl")
+    assert statuses(items) == sample.site.expected_pages(sample.url)
+    assert f"Job {sample.folder}: finished; 100 pages so far, items in " in log
+
+
+def test_a_finished_crawl_run_again_asks_for_nothing(
+    project: Project, sample: SampleProcess
+) -> None:
+    for _ in range(2):
+        code, log = project.crawl("-a", f"url={sample.url}")
+        assert code == 0, log
+    assert sample.requests() == sample.site.expected_requests()
+
+
+def test_a_crawl_works_with_scrapys_own_dupefilter(
+    project: Project, sample: SampleProcess
+) -> None:
+    code, log = project.crawl("-a", f"url={sample.url}", *STOCK)
+    assert code == 0, log
+    again = Counter([START])  # it does not mark start requests
+    assert sample.requests() == sample.site.expected_requests() + again
+
+
 @pytest.mark.parametrize("settings", [(), STOCK], ids=["bloomdupe", "stock"])
 def test_a_crawl_that_is_interrupted_goes_on(
     project: Project, tmp_path: Path, settings: tuple[str, ...]

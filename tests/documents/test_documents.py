@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import pytest
 import scrapy
+from spiders.interrupted import paused_at
 from support.ports import kept_port
 from support.redis_server import RedisServer
 
@@ -340,21 +341,24 @@ def test_a_transcript_that_is_wrong_is_found() -> None:
 
 @pytest.mark.slow
 def test_the_script_prints_what_is_shown(clone: Path) -> None:
-    done = run(clone, slowly(shown("script", "sh")))
+    done = run(clone, paused(shown("script", "sh")))
     alone, killed = done.stdout.splitlines()
     assert alone == killed
     assert done.stdout == shown("output: script", "text")
-    # Kills struck in the middle of the crawl, which the next runs have seen. One that
-    # strikes before its run has begun is not seen.
-    assert 1 <= done.stderr.count("; the last run was killed") <= 3
-    assert done.stderr.count("Killed") >= done.stderr.count("; the last run was killed")
+    # Each kill struck in the middle of the crawl, which the next run has seen.
+    assert done.stderr.count("Killed") == 3
+    assert done.stderr.count("; the last run was killed") == 3
 
 
-def slowly(script: str) -> str:
-    """Slow the crawl down that is killed: its end must not come before the kill."""
-    slow = script.replace("killed &", "killed -s DOWNLOAD_DELAY=0.01 &")
-    assert slow != script
-    return slow
+def paused(script: str) -> str:
+    """Let each crawl that is to be killed wait for it, if it has come far enough.
+
+    So it has not ended by then, nor fetched the pages for which the next kill waits.
+    """
+    options = shlex.join(paused_at("PAGES")).replace("PAGES", "$((pages + 400))")
+    found = script.replace("killed &", f"killed {options} &")
+    assert found != script
+    return f"export PYTHONPATH={REPOSITORY / 'tests'}\n{found}"
 
 
 @pytest.mark.slow
@@ -365,7 +369,7 @@ def test_without_the_plugin_the_script_prints_something_else(clone: Path) -> Non
     stock = script.replace("crawl site", "crawl site -s ADDONS={}", 1)
     assert stock != script
     stock = stock.replace("1 500 1000", "500")  # the first kill is enough
-    alone, killed = run(clone, slowly(stock)).stdout.splitlines()
+    alone, killed = run(clone, paused(stock)).stdout.splitlines()
     assert alone != killed
 
 

@@ -109,6 +109,7 @@ def test_no_key_is_ever_forgotten(seen: BloomFilter) -> None:
     added = list(keys(20_000))  # five layers
     seen.update(added)
     assert all(seen.contains_many(added))
+    assert all(key in seen for key in added[::100])
     assert seen.update(added) == 0
     assert seen.layer_count == 5
 
@@ -438,6 +439,7 @@ def test_clear_forgets_all_but_parameters(seen: BloomFilter) -> None:
     seen.clear()
     assert len(seen) == 0
     assert not any(seen.contains_many(keys(5000)))
+    assert not any(key in seen for key in keys(50))
     assert seen.parameters == parameters
     assert seen.update(keys(5000)) > 4900
 

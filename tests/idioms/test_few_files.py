@@ -13,7 +13,7 @@ STOP = Stop(point="after commit", nth=4)
 
 
 @pytest.mark.parametrize(
-    "name", ["one_a_piece", "batches", "lambda_chain", "object_meta"]
+    "name", ["one_a_piece", "batches", "memory_tree", "object_meta"]
 )
 def test_few_files_are_enough(name: str) -> None:
     idiom = load()[name]

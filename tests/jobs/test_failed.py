@@ -87,6 +87,43 @@ def test_what_has_failed_is_listed(
     assert all(one["times"] == 2 and one["parent"] == A for one in found)
 
 
+def test_failures_are_grouped_by_reason_exception_and_slot(
+    verb: Verb, job: Path
+) -> None:
+    with BloomFilter.open(job / "bloomdupe") as seen:
+        store = seen.share_store()
+        assert store is not None
+        first, *_ = failures()
+        more = [
+            first._replace(url=f"{A}{n}", reason="callback", detail="ValueError: x")
+            for n in range(10, 13)
+        ]
+        store.commit(failures_part(more, name_of))
+    answer = verb("list", job, "--failed", "--summary")
+    assert answer.out.splitlines() == [
+        "3  callback 503  ValueError  a.example",
+        "1  callback 200  why\\n  b.example",
+        "1  status 404  b.example",
+        "1  timeout  why\\n  a.example",
+        "1  status 503  a.example",
+    ]
+    lines = verb("list", job, "--failed", "--summary", "--reason", "503", "--json").out
+    assert [json.loads(line)["requests"] for line in lines.splitlines()] == [3, 1]
+    answer = verb("list", job, "--summary")
+    assert answer.code == 2
+    assert "--summary groups failed requests: add --failed" in answer.err
+    # On all screens, every reason is there.
+    info = verb("info", job).out.partition("requests failed")[2]
+    assert re.findall(r"^  (\S.*?) +(\d)$", info, re.MULTILINE)[:4] == [
+        ("callback", "4"),
+        ("HTTP 404", "1"),
+        ("timeout", "1"),
+        ("HTTP 503", "1"),
+    ]
+    top = verb("top", job).out
+    assert "7  4 callback  1 HTTP 404  1 timeout  1 HTTP 503" in top
+
+
 def test_lines_stay_lines(verb: Verb, job: Path) -> None:
     lines = verb("list", job, "--failed").out.splitlines()
     assert (

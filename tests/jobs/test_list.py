@@ -197,16 +197,16 @@ def test_info_counts_what_waits(verb: Verb, job: Path) -> None:
     assert report["slots"] == 3
     assert report["largest"] == dict.fromkeys(HOSTS, 1000)
     assert report["process"] is None
+    assert (report["state"], report["state_detail"]) == ("stopped", "shutdown")
     out = verb("info", job).out
     assert "requests pending                       3,000, of 3,000 ever added" in out
-    assert "the last run ended: shutdown" in out
+    assert "stopped: shutdown" in out
 
 
 def test_info_and_list_look_at_a_running_job(job: Path) -> None:
     with BloomFilter.open(job / "bloomdupe"):  # in this process
         shown = call("info", str(job), cwd=job).stdout
         assert f"in use by process {os.getpid()}" in shown
-        assert "requests pending or in progress" in shown
         assert call("list", str(job), cwd=job).stdout.count("\n") == 3000
 
 
@@ -214,5 +214,5 @@ def test_an_owner_is_known_as_long_as_it_lives(job: Path) -> None:
     store = job / "bloomdupe"
     assert files.owner_of(store) is None
     with BloomFilter.open(store):
-        assert files.owner_of(store) == os.getpid()
+        assert files.owner_of(store) == files.Owner(os.getpid(), None)
     assert files.owner_of(store) is None

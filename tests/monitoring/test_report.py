@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -85,9 +87,10 @@ def test_kills_are_told_from_runs_that_end_and_that_run(
         store.commit(history.prepare())
     ways = ("killed", "shutdown", "running")
     owner = files.lock_owner(job / "bloomdupe")
+    files.beat(owner, time.time())
     texts = report(job).texts
     assert [text for text in texts if text in ways] == list(ways)
-    assert "It is running." in texts
+    assert f"Running (process {os.getpid()})." in texts
     owner.close()
     ended = [text for text in report(job).texts if text in ways]
     assert ended == ["killed", "shutdown", "killed"]

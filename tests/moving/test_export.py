@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import stat
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -116,6 +117,18 @@ def test_lines_say_what_a_request_is(verb: Verb, job: Path) -> None:
     assert by_url["https://a.example/p"]["body"] == "a=ä"
     assert by_url["https://a.example/c"]["errback"] == "parse_item"
     assert by_url[LATER[0]]["not_before"] == THEN
+
+
+def test_a_function_is_shown_and_comes_back(verb: Verb, tmp_path: Path) -> None:
+    function = partial(SPIDER.parse_item, 3)
+    job = make_job(tmp_path / "job", [Request("https://a.example/", function)])
+    assert verb("export", job, "file").code == 0
+    lines = [json.loads(line) for line in Path("file").read_text().splitlines()]
+    (line,) = (line for line in lines if "url" in line)
+    assert line["callback"] == "partial(parse_item)"
+    assert "partial(parse_item)" in verb("list", job).out
+    assert verb("import", "copy", "file").code == 0
+    assert payloads(Path("copy")) == payloads(job)
 
 
 def test_what_is_known_of_a_page_that_comes_again_stays_with_it(

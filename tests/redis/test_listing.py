@@ -182,6 +182,17 @@ def test_what_cannot_be_read_is_said_to_be_there(
     assert run(capsys, "list", url, "--pattern", ".").out == ""
 
 
+def test_names_from_the_web_break_no_line(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl = StandingCrawl(url)
+    request = Request("https://b.example/")
+    crawl.offer(offer_of(request, "b\x1b[2J\n.example"))
+    assert run(capsys, "list", url).out.splitlines() == [
+        r"b\x1b[2J\n.example  0  GET  parse  https://b.example/"
+    ]
+
+
 def test_what_makes_no_sense_is_refused(
     url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,6 +17,7 @@ from support.repetition import repeated
 from bloomdupe import BloomFilter
 from bloomdupe.errors import (
     FilterFullError,
+    IncompatibleFilterError,
     KeyTypeError,
     StoreError,
 )
@@ -89,6 +90,15 @@ def test_the_rate_at_capacity_is_as_promised(url: str, fpp: float) -> None:
         assert measured <= 1.05 * fpp + 3 * error
         assert measured >= fpp / 3  # it is asked at all
         assert abs(seen.estimated_keys() - len(seen)) < 0.02 * len(seen)
+
+
+def test_growth_keeps_the_rate(url: str) -> None:
+    with opened(url, 2_000, 1e-2, key=KEY) as seen:
+        seen.update(keys(40_000))
+        assert seen.layer_count == 5
+        answers = seen.contains_many(keys(20_000, "out"))
+        assert sum(answers) / len(answers) < 1e-2
+        assert all(seen.contains_many(keys(40_000)))
 
 
 # The same bytes
@@ -184,6 +194,17 @@ def test_a_union_begins_the_next_layer_when_it_fills_one(url: str) -> None:
         shared |= local
         assert shared == local.copy()
         assert shared.layer_count == 2
+
+
+def test_other_parameters_do_not_go_together(url: str) -> None:
+    with opened(url, 1_000, key=KEY) as shared:
+        other = BloomFilter(1_000)
+        assert shared != other
+        assert not shared.is_compatible(other)
+        with pytest.raises(IncompatibleFilterError, match="the filters differ"):
+            shared |= other
+        with pytest.raises(IncompatibleFilterError, match="the filters differ"):
+            other |= shared
 
 
 # Growth

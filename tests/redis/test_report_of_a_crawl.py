@@ -54,7 +54,7 @@ def test_the_numbers_are_those_of_info(
     assert page.charts.keys() == {"Hosts", "Workers", "Partitions"}
     assert all(page.charts.values())
     assert page.scripts == ["application/json"]
-    assert {"one", "two", "alive", "It is running."} <= {*page.texts}
+    assert {"one", "two", "alive", "Running (2 workers)."} <= {*page.texts}
     assert any("keeps no history" in text for text in page.texts)
 
 
@@ -62,12 +62,14 @@ def test_what_has_not_begun_and_what_has_finished(
     url: str, report: Callable[[], Page]
 ) -> None:
     crawl = StandingCrawl(url)
-    assert "It has not begun." in report().texts
     crawl.fill(3, 3)
+    crawl.close()
+    assert "Not begun." in report().texts  # as if it were imported
+    crawl = StandingCrawl(url)
     crawl.work_off()
     crawl.close()
     page = report()
-    assert "It has finished." in page.texts
+    assert "Finished." in page.texts
     assert page.charts["Hosts"] == 0
     assert "None." in page.texts
     crawl = StandingCrawl(url)

@@ -100,7 +100,7 @@ def test_the_text_says_the_same(url: str, capsys: pytest.CaptureFixture[str]) ->
         "^made for spider +site$",
         "^partitions +5$",
         "^URLs seen, counted +30$",
-        "^job +running$",
+        r"^job +running \(2 workers\)$",
         f"^requests pending +{30 - leased}, of 30 ever added$",
         f"^requests in progress +{leased}$",
         "^  host[012].example +10$",
@@ -119,6 +119,11 @@ def test_a_crawl_begins_stops_and_finishes(
     crawl = StandingCrawl(url)
     crawl.fill(7, 3)
     crawl.close()
+    assert info(url)["job"]["state"] == "not begun"  # no page was fetched so far
+    crawl = StandingCrawl(url)
+    crawl.lease("one", 1)
+    crawl.settle("one", 1)
+    crawl.close()
     job = info(url)["job"]
     assert (job["state"], job["workers"]) == ("stopped", [])
     assert job["unowned_partitions"] == PARTITIONS
@@ -136,7 +141,8 @@ def test_a_worker_that_does_not_answer_is_gone_when_its_lease_has_run_out(
     crawl.lease("one", 5)
     until(lambda: not info(url)["job"]["workers"])
     job = info(url)["job"]
-    assert (job["state"], job["unowned_partitions"]) == ("stopped", PARTITIONS)
+    assert (job["state"], job["state_detail"]) == ("no sign of life", "one")
+    assert job["unowned_partitions"] == PARTITIONS
     assert (job["leased"], job["pending"]) == (5, 16)
 
 
@@ -270,3 +276,22 @@ def test_a_filter_is_told_from_a_crawl(
         assert words in shown
     for words in ("journal", "disk", "job"):
         assert words not in shown
+
+
+def test_other_verbs_want_a_directory(
+    url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with_password = url.replace("//", "//:open-sesame@")
+    for verb in ("check", "compact"):
+        urls = ["https://a.example/"] if verb == "check" else []
+        answer = run(capsys, verb, with_password, *urls)
+        assert (answer.code, answer.out) == (2, "")
+        assert "expected a JOBDIR, or the directory of a store" in answer.err
+        verbs = "are info, list, top, report, import, export, collect, reset"
+        assert verbs in answer.err
+        assert "open-sesame" not in answer.err
+    assert not [*tmp_path.iterdir()]

@@ -129,7 +129,7 @@ def test_a_line_for_those_who_have_no_terminal(
     answer = run(capsys, "top", crawl.url, "--interval", "0.1")
     assert answer.code == 0
     assert "\x1b" not in answer.out
-    assert "site  running  5 partitions on Redis" in answer.out
+    assert "site  running (2 workers)  5 partitions on Redis" in answer.out
     assert re.search(r"pages +0  0\.0 a second", answer.out)
     assert re.search(r"in progress +200", answer.out)
     assert re.search(r"^ one +\d +100 +0\.0", answer.out, re.MULTILINE)

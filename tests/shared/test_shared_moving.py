@@ -18,6 +18,7 @@ from spiders.shared_moving import All
 from spiders.workers import on
 from support.forks import TESTS
 from support.jobs import killed_after
+from support.shared_data import needs_package
 from support.site import graph
 
 from bloomdupe.links.scrapy_redis import ScrapyRedisFingerprinter
@@ -335,17 +336,21 @@ def test_there_and_back_again(crawl: Crawl, redis: RedisServer) -> None:
 
 
 def test_nobody_works_while_it_is_exported(crawl: Crawl, redis: RedisServer) -> None:
+    def has_leased() -> bool:
+        with redis.client() as client:
+            keys = [f"bloomdupe:{{crawl:{number}}}:leased" for number in range(8)]
+            return any(client.hlen(key) for key in keys)
+
     words = ["export", crawl.engine.job, "export"]
     file = crawl.folder / "export"
     worker = crawl.start(All, DOWNLOAD_DELAY=600, BLOOMDUPE_REDIS_LEASE=600)
-    worker.until_requested(1)
+    worker.until(has_leased)
     assert "workers are there (1 at least)" in crawl.bloomdupe(*words, code=1)
     worker.kill()
     assert "BLOOMDUPE_REDIS_LEASE has run out" in crawl.bloomdupe(*words, code=1)
     assert not file.exists()
     redis.end_leases("crawl")
-    with redis.client() as client:
-        assert any(client.hlen(f"bloomdupe:{{crawl:{n}}}:leased") for n in range(8))
+    assert has_leased()
     crawl.bloomdupe(*words)
     # What it had in hand is in the file, too.
     found = [json.loads(line).get("url") for line in file.read_text().splitlines()]
@@ -367,3 +372,25 @@ def test_another_cut_cannot_take_over_what_is_seen(
     with redis.client() as client:
         assert not client.exists("bloomdupe:{other}")
     assert crawl.bloomdupe(*words, "--without-marks") == "0 requests pending now\n"
+
+
+def test_workers_of_scrapy_redis_are_followed_by_ours(crawl: Crawl, keys: str) -> None:
+    needs_package("scrapy_redis")
+    theirs: dict[str, Any] = {
+        "ADDONS": None,
+        "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
+        "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
+        "REDIS_URL": keys,
+        "SCHEDULER_PERSIST": True,
+        "CLOSESPIDER_PAGECOUNT": SIZE // 5,
+    }
+    for worker in [crawl.start(All, **theirs) for _ in range(2)]:
+        assert worker.wait().status == 0, worker.log
+    first = taken(crawl)
+    assert 0 < len(first) < SIZE
+    project(crawl, **FINGERPRINTER)
+    crawl.bloomdupe("import", crawl.engine.job, keys, "--spider", "all")
+    crawl.finish(All, 2, **FINGERPRINTER)
+    everything = first + taken(crawl)
+    del everything["/0"]  # a start page is not marked there
+    assert everything == paths(range(1, SIZE))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from scrapy import Spider
+from scrapy import Request, Spider
 from support.stops import moment, pause, wanted
 
 from bloomdupe.signals import checkpoint
@@ -63,6 +63,27 @@ class NoConnection:
 
     def open_spider(self, *_: Any) -> None:
         raise OSError("no connection")
+
+
+class Waiting(Count):
+    """Other requests and coroutines within a callback."""
+
+    name = "waiting"
+
+    async def parse(self, response: Any) -> Any:
+        await pause(0.005)
+        request = Request(response.urljoin("/image"), dont_filter=True)
+        download = getattr(self.crawler.engine, "download_async", None)
+        if download is None:  # before Scrapy 2.14
+            from scrapy.utils.defer import maybe_deferred_to_future as future
+
+            other = await future(self.crawler.engine.download(request))
+        else:
+            other = await download(request)
+        assert other.status == 200
+        async for output in super().parse(response):
+            yield output
+            await pause(0.001)
 
 
 class Media(Count):

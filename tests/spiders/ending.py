@@ -40,6 +40,22 @@ class Mended(Leaves):
     mended = True
 
 
+class Renamed(Leaves):
+    """What it has stored, a later one cannot restore."""
+
+    def request(self, response: Any) -> Any:
+        raise CloseSpider("stopped")
+
+    def parse(self, response: Any) -> Any:
+        yield {"page": response.url.rpartition("/")[2]}
+        yield from response.follow_all(css="a", callback=self.renamed)
+        if response.url.endswith("/"):
+            raise CloseSpider("stopped")
+
+    def renamed(self, response: Any) -> Any:
+        yield from super().parse(response)
+
+
 class Breaks(Leaves):
     """Neither callback nor errback break off, but what takes the request in."""
 

@@ -134,8 +134,8 @@ class Everyday(Spider):
         if number % 6 == 1:
             yield self.asked("flaky", number)
         if number % 7 == 0:
-            # Such a callback cannot be stored. Many pages lead to the second one.
-            yield Request(f"{self.site}/memory/{number}", partial(self.page, part=""))
+            yield Request(f"{self.site}/partial/{number}", partial(self.page, part=""))
+            # Such a callback cannot be stored. Many pages lead to it.
             yield Request(
                 f"{self.site}/common/{number % 4}",
                 self.in_memory(self.parse_menu),
@@ -184,8 +184,9 @@ class Everyday(Spider):
         )
 
     def in_memory(self, parse: Callable[..., Any]) -> Callable[[Response], Any]:
-        """Return a callback that cannot be stored."""
-        return lambda response: parse(response, "menu")
+        """Return a callback that cannot be stored, because it has a list."""
+        parts = ["menu"]
+        return lambda response: parse(response, *parts)
 
     def parse_menu(self, response: Response, part: str) -> Iterator[Any]:
         """Lead on, once in memory and once not."""

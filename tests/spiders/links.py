@@ -82,9 +82,9 @@ class Headers(Spider):
 
 
 class Unstorable(Spider):
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response: Response, _: object = None) -> Iterator[Any]:
         for href in hrefs(response):
-            yield response.follow(href, callback=partial(self.parse))
+            yield response.follow(href, callback=partial(self.parse, _=response))
 
 
 class LanguageFingerprinter:

@@ -50,11 +50,12 @@ class LambdaStart(Spider):
     name = "lambda_start"
 
     async def start(self) -> AsyncIterator[Any]:
-        yield Request(self.start_urls[0], lambda response: self.work(response))  # noqa: PLW0108
+        pages = [*"abcdef"]  # a list may change, so a lambda that has it is not stored
+        yield Request(self.start_urls[0], lambda response: self.work(response, pages))
 
-    async def work(self, response: Response) -> AsyncIterator[Any]:
+    async def work(self, response: Response, pages: list[str]) -> AsyncIterator[Any]:
         yield response.follow("/", self.child, dont_filter=True)
-        for page in "abcdef":
+        for page in pages:
             await moment(self, f"before {page}")
             yield response.follow(f"/{page}", self.child, dont_filter=True)
 

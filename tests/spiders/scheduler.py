@@ -11,6 +11,8 @@ from typing import Any
 import scrapy
 from scrapy import Request
 from scrapy.exceptions import CloseSpider
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import CrawlSpider, Rule
 from scrapy.utils.engine import format_engine_status
 from support.stops import moment
 
@@ -78,14 +80,14 @@ class Pickled(Everything):
 
 
 class Unstorable(Follow):
-    """The callbacks of /a ... /f are not methods of the spider."""
+    """The callbacks of /a ... /f cannot be stored: they have a response."""
 
     name = "unstorable"
 
-    def parse(self, response: Any) -> Any:
+    def parse(self, response: Any, before: Any = None) -> Any:
         for href in response.css("a::attr(href)").getall():
             if len(href) <= 2:
-                yield response.follow(href, callback=lambda r: self.parse(r))  # noqa: PLW0108 - it has no name
+                yield response.follow(href, callback=lambda r: self.parse(r, response))
             else:
                 yield response.follow(href)
 
@@ -100,25 +102,29 @@ class OneParent(Follow):
         if response.url.endswith("/a"):
             while len(self.crawler.engine._slot.inprogress) < 2:
                 await asyncio.sleep(0.01)
-            callback = functools.partial(self.parse_more)
+            callback = functools.partial(self.parse_more, before=response)
             yield response.follow("/c", callback=callback)
             self.yielded = True
         while not self.yielded:
             await asyncio.sleep(0.01)
 
-    async def parse_more(self, response: Any) -> Any:
+    async def parse_more(self, response: Any, before: Any) -> Any:
         engine = self.crawler.engine
         await moment(self, "alone", when=lambda: len(engine._slot.inprogress) == 1)
 
 
+def nothing(_: Any) -> None:
+    """Be no function of a spider."""
+
+
 class Leaves(Follow):
-    """None of the callbacks is a method of the spider, and none yields anything."""
+    """None of the callbacks can be stored, and none yields anything."""
 
     name = "leaves"
 
     async def start(self) -> Any:
         for path in ["", "a", "b", "c", "d", "e", "f"]:
-            yield Request(self.start_urls[0] + path, callback=lambda r: None)
+            yield Request(self.start_urls[0] + path, callback=nothing)
 
 
 class Twice(scrapy.Spider):
@@ -279,3 +285,27 @@ class Renamed(Follow):
 
 class RenamedLater(scrapy.Spider):
     name = "renamed"
+
+
+class Rules(CrawlSpider):
+    name = "rules"
+    rules = [Rule(LinkExtractor(), callback="parse_it", follow=True)]
+
+    def parse_it(self, response: Any) -> Any:
+        yield {"url": response.url}
+
+
+class Again(Follow):
+    """A downloader middleware returns the very same request once."""
+
+    name = "again"
+    custom_settings = {"DOWNLOADER_MIDDLEWARES": {"spiders.scheduler.OnceMore": 1}}
+
+
+class OnceMore:
+    def process_response(self, request: Any, response: Any, spider: Any = None) -> Any:
+        if "once" in request.meta:
+            return response
+        request.meta["once"] = True
+        request.dont_filter = True
+        return request

@@ -65,7 +65,9 @@ class Lambda(Later):
 
     def parse(self, response: Any) -> Any:
         wait = self.settings.getfloat("SECONDS")
-        yield response.follow("/a", lambda response: None, meta={DELAY: wait})
+        yield response.follow(
+            "/a", lambda _: response.meta and None, meta={DELAY: wait}
+        )
 
 
 class Bad(Later):

@@ -27,6 +27,16 @@ def on(number: int) -> dict[str, str]:
     return {"download_slot": str(number % HOSTS)}
 
 
+class InMemory:
+    """A callback that cannot be stored: an object."""
+
+    def __init__(self, parse: Any) -> None:
+        self.parse = parse
+
+    def __call__(self, response: Response) -> Any:
+        return self.parse(response)
+
+
 class All(Spider):
     """All pages of a site, as if they were on seven hosts."""
 
@@ -37,7 +47,7 @@ class All(Spider):
 
     def in_memory(self, parse: Any) -> Any:
         """Return a callback that cannot be stored."""
-        return lambda *arguments: parse(*arguments)  # noqa: PLW0108 - no method
+        return InMemory(parse)
 
     def parse(self, response: Response) -> Any:
         if self.settings.getbool("BLOCK"):
@@ -122,7 +132,8 @@ class Alone(All):
     async def start(self) -> Any:
         for number in range(6):
             url = self.start_urls[0][:-1] + str(number)
-            yield Request(url, lambda response: {"page": self.number(response)})
+            parse = self.in_memory(lambda response: {"page": self.number(response)})
+            yield Request(url, parse)
 
 
 class Other(All):

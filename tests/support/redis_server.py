@@ -21,6 +21,19 @@ if TYPE_CHECKING:
     import random
     from pathlib import Path
 
+SCANNED = 1_000
+"""Keys that are looked at in one call."""
+END_PRESENCE = """
+if ARGV[1] == '' then return redis.call('DEL', KEYS[1]) end
+return redis.call('ZREM', KEYS[1], ARGV[1])
+"""
+END_LEASE = """
+local worker = redis.call('HGET', KEYS[1], 'worker')
+if ARGV[1] ~= '' and worker ~= ARGV[1] then return 0 end
+redis.call('HSET', KEYS[1], 'until', 0)
+return 1
+"""
+
 
 class RedisServer:
     """A server that listens on a socket in ``folder``; ``with`` starts and ends it.
@@ -118,15 +131,19 @@ class RedisServer:
             self.cut_back(name, last - rng.randint(0, most))
         self.start()
 
-    def end_leases(self, job: str) -> None:
-        """Let all leases of a job run out at once: no test waits for their time.
+    def end_leases(self, job: str, worker: str = "") -> int:
+        """Let all leases of a job, or of one worker, run out at once.
 
-        A worker that is alive renews its own, unless another one was quicker.
+        No test waits for their time. A worker that is alive renews its own, unless
+        another one was quicker. Return how many partitions had such a lease.
         """
+        ended = 0
         with self.client() as client:
-            client.delete(f"bloomdupe:{{{job}}}:workers")
-            for key in client.scan_iter(f"bloomdupe:{{{job}:*}}:state"):
-                client.hset(key, "until", 0)
+            for key in client.scan_iter(f"bloomdupe:{{{job}}}:workers", count=SCANNED):
+                client.eval(END_PRESENCE, 1, key, worker)
+            for key in client.scan_iter(f"bloomdupe:{{{job}:*}}:state", count=SCANNED):
+                ended += int(client.eval(END_LEASE, 1, key, worker))
+        return ended
 
     def client(self, **options: Any) -> redis.Redis:
         """Return a client that knows nothing of bloomdupe: the judge."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bloomdupe.cli.change.urls_argument import add_urls, given_lines
 from bloomdupe.cli.progress_bar import counted
 from bloomdupe.cli.store_argument import add_store
-from bloomdupe.cli.table import when
 from bloomdupe.cli.verb import Verb
+from bloomdupe.crawl.progress.pace import when
 from bloomdupe.jobs.lines import Problems
 
 if TYPE_CHECKING:

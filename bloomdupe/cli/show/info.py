@@ -6,19 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.cli.store_argument import add_store
-from bloomdupe.cli.table import slot_name, table, when
+from bloomdupe.cli.table import slot_name, table
 from bloomdupe.cli.verb import Verb
-from bloomdupe.crawl.progress.pace import size
+from bloomdupe.crawl.progress.pace import size, when
 from bloomdupe.crawl.state.blocked import described
 from bloomdupe.filter.info import FilterInfo
-from bloomdupe.jobs.overview import (
-    FINISHED,
-    KILLED,
-    RUNNING,
-    STOPPED,
-    Description,
-    PartitionedFilter,
-)
+from bloomdupe.jobs.overview import Description, PartitionedFilter
 
 if TYPE_CHECKING:
     import argparse
@@ -111,13 +104,13 @@ def _measured(info: FilterInfo) -> str:
 
 def _rows_of_job(job: Overview) -> Iterator[tuple[str, str]]:
     runs, workers = job.runs, job.workers
-    yield "job", _state(job)
+    yield "job", job.state.text
     if runs is not None:
         yield (
             "last checkpoint",
             f"{when(runs.checkpoint_at)} (transaction {runs.transaction:,})",
         )
-    with_leased = runs is not None and job.running
+    with_leased = runs is not None and job.state.has_crawl
     pending = "requests pending" + (" or in progress" if with_leased else "")
     yield pending, f"{job.pending:,}, of {job.taken_in:,} ever added"
     if runs is not None:
@@ -125,8 +118,11 @@ def _rows_of_job(job: Overview) -> Iterator[tuple[str, str]]:
     if workers is not None:
         yield from _counts_of_workers(job, workers)
     yield "slots with requests", f"{len(job.slots):,}"
+    if runs is not None and runs.resting:
+        yield "  resting", f"{len(runs.resting):,}"
     for name, requests in job.largest():
-        yield f"  {slot_name(name)}", f"{requests:,}"
+        slow = job.slowness(name)
+        yield f"  {slot_name(name)}", f"{requests:,}" + (f", {slow}" if slow else "")
     if runs is not None:
         yield from _rules_and_outputs(runs)
     if workers is not None:
@@ -138,6 +134,9 @@ def _counts_of_runs(job: Overview, runs: RunFigures) -> Iterator[tuple[str, str]
         yield "  scheduled for later", f"{runs.later:,}"
     yield "pages done", f"{job.pages:,}"
     yield "items", f"{runs.items:,}"
+    yield "requests failed", f"{sum(runs.failed.values()):,}"
+    for cause, requests in runs.failed.items():
+        yield f"  {cause}", f"{requests:,}"
     yield (
         "round",
         f"{runs.round}, in {runs.runs} runs of {runs.seconds:,.0f} s together",
@@ -175,24 +174,6 @@ def _rows_of_workers(workers: WorkerFigures) -> Iterator[tuple[str, str]]:
     yield "output", f"{workers.entries:,} entries in Redis, to be collected"
     limit = f", of {size(workers.memory_limit)}" if workers.memory_limit else ""
     yield "memory of this Redis", f"{size(workers.memory)} used by all data{limit}"
-
-
-def _state(job: Overview) -> str:
-    runs = job.runs
-    if job.state == RUNNING:
-        return f"in use by {job.detail}" if runs is not None else job.state
-    if runs is not None and runs.half_imported:
-        return "an import was interrupted: run it again"
-    if job.state == KILLED:
-        return "not finished: the last run was killed"
-    if job.state == STOPPED:
-        ended = "the last run ended: " if runs is not None else ""
-        return f"not finished: {ended}{job.detail}"
-    if job.state == FINISHED and runs is not None:
-        then = "" if runs.finished_at is None else f" at {when(runs.finished_at)}"
-        new = ", and has requests again" if job.pending else ""
-        return f"finished{then}{new}"
-    return job.state
 
 
 def _near(uri: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -14,14 +15,17 @@ from bloomdupe.cli.change.selection_arguments import (
 )
 from bloomdupe.cli.progress_bar import counted
 from bloomdupe.cli.store_argument import add_store
-from bloomdupe.cli.table import slot_name, when
+from bloomdupe.cli.table import slot_name
 from bloomdupe.cli.verb import Verb
+from bloomdupe.crawl.progress.pace import when
+from bloomdupe.errors import SettingError
 from bloomdupe.jobs.listed import ListedItems, ListedRequest
 from bloomdupe.jobs.selection import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.jobs.job_contract import Job
 
 __all__ = ["List", "ListedFailure"]
@@ -41,7 +45,22 @@ class ListedFailure(NamedTuple):
     detail: str
 
 
-Listed: TypeAlias = ListedRequest | ListedItems | ListedFailure
+class FailureGroup(NamedTuple):
+    """Failed requests with the same cause, exception and slot."""
+
+    requests: int
+    reason: str
+    status: int | None
+    exception: str
+    slot: str
+
+    @property
+    def cause(self) -> str:
+        """The reason, with the status if there was one."""
+        return _cause(self.reason, self.status)
+
+
+Listed: TypeAlias = ListedRequest | ListedItems | ListedFailure | FailureGroup
 
 
 class List(Verb["Iterator[Listed]"]):
@@ -54,8 +73,9 @@ class List(Verb["Iterator[Listed]"]):
         " callback and URL, slot by slot, the next request of a slot first. While a"
         " crawl runs, requests in progress are among them. With --failed, list the"
         " failed requests instead, the latest first: slot, reason and status, number of"
-        " failures, time, URL, exception. Of a crawl that workers share on Redis,"
-        " requests in progress follow the pending requests of their partition, with the"
+        " failures, time, URL, exception; --summary counts them by reason, exception"
+        " and slot. Of a crawl that workers share on Redis, requests in progress follow"
+        " the pending requests of their partition, with the"
         " name of the worker. With --json, print an object on each line."
     )
     example = "list crawls/site --slot example.com --pattern '/tag/' --limit 20"
@@ -69,6 +89,11 @@ class List(Verb["Iterator[Listed]"]):
         add_selection(parser)
         add_failed(parser, "the failed requests, instead of pending requests")
         parser.add_argument(
+            "--summary",
+            action="store_true",
+            help="with --failed: a line for each reason, exception and slot",
+        )
+        parser.add_argument(
             "--limit", type=_limit, metavar="N", help="print at most N lines"
         )
 
@@ -79,7 +104,11 @@ class List(Verb["Iterator[Listed]"]):
         reasons = reasons_of(options)
         found: Iterator[Listed]
         if reasons is None:
+            if options.summary:
+                raise SettingError("--summary groups failed requests: add --failed")
             found = job.requests(selection, counted)
+        elif options.summary:
+            found = _groups(job.failed_requests(selection, reasons))
         else:
             names = ListedFailure._fields
             found = (
@@ -97,9 +126,23 @@ class List(Verb["Iterator[Listed]"]):
         for one in result:
             found = one._asdict()
             for name in ("not_before", "problem", "worker"):
-                if not isinstance(one, ListedFailure) and found.get(name) is None:
+                of_request = isinstance(one, (ListedRequest, ListedItems))
+                if of_request and found.get(name) is None:
                     found.pop(name, None)
             yield found
+
+
+def _groups(failures: list[Failure]) -> Iterator[FailureGroup]:
+    """Yield the groups of failed requests, the largest first."""
+    groups = Counter(
+        (one.reason, one.status, one.exception, one.slot) for one in failures
+    )
+    for group, requests in groups.most_common():
+        yield FailureGroup(requests, *group)
+
+
+def _cause(reason: str, status: int | None) -> str:
+    return reason if status is None else f"{reason} {status}"
 
 
 def _limit(text: str) -> int:
@@ -111,8 +154,11 @@ def _limit(text: str) -> int:
 
 
 def _line(one: Listed) -> str:
+    if isinstance(one, FailureGroup):
+        exception = one.exception and f"  {one.exception}"
+        return f"{one.requests:,}  {one.cause}{exception}  {slot_name(one.slot)}"
     if isinstance(one, ListedFailure):
-        reason = one.reason if one.status is None else f"{one.reason} {one.status}"
+        reason = _cause(one.reason, one.status)
         detail = "" if one.reason == "status" else f"  {one.detail}"
         last = when(one.time)
         return f"{one.slot}  {reason}  {one.times}x  {last}  {one.url}{detail}"

@@ -96,6 +96,5 @@ def _write(target: Path, data: bytes) -> None:
             written.write(data)
         Path(name).chmod(0o666 & ~mask)
         Path(name).replace(target)
-    except BaseException:
+    finally:  # it has no name any more if all went well
         Path(name).unlink(missing_ok=True)
-        raise

@@ -25,6 +25,7 @@ from bloomdupe.crawl.leases.leases import Leases
 from bloomdupe.crawl.leases.outcomes import Outcome, Outcomes
 from bloomdupe.crawl.memory import MemoryWatch
 from bloomdupe.crawl.progress.rounds import FINISHED, OPEN, Run
+from bloomdupe.crawl.progress.slot_times import SlotTimes
 from bloomdupe.crawl.progress.watch import Watch
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.start_outputs import StartItem
@@ -46,7 +47,7 @@ from bloomdupe.inside_scrapy.timer import Timer
 from bloomdupe.links.fingerprint import fingerprint_function
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from scrapy import Request
     from scrapy.crawler import Crawler
@@ -199,9 +200,9 @@ class Session:
         self.revisits = self._begin_revisits()
         self.checkpoint.participants.append(self.limits)
         store = self.frontier.store
-        if store is not None and self.engine.throttled:
+        if store is not None:
             delays = Delays(self.engine, store)
-            if run.resumed:
+            if run.resumed and self.engine.throttled:
                 self.engine.restore_delays(delays.of)
             self.checkpoint.participants.append(delays)
         self.cookies = self._restore_cookies()
@@ -217,12 +218,18 @@ class Session:
             self.frontier,
             self.checkpoint,
             self.failures,
+            SlotTimes(self.frontier, self.engine, self._rests()),
             self.stopping.fail,
         )
         if self.watch.history is not None:
             self.checkpoint.participants.append(self.watch.history)
         if not run.idle:
             self.checkpoint.begin_run()
+
+    def _rests(self) -> Iterator[Callable[[], dict[str, float]]]:
+        yield self._backoff.resting
+        if self.retries is not None:
+            yield self.retries.circuits.resting
 
     def _begin_revisits(self) -> Revisits:
         revisits = Revisits(

@@ -8,6 +8,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.later.clock import Clock
+from bloomdupe.crawl.later.rests import RestLog
 from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Backoff(Participant):
         self._wait = wait
         self._limit = limit
         self._holds: dict[str, float] = {}
+        self._log = RestLog()
 
     def wait(self, name: str, in_progress: int) -> float:
         """Return the seconds until a slot may have another request."""
@@ -62,19 +64,26 @@ class Backoff(Participant):
 
     def hold(self, slot: str, until: float) -> None:
         """Hold a slot back until a time of ``time.monotonic()``, or longer."""
-        self._holds[slot] = max(until, self._holds.get(slot, 0.0))
+        held = self._holds.get(slot, 0.0)
+        self._holds[slot] = max(until, held)
+        if held <= time.monotonic() < until:
+            self._log.begins(slot, until, "rests, as its Retry-After asks,")
+
+    def resting(self) -> dict[str, float]:
+        """Return the slots that are held back, until times of ``time.monotonic()``."""
+        now = time.monotonic()
+        return {slot: until for slot, until in self._holds.items() if until > now}
 
     # Checkpoints
 
     def restore(self, holds: dict[str, float], clock: Clock) -> None:
         """Restore the holds of the last checkpoint: Unix time by slot."""
         for slot, stored in holds.items():
-            self._holds[slot] = clock.until(stored, self._limit)
+            self.hold(slot, clock.until(stored, self._limit))
 
     def prepare(self) -> Part:
         """Return the holds for the next checkpoint."""
-        now = time.monotonic()
-        self._holds = {slot: t for slot, t in self._holds.items() if t > now}
+        self._holds = self.resting()
         holds = {slot: Clock.at(t) for slot, t in self._holds.items()}
         return Part(entries={"holds": holds})
 

@@ -20,8 +20,8 @@ from scrapy.utils.misc import load_object
 from twisted.python.failure import Failure
 
 from bloomdupe.crawl.later.clock import Clock
+from bloomdupe.crawl.later.rests import RestLog
 from bloomdupe.crawl.leases.lease import Watcher
-from bloomdupe.printable import logger_of
 from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from bloomdupe.inside_scrapy.engine import EngineAccess
 
 __all__ = ["Circuits", "tries_of"]
-
-logger = logger_of(__name__)
 
 MOST_FAILURES = 5
 """Failures in a row that open a slot. It is fewer if ``RETRY_TIMES`` is less, so that
@@ -66,18 +64,18 @@ to find the rest of them again.
 """
 MOST_KNOWN = 10_000
 """Slots with failures in memory."""
-MOST_LOGGED = 100
-"""Slots that are named in the log."""
 
 
 class Circuit:
     """A slot that has failed."""
 
-    __slots__ = ("dead", "failures", "probe", "rests", "until")
+    __slots__ = ("dead", "failures", "probe", "reason", "rests", "until")
 
     def __init__(self) -> None:
         self.failures = 0
         """Failures in a row."""
+        self.reason = ""
+        """The last failure."""
         self.rests = 0
         """Rests in a row; 0 if the slot is closed."""
         self.until = 0.0
@@ -121,7 +119,7 @@ class Circuits(Watcher, Participant):
         self._errors = tuple(map(load_object, settings.getlist("RETRY_EXCEPTIONS")))
         self._circuits: dict[str, Circuit] = {}
         self._statuses: dict[int, int] = {}
-        self._logged = 0
+        self._log = RestLog()
         self.frontier: Frontier
 
     # When a slot is asked
@@ -181,7 +179,7 @@ class Circuits(Watcher, Participant):
     def _succeeded(self, slot: str) -> None:
         circuit = self._circuits.pop(slot, None)
         if circuit is not None and circuit.rests:
-            self._log(slot, "answers again after %(rests)d rests", circuit)
+            self._log.write(slot, f"answers again after {circuit.rests} rests")
             self._ask_again(slot)
 
     def _failed(self, slot: str, lease: Lease, status: int | None) -> None:
@@ -190,6 +188,7 @@ class Circuits(Watcher, Participant):
             self._make_room()
             circuit = self._circuits[slot] = Circuit()
         circuit.failures += 1
+        circuit.reason = "no answer" if status is None else f"HTTP {status}"
         if circuit.probe is lease:
             circuit.probe = None
             self._rest(slot, circuit)
@@ -205,15 +204,24 @@ class Circuits(Watcher, Participant):
             and growing.longest(circuit.rests - PATIENCE + 1) >= growing.limit
         ):
             circuit.dead = True
-            self._log(slot, "is taken for dead after %(rests)d rests", circuit)
+            self._log.write(slot, f"is taken for dead after {circuit.rests} rests")
             self._ask_again(slot)
             return
         circuit.rests += 1
         seconds = growing.seconds(circuit.rests)
         circuit.until = time.monotonic() + seconds
         self._stats.inc_value("bloomdupe/slot_rests")
-        if circuit.rests == 1:
-            self._log(slot, "has failed %(failures)d times in a row and rests", circuit)
+        self._say_rest(slot, circuit)
+
+    def _say_rest(self, slot: str, circuit: Circuit) -> None:
+        cause = f"has failed {circuit.failures} times in a row ({circuit.reason})"
+        self._log.begins(slot, circuit.until, f"{cause} and rests")
+
+    def resting(self) -> dict[str, float]:
+        """Return the slots that rest, until times of ``time.monotonic()``."""
+        now = time.monotonic()
+        rested = ((s, c) for s, c in self._circuits.items() if c.is_open)
+        return {slot: c.until for slot, c in rested if c.until > now}
 
     def _ask_again(self, slot: str) -> None:
         self.frontier.ask_again(slot)
@@ -227,37 +235,30 @@ class Circuits(Watcher, Participant):
             newest = list(kept.items())[-MOST_KNOWN // 2 :]
             self._circuits = dict(newest)
 
-    def _log(self, slot: str, what: str, circuit: Circuit) -> None:
-        if self._logged < MOST_LOGGED:
-            self._logged += 1
-            logger.info(
-                f"Slot %(slot)r {what}",  # noqa: G004 - one of ours
-                {
-                    "slot": slot,
-                    "rests": circuit.rests,
-                    "failures": circuit.failures,
-                },
-            )
-
     # Checkpoints
 
     def restore(self, stored: dict[str, list[Any]], clock: Clock) -> None:
         """Restore the circuits of the last checkpoint."""
-        for slot, (failures, rests, until, dead) in stored.items():
+        for slot, (failures, rests, until, dead, *reasons) in stored.items():
             circuit = self._circuits[slot] = Circuit()
             circuit.failures, circuit.rests, circuit.dead = failures, rests, dead
             circuit.until = clock.until(until, self._growing.limit)
+            circuit.reason = "".join(reasons) or "in an earlier run"
+            if circuit.is_open and circuit.until > time.monotonic():
+                self._say_rest(slot, circuit)
 
     def prepare(self) -> Part:
         """Return the open slots for the next checkpoint.
 
         The record ``circuits`` has for each slot: failures in a row, rests in a row,
-        the Unix time when the rest ends, and whether the slot counts as dead.
+        the Unix time when the rest ends, whether the slot counts as dead, and the last
+        failure.
         """
         rested = [(slot, c) for slot, c in self._circuits.items() if c.rests]
         if len(rested) > MOST_KEPT:
             rested = sorted(rested, key=lambda item: item[1].rests)[-MOST_KEPT:]
         circuits = {
-            slot: [c.failures, c.rests, Clock.at(c.until), c.dead] for slot, c in rested
+            slot: [c.failures, c.rests, Clock.at(c.until), c.dead, c.reason]
+            for slot, c in rested
         }
         return Part(entries={"circuits": circuits} if circuits else {})

@@ -14,10 +14,9 @@ import msgpack  # type: ignore[import-untyped]
 
 from bloomdupe.store.format import DIGEST_BYTES
 
-__all__ = ["Failure", "digest_of", "page_of"]
+__all__ = ["PAGE_CAME", "Failure", "digest_of", "page_of"]
 
-
-PAGE_CAME = ("callback", "pipeline")
+PAGE_CAME = frozenset({"callback", "pipeline"})
 """Reasons of failures that lie behind the download."""
 
 
@@ -47,6 +46,21 @@ class Failure(NamedTuple):
         """Read the bytes that :meth:`packed` has made."""
         fields: list[Any] = msgpack.unpackb(data, unicode_errors="surrogatepass")
         return cls(*fields)
+
+    @property
+    def cause(self) -> str:
+        """The reason, or the HTTP status, which is a reason of its own."""
+        return f"HTTP {self.status}" if self.reason == "status" else self.reason
+
+    @property
+    def option(self) -> str:
+        """The reason as ``BLOOMDUPE_RETRY_FAILED`` names it."""
+        return str(self.status) if self.reason == "status" else self.reason
+
+    @property
+    def exception(self) -> str:
+        """The name of the exception; empty if it is an HTTP status."""
+        return "" if self.reason == "status" else self.detail.partition(":")[0]
 
     def packed(self) -> bytes:
         """Return the record of the store."""

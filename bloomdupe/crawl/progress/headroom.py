@@ -28,8 +28,6 @@ DISK_SECONDS = 7_200.0
 DISK_BYTES = 256 * 10**6
 """Least number of free bytes."""
 GROUP = Path("/sys/fs/cgroup/memory.max")
-RATE_SECONDS = 60.0
-"""Seconds after which a forecast means something."""
 
 
 class Limit(NamedTuple):
@@ -97,7 +95,7 @@ class Room:
         if not now.disk:
             return None
         left = None
-        if first is not None and now.time - first.time >= RATE_SECONDS:
+        if first is not None:
             left = time_to_fill(first, now)
         soon = left is not None and left < DISK_SECONDS
         if not soon and now.free >= DISK_BYTES:

@@ -82,6 +82,10 @@ class Point(NamedTuple):
     """Bytes of memory that the process uses."""
     later: int = 0
     """Requests scheduled for later; not among the pending requests."""
+    resting: int = 0
+    """Slots with pending requests that rest."""
+    slowest: float = 0.0
+    """Seconds that the slowest slot takes at least, by its delay and its rest."""
 
     @property
     def moment(self) -> Moment:

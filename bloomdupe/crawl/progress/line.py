@@ -33,6 +33,8 @@ def progress(
     if rate is not None:
         pages += f", {rate:.0f} a minute"
     pending = f"{now.pending} pending in {now.slots} slot{'s' * (now.slots != 1)}"
+    if now.resting:
+        pending += f" ({now.resting} resting)"
     if now.later:
         pending += f", {now.later} for later"
     left = time_to_go(first, now)

@@ -29,10 +29,16 @@ COUNTERS = (
     ("seconds", "seconds", "Seconds that the crawl was running, over all runs."),
 )
 GAUGES = (
+    (
+        "heartbeat_timestamp_seconds",
+        "time",
+        "Unix time of the last sign of life, which comes every five seconds.",
+    ),
     ("pending", "pending", "Pending requests."),
     ("leased", "leased", "Requests in progress."),
     ("later", "later", "Requests scheduled for later."),
     ("slots", "slots", "Slots (hosts) with requests."),
+    ("resting_slots", "resting", "Slots that rest: they fail, or ask for it."),
     ("failed", "failed", "Failed requests."),
     ("seen", "seen", "URLs in the filter."),
     ("fpp", "fpp", "False-positive probability of the filter, calculated."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RECENT",
+    "clock",
     "duration",
     "per_minute",
     "rates",
@@ -20,6 +22,7 @@ __all__ = [
     "size",
     "time_to_fill",
     "time_to_go",
+    "when",
 ]
 
 MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0
@@ -96,7 +99,7 @@ def time_to_go(first: Point | None, last: Point) -> float | None:
     """Return the seconds until nothing is pending any more, at the present rate.
 
     None while more requests come than go. Counts pending requests and those in
-    progress.
+    progress. It takes as long as the slowest slot, at least.
     """
     if first is None or last.time <= first.time:
         return None
@@ -104,16 +107,35 @@ def time_to_go(first: Point | None, last: Point) -> float | None:
     done = first.pending + first.leased - owed
     if done <= 0:
         return 0.0 if not owed else None
-    left = owed * (last.time - first.time) / done
+    left = max(last.slowest, owed * (last.time - first.time) / done)
     return left if left < LONGEST else None
 
 
 def time_to_fill(first: Point | None, last: Point) -> float | None:
-    """Return in how many seconds the disk is full, as things go; None: not soon."""
-    if first is None or last.time <= first.time or first.free <= last.free:
+    """Return in how many seconds the disk is full; None: not within a day, or unknown.
+
+    A minute of data is the least that allows a forecast.
+    """
+    seconds = 0.0 if first is None else last.time - first.time
+    if first is None or seconds < SLACK * MINUTE or first.free <= last.free:
         return None
-    left = last.free * (last.time - first.time) / (first.free - last.free)
-    return left if left < LONGEST else None
+    left = last.free * seconds / (first.free - last.free)
+    return left if left < DAY else None
+
+
+def clock(moment: float, now: float) -> str:
+    """Return a Unix time as clocks here show it; with the date if it is far from now.
+
+    As in the log, it is local time: ``03:12:40``, ``2026-11-23 03:12:40``.
+    """
+    far = abs(moment - now) >= DAY / 2
+    form = "%Y-%m-%d %H:%M:%S" if far else "%H:%M:%S"
+    return time.strftime(form, time.localtime(moment))
+
+
+def when(moment: float) -> str:
+    """Return a Unix time in readable form."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(moment))
 
 
 def duration(seconds: float) -> str:

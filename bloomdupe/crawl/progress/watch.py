@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.engines.checkpoint import Checkpoint
     from bloomdupe.crawl.progress.metrics import Metrics
+    from bloomdupe.crawl.progress.slot_times import SlotTimes
     from bloomdupe.crawl.state.failures import Failures
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.settings import JobSettings
@@ -36,10 +37,10 @@ GLANCE = 5.0
 
 
 class Watch:
-    """Adds a point to the history every few seconds; now and then logs a line.
+    """Gives a sign of life and adds a point to the history every few seconds.
 
-    A point is written by the next checkpoint that has any other data to write. If the
-    store is no longer there, ``fail`` stops the crawl.
+    Now and then it logs a line. A point is written by the next checkpoint that has any
+    other data to write. If the store is no longer there, ``fail`` stops the crawl.
     """
 
     def __init__(
@@ -49,12 +50,14 @@ class Watch:
         frontier: Frontier,
         checkpoint: Checkpoint,
         failures: Failures | None,
+        slots: SlotTimes,
         fail: Callable[[BaseException], None],
     ) -> None:
         self._extra = {"spider": crawler.spider}
         self._frontier = frontier
         self._checkpoint = checkpoint
         self._failures = failures
+        self._slots = slots
         self._fail = fail
         store = frontier.store
         self.history = None if store is None else History(store)
@@ -94,12 +97,13 @@ class Watch:
     def begin(self) -> None:
         """Begin to look, now or when there is work: the crawl is open."""
         self._open = True
+        self._beat()
+        self._tick.set(self._glance)
         if self._recent:
             self._begin()
 
     def _begin(self) -> None:
         self._line_due = time.monotonic() + self._interval
-        self._tick.set(self._glance)
         if self._metrics is not None:
             self._metrics.begin(*self._address)
 
@@ -129,6 +133,7 @@ class Watch:
         statuses = [0] * 5
         for status, pages in totals.statuses.items():
             statuses[min(max(int(status) // 100, 1), 5) - 1] += pages
+        resting, slowest = self._slots.look()
         return Point(
             time=round(time.time(), 3),
             run=totals.runs,
@@ -150,6 +155,8 @@ class Watch:
             free=0 if store is None else store.free_bytes(),
             memory=_resident(),
             later=frontier.waiting,
+            resting=resting,
+            slowest=round(slowest, 1),
         )
 
     def _look(self) -> Point:
@@ -162,12 +169,19 @@ class Watch:
         return point
 
     def _on_tick(self) -> None:
+        self._beat()
         try:
-            self._see()
+            if self._recent:
+                self._see()
         except StoreError as error:
             self._fail(error)
         else:
             self._tick.set(self._glance)
+
+    def _beat(self) -> None:
+        """Show that the reactor runs, also while nothing changes."""
+        if self._frontier.store is not None:
+            self._frontier.store.beat(time.time())
 
     def _see(self) -> None:
         now = time.monotonic()

@@ -7,11 +7,15 @@ in a different order, and each must be recognised.
 
 from __future__ import annotations
 
+from functools import partial
+from inspect import CO_NESTED
+from types import CellType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from mmh3 import mmh3_x64_128_digest
 
 from bloomdupe.crawl.requests.canonical import PLAIN, canonical_text
+from bloomdupe.crawl.requests.nested_code import digest_of_code
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,6 +115,26 @@ def _is_of_others(key: object, value: object, parent: Request | None) -> bool:
 
 
 def _name_of(function: Callable[..., Any] | None) -> str | None:
+    """Return the name of a callback; of a lambda or the like, all that makes it."""
     if function is None:
         return None
-    return str(getattr(function, "__name__", type(function).__name__))
+    if type(function) is partial:
+        arguments = canonical_text([function.args, function.keywords])
+        return f"{_name_of(function.func)} {arguments}"
+    name = str(getattr(function, "__name__", type(function).__name__))
+    if type(function) is FunctionType and function.__code__.co_flags & CO_NESTED:
+        values = [
+            function.__defaults__,
+            function.__kwdefaults__,
+            *map(_content, function.__closure__ or ()),
+        ]
+        code = digest_of_code(function.__code__).hex()
+        return f"{name} {code} {canonical_text(values)}"
+    return name
+
+
+def _content(cell: CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:  # it has none yet
+        return cell

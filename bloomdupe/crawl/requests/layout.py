@@ -19,6 +19,7 @@ __all__ = [
     "ERRBACK",
     "EXTRAS",
     "FLAGS",
+    "FUNCTIONS",
     "HEADERS",
     "INTEGER",
     "META",
@@ -34,7 +35,7 @@ ARRAYS = frozenset(range(0x91, 0x97))
 PICKLE = b"P"
 """First byte of a request that is a pickle."""
 
-CALLBACK, ERRBACK, CLASS, OTHERS, EXTRAS = 1, 2, 13, 14, 15
+CALLBACK, ERRBACK, CLASS, OTHERS, EXTRAS, FUNCTIONS = 1, 2, 13, 14, 15, 16
 METHOD, HEADERS, BODY, COOKIES, META, ENCODING = range(3, 9)
 PRIORITY, DONT_FILTER, FLAGS, CB_KWARGS = range(9, 13)
 

@@ -34,14 +34,17 @@ number attribute        absent means
 13     class            ``scrapy.Request``
 14     others           none (attributes that a subclass has added)
 15     extras           no state besides its ``attributes``
+16     functions        callback and errback are methods; else a map from 1 and 2 to
+                        references, see :mod:`bloomdupe.crawl.requests.callbacks`
 ====== ================ ==========================================================
 
 The format of values is that of :mod:`bloomdupe.crawl.requests.values`. Reading a
 payload imports nothing, and runs only the constructor of a subclass of ``Request`` that
 is loaded already. A callback must be a method that the spider's own classes add to
-``Spider`` or override. The constructor gets all attributes, also those that are absent
-here, because a subclass may have different defaults. If it still makes a different
-request, the request is refused when it is to be written.
+``Spider`` or override, or a function in a method of these classes. The constructor gets
+all attributes, also those that are absent here, because a subclass may have different
+defaults. If it still makes a different request, the request is refused when it is to be
+written.
 
 A payload that begins with ``P``, as no such array does, goes on with a pickle of the
 list. It is written and read only if the user has asked for it, because anyone who can
@@ -50,16 +53,14 @@ write to the store could make it run any code.
 
 from __future__ import annotations
 
-import inspect
 import pickle
-from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 import msgpack  # type: ignore[import-untyped]
-from scrapy import Request, Spider
-from scrapy.http.request import NO_CALLBACK
+from scrapy import Request
 from scrapy.utils.python import global_object_name
 
+from bloomdupe.crawl.requests.callbacks import FUNCTIONS_OF_SPIDERS, Callbacks
 from bloomdupe.crawl.requests.classes_by_name import name_of_class
 from bloomdupe.crawl.requests.layout import (
     ARRAYS,
@@ -73,6 +74,7 @@ from bloomdupe.crawl.requests.layout import (
     ERRBACK,
     EXTRAS,
     FLAGS,
+    FUNCTIONS,
     HEADERS,
     META,
     METHOD,
@@ -104,18 +106,17 @@ from bloomdupe.frontier.payload import long_url, short_url
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from scrapy import Spider
+
 __all__ = ["Serializer"]
 
-_NESTING = frozenset({COOKIES, META, FLAGS, CB_KWARGS, OTHERS, EXTRAS})
+_NESTING = frozenset({COOKIES, META, FLAGS, CB_KWARGS, OTHERS, EXTRAS, FUNCTIONS})
 """Attributes that may hold containers in each other."""
 _LEAVES = frozenset({str, bytes, int, float, bool, type(None)})
 
 _VISIT = 5
 _FULL = b"\x96"
 _NIL = b"\xc0"
-
-_CALLBACKS_OF_SCRAPY = frozenset({"parse", "_parse"})
-"""Methods of ``Spider`` itself that can be a callback."""
 
 
 class Serializer:
@@ -128,10 +129,10 @@ class Serializer:
     def __init__(
         self, spider: Spider, *, pickles: bool = False, callbacks: bool = True
     ) -> None:
-        self._spider = spider
+        self._callbacks = Callbacks(spider)
+        self._name_of = self._callbacks.name_of
         self._pickles = pickles
-        self._callbacks = callbacks
-        self._names: dict[Any, str] = {}
+        self._with_callbacks = callbacks
         self._remedy = (
             "" if pickles else '; BLOOMDUPE_SERIALIZER = "pickle" stores such values'
         )
@@ -300,7 +301,7 @@ class Serializer:
     ) -> dict[int, Any]:
         encoding = request.encoding
         method = request.method
-        values = {
+        values: dict[int, Any] = {
             METHOD: None if method == "GET" else method,
             HEADERS: headers,
             BODY: request.body,
@@ -315,8 +316,12 @@ class Serializer:
         others = {number: value for number, value in values.items() if value}
         if request.callback is not None:
             others[CALLBACK] = self._name_of(request.callback)
+            if others[CALLBACK] is None:
+                self._refer(request.callback, CALLBACK, others)
         if request.errback is not None:
             others[ERRBACK] = self._name_of(request.errback)
+            if others[ERRBACK] is None:
+                self._refer(request.errback, ERRBACK, others)
         if type(request) is not Request:
             others[CLASS] = name_of_class(type(request))
             others[OTHERS] = {
@@ -337,30 +342,40 @@ class Serializer:
             raise UnserializableError(
                 f"{name} cannot be made again from its attributes: {error}"
             ) from error
-        others = differences(again, request)
+        others = [
+            attribute
+            for attribute in differences(again, request)
+            if not self._is_same_function(
+                getattr(again, attribute, None), getattr(request, attribute, None)
+            )
+        ]
         if others:
             raise UnserializableError(
                 f"{name}, made again from its attributes, is another request: its"
                 f" constructor changes {', '.join(others)}"
             )
 
-    def _name_of(self, function: Callable[..., Any]) -> str | int:
-        """Return the name of a method of the spider."""
-        if function is NO_CALLBACK:
-            return 0
-        plain = getattr(function, "__func__", None)
-        if plain is not None and getattr(function, "__self__", None) is self._spider:
-            name = self._names.get(plain)
-            if name is not None:
-                return name
-            for name in dir(self._spider):
-                method = _callback_of(self._spider, name)
-                if method is not None and method.__func__ is plain:
-                    self._names[plain] = name
-                    return name
-        raise UnserializableError(f"{function} is not a method of {self._spider}")
+    def _is_same_function(self, one: Any, other: Any) -> bool:  # noqa: ANN401 - any
+        """Whether two values are functions that are stored alike."""
+        if type(one) not in FUNCTIONS_OF_SPIDERS or type(other) is not type(one):
+            return False
+        references = [self._callbacks.reference_to(each) for each in (one, other)]
+        return pack(references[0]) == pack(references[1])
+
+    def _refer(
+        self, function: Callable[..., Any], number: int, others: dict[int, Any]
+    ) -> None:
+        """Store a callback that is no method of the spider."""
+        others[number], reference = self._callbacks.reference_to(function)
+        others.setdefault(FUNCTIONS, {})[number] = reference
 
     # Reading
+
+    def _function(self, others: dict[int, Any], number: int) -> Callable[..., Any]:
+        references = others.get(FUNCTIONS, {})
+        if number in references:
+            return self._callbacks.function(others[number], references[number])
+        return self._callbacks.method(others[number])
 
     def _request(
         self,
@@ -377,8 +392,8 @@ class Serializer:
             name: others[number] for number, name in PLAIN.items() if number in others
         }
         for number, name in ((CALLBACK, "callback"), (ERRBACK, "errback")):
-            if number in others and self._callbacks:
-                values[name] = self._method(others[number])
+            if number in others and self._with_callbacks:
+                values[name] = self._function(others, number)
         if depth is not None:
             values["meta"] = {"depth": depth, **values.get("meta", {})}
         if common is not None:
@@ -391,31 +406,6 @@ class Serializer:
         if own or extras:
             raise TypeError("it would change what is no attribute of a subclass")
         return Request(**values)
-
-    def _method(self, name: str | int) -> Callable[..., Any]:
-        if name == 0:
-            return NO_CALLBACK
-        method = _callback_of(self._spider, str(name))
-        if method is None:
-            raise TypeError(f"the spider has no method {name!r} any more")
-        return method
-
-
-def _callback_of(spider: Spider, name: str) -> MethodType | None:
-    """Return the method of this name, if it could have been a callback.
-
-    It is bound to the spider, and is not a method of every spider, such as
-    ``__init__``, ``close`` or ``from_crawler``. Properties are not evaluated.
-    """
-    if name not in _CALLBACKS_OF_SCRAPY and hasattr(Spider, name):
-        return None
-    if name.startswith("__") and name.endswith("__"):
-        return None
-    if not callable(inspect.getattr_static(spider, name, None)):
-        return None
-    method = getattr(spider, name)
-    bound = isinstance(method, MethodType) and method.__self__ is spider
-    return method if bound else None
 
 
 def _copied(value: Any, levels: int = 4) -> Any:  # noqa: ANN401 - of any type

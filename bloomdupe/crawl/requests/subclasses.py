@@ -120,5 +120,5 @@ def _same(one: object, other: object) -> bool:
     """Whether two values are equal, or look the same where they are stored."""
     try:
         return bool(one is other or one == other or pack(one) == pack(other))
-    except Exception:  # noqa: BLE001 - of the code of any object
+    except Exception:  # noqa: BLE001 - of any object's code: it is not stored then
         return False

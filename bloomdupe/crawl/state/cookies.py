@@ -1,7 +1,7 @@
 """Cookies: part of the checkpoint, so that a logged-in crawl goes on logged in.
 
 The database ``cookies`` of the store holds a record for each cookie, packed by
-:class:`~bloomdupe.crawl.requests.cookies_packed.PackedCookies`, under the digest of its
+:class:`~bloomdupe.crawl.state.cookies_packed.PackedCookies`, under the digest of its
 place.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.requests.cookies_packed import PackedCookies, digest_of
+from bloomdupe.crawl.state.cookies_packed import PackedCookies, digest_of
 from bloomdupe.errors import UnserializableError
 from bloomdupe.printable import logger_of
 from bloomdupe.store.format import COOKIES

@@ -1,4 +1,7 @@
-"""Delays: the download delays of AutoThrottle, kept for the next run."""
+"""Delays: the download delays of slots.
+
+Those of AutoThrottle are kept for the next run. Configured delays are kept for readers.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +21,15 @@ MOST = 10_000
 
 
 class Delays(Participant):
-    """Seconds by slot; a checkpoint writes those that have changed."""
+    """Seconds by slot; a checkpoint writes those of AutoThrottle that have changed."""
 
     def __init__(self, engine: EngineAccess, store: Store) -> None:
         self._engine = engine
         self._store = store
         self._stored: dict[str, float] = {}
-        store.make_room_for(DELAYS)
+        self._given = {s: delay for s, delay in engine.given_delays.items() if delay}
+        if engine.throttled:
+            store.make_room_for(DELAYS)
 
     def of(self, slot: str) -> float | None:
         """Return the delay of a slot as of the last checkpoint; None if unknown."""
@@ -37,7 +42,13 @@ class Delays(Participant):
         return self._stored[slot]
 
     def prepare(self) -> Part:
-        """Return the part of the next checkpoint."""
+        """Return the part of the next checkpoint.
+
+        The record ``delays`` has the configured seconds by slot; "" is any other slot.
+        """
+        entries = {"delays": self._given} if self._given else {}
+        if not self._engine.throttled:
+            return Part(entries=entries)
         stored = self._stored
         changes = {
             slot: delay
@@ -50,4 +61,8 @@ class Delays(Participant):
                 stored.clear()
             stored.update(changes)
 
-        return Part(write=lambda batch: batch.put_delays(changes), done=done)
+        return Part(
+            entries=entries,
+            write=lambda batch: batch.put_delays(changes),
+            done=done,
+        )

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from bloomdupe.crawl.leases.failure import Failure, digest_of
+from bloomdupe.crawl.leases.failure import PAGE_CAME, Failure, digest_of
 from bloomdupe.crawl.requests.identity import identity_of
 from bloomdupe.crawl.requests.visits import Visit
 from bloomdupe.errors import UnserializableError
@@ -16,7 +16,7 @@ from bloomdupe.store.format import FAILURES
 from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from scrapy import Request
 
@@ -30,6 +30,29 @@ if TYPE_CHECKING:
 __all__ = ["Failures"]
 
 logger = logger_of(__name__)
+
+
+class Retried(NamedTuple):
+    """The result of a retry."""
+
+    requests: int
+    other: Counter[str]
+    """Requests that failed for other reasons than those to retry."""
+
+
+def counted_by(reasons: Counter[str]) -> str:
+    """Return numbers by reason in words, the largest first."""
+    most = sorted(reasons.items(), key=lambda one: (-one[1], one[0]))
+    return ", ".join(f"{requests} {why}" for why, requests in most)
+
+
+def named(reasons: Iterable[str]) -> str:
+    """Return which option retries these reasons, and the price of that."""
+    reasons = sorted(reasons)
+    text = f"-s BLOOMDUPE_RETRY_FAILED={','.join(reasons)} retries these"
+    if not PAGE_CAME.isdisjoint(reasons):
+        text += ", and items that their pages have yielded before come twice"
+    return text
 
 
 class _Known(NamedTuple):
@@ -90,30 +113,30 @@ class Failures(Participant):
 
     def retry(
         self, frontier: Frontier, reasons: tuple[str, ...], blocked: Blocked
-    ) -> int:
+    ) -> Retried:
         """Make the requests pending again that have failed for these reasons.
 
         Without reasons, these are all download failures.
 
-        They stay among the failed requests until they succeed. Returns their number.
-        Requests that are pending already, that cannot be stored, or that are blocked
-        are left out.
+        They stay among the failed requests until they succeed. Requests that are
+        pending already, that cannot be stored, or that are blocked are left out.
         """
-        retried = 0
+        retried, other = 0, Counter[str]()
         with self._store.snapshot() as snapshot:
             for digest, data in snapshot.failures():
                 failure = Failure.unpacked(data)
                 if failure.waiting or failure.payload is None:
                     continue
-                if not failure.is_to_retry(reasons) or self._is_blocked(
-                    failure, blocked
-                ):
+                if not failure.is_to_retry(reasons):
+                    other[failure.option] += 1
+                    continue
+                if self._is_blocked(failure, blocked):
                     continue
                 if digest in self._known:
                     frontier.push(failure.slot, failure.priority, failure.payload)
                     self._fresh[digest] = failure._replace(waiting=True).packed()
                     retried += 1
-        return retried
+        return Retried(retried, other)
 
     def _is_blocked(self, failure: Failure, blocked: Blocked) -> bool:
         if not blocked.rules or failure.payload is None:
@@ -135,32 +158,47 @@ class Failures(Participant):
         if not self._known:
             return 0
         if reasons is None:
+            code = {known.reason for known in self._known.values()} & PAGE_CAME
             logger.info(
-                "%(failed)d requests of this job have failed so far;"
-                " BLOOMDUPE_RETRY_FAILED = True retries them",
-                {"failed": len(self)},
+                "%(failed)d requests of this job have failed so far (%(reasons)s);"
+                " BLOOMDUPE_RETRY_FAILED = True retries %(those)s",
+                {
+                    "failed": len(self),
+                    "reasons": counted_by(self._reasons),
+                    "those": (
+                        f"all but {', '.join(sorted(code))}: {named(code)}"
+                        if code
+                        else "them"
+                    ),
+                },
             )
             return 0
-        retried = self.retry(frontier, reasons, blocked)
+        retried, other = self.retry(frontier, reasons, blocked)
+        line = "%(retried)d of the %(failed)d requests that have failed so far are"
+        figures = {"retried": retried, "failed": len(self)}
+        if not other:
+            logger.info(f"{line} retried", figures)  # noqa: G004
+            return retried
         logger.info(
-            "%(retried)d of the %(failed)d requests that have failed so far are"
-            " retried",
-            {"retried": retried, "failed": len(self)},
+            f"{line} retried. Not retried: %(other)s; %(named)s",  # noqa: G004
+            figures | {"other": counted_by(other), "named": named(other)},
         )
         return retried
 
+    @property
+    def _reasons(self) -> Counter[str]:
+        return Counter(known.reason for known in self._known.values())
+
     def end(self) -> None:
         """Log the failed requests by reason at the end of a run, if there are any."""
-        reasons = Counter(known.reason for known in self._known.values())
+        reasons = self._reasons
         if reasons:
             logger.info(
                 "%(failed)d requests have failed and not succeeded since (%(reasons)s):"
                 " `bloomdupe list %(job)s --failed` names them",
                 {
                     "failed": len(self),
-                    "reasons": ", ".join(
-                        f"{n} {why}" for why, n in reasons.most_common()
-                    ),
+                    "reasons": counted_by(reasons),
                     "job": self._store.path.parent,
                 },
             )

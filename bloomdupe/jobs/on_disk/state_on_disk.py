@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+import heapq
+from time import time
 from typing import TYPE_CHECKING, Any
 
+from bloomdupe.crawl.later.rests import rests_in
 from bloomdupe.crawl.leases.failure import Failure
 from bloomdupe.crawl.progress.history import read_history
-from bloomdupe.crawl.progress.rounds import IMPORT, OPEN
+from bloomdupe.crawl.progress.rounds import IMPORT
 from bloomdupe.crawl.state.blocked import BLOCKED
 from bloomdupe.crawl.totals import Totals
 from bloomdupe.errors import StoreError
 from bloomdupe.frontier.pending_requests import slots_of
-from bloomdupe.jobs.overview import (
-    FINISHED,
-    KILLED,
-    NOT_BEGUN,
-    RUNNING,
-    STOPPED,
-    Output,
-    Overview,
-    RunFigures,
-)
+from bloomdupe.jobs.overview import MOST_SLOTS, Output, Overview, RunFigures
+from bloomdupe.jobs.state import Signs, state_of
 from bloomdupe.jobs.view import FailedRequests, JobHistory, View
 from bloomdupe.store import files
 from bloomdupe.store.format import FAILURES
@@ -34,13 +29,14 @@ if TYPE_CHECKING:
 __all__ = ["StoreReader", "overview"]
 
 
-def overview(path: Path) -> Overview | None:
+def overview(path: Path, failures: FailureReader | None = None) -> Overview | None:
     """Return the state of the job with the store at ``path``, also while it runs.
 
     None if the store has never belonged to a crawl. Takes a second for a million slots,
-    however many requests are pending in them.
+    however many requests are pending in them. ``failures`` remembers failed requests
+    between two calls.
     """
-    process = files.owner_of(path)
+    now, owner = time(), files.owner_of(path)
     store = Store.open(path, readonly=True, network=True)
     try:
         with store.snapshot() as snapshot:
@@ -49,23 +45,33 @@ def overview(path: Path) -> Overview | None:
             outputs = _outputs(snapshot, crawl)
             notes = (snapshot.record("filter") or {}).get("notes", {})
             transaction = snapshot.transaction
+            first = next(snapshot.later(), None)
+            failed = (failures or FailureReader()).read(store, snapshot)
         if frontier is None:
             return None
-        slots = slots_of(store)
+        slots = {slot.name: slot.requests for slot in slots_of(store)}
+        delays = _delays(store, slots, crawl.get("delays", {}))
     finally:
         store.close()
     totals = crawl.get("totals", {})
     later = frontier.get("later", {"requests": 0})["requests"]
-    state, detail = _state(process, notes.get("run"))
+    signs = Signs(
+        owner=None if owner is None else f"process {owner.process or 'unknown'}",
+        beat=None if owner is None else owner.beat,
+        ended=notes.get("run"),
+        ready=frontier["requests"] > 0,
+        due=None if first is None else first.due,
+        finished_at=notes.get("finished"),
+        half_imported=not notes.get(IMPORT, {"done": True})["done"],
+    )
     return Overview(
-        state=state,
-        detail=detail,
+        state=state_of(signs, now),
         pending=frontier["requests"] + later,
         taken_in=frontier["sequence"],
         pages=totals.get("pages", 0),
-        slots={slot.name: slot.requests for slot in slots},
+        slots=slots,
         runs=RunFigures(
-            process=process,
+            process=None if owner is None else owner.process,
             last_run=notes.get("run"),
             round=notes.get("generation", 1),
             finished_at=notes.get("finished"),
@@ -76,22 +82,31 @@ def overview(path: Path) -> Overview | None:
             runs=totals.get("runs", 0),
             seconds=totals.get("seconds", 0.0),
             outputs=outputs,
-            half_imported=not notes.get(IMPORT, {"done": True})["done"],
+            failed=dict(FailedRequests(failed, 0).reasons.most_common()),
+            resting={
+                slot: rest
+                for slot, rest in rests_in(crawl, now).items()
+                if slot in slots
+            },
+            delays=delays,
             blocked=notes.get(BLOCKED, []),
         ),
     )
 
 
-def _state(process: int | None, last_run: str | None) -> tuple[str, str]:
-    if process is not None:
-        return RUNNING, f"process {process or 'unknown'}"
-    if last_run is None:
-        return NOT_BEGUN, ""
-    if last_run == OPEN:
-        return KILLED, ""
-    if last_run == FINISHED:
-        return FINISHED, ""
-    return STOPPED, last_run
+def _delays(
+    store: Store, slots: dict[str, int], given: dict[str, float]
+) -> dict[str, float]:
+    """Return the delays of the largest slots; ``given`` are those configured."""
+    largest = heapq.nlargest(MOST_SLOTS, slots, key=slots.__getitem__)
+    delays = {}
+    with store.snapshot() as snapshot:
+        for slot in largest:
+            stored = snapshot.delay(slot)
+            delay = given.get(slot, given.get("")) if stored is None else stored
+            if delay:
+                delays[slot] = delay
+    return delays
 
 
 def _outputs(snapshot: Snapshot, crawl: dict[str, Any]) -> list[Output]:
@@ -117,13 +132,31 @@ def _written_at(path: Path) -> float:
         raise StoreError(f"cannot look at {path / files.DATA}: {error}") from error
 
 
+class FailureReader:
+    """Reads the failed requests, if they have changed since the last time."""
+
+    def __init__(self) -> None:
+        self._total: list[int] = []
+        self.requests: list[Failure] = []
+        """Those that were not retried since, latest first."""
+
+    def read(self, store: Store, snapshot: Snapshot) -> list[Failure]:
+        """Return the failed requests."""
+        total = store.totals.get(FAILURES, [0, 0])
+        if total != self._total:  # they may be many, and rarely change
+            found = (Failure.unpacked(data) for _, data in snapshot.failures())
+            left = [one for one in found if not one.waiting]
+            self.requests = sorted(left, key=lambda one: -one.time)
+            self._total = total
+        return self.requests
+
+
 class StoreReader:
     """Reads a job on disk as often as needed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._failures_total: list[int] = []
-        self._failures: list[Failure] = []
+        self._failures = FailureReader()
 
     def read(self) -> View:
         """Read the last checkpoint.
@@ -131,7 +164,7 @@ class StoreReader:
         Raises the errors of opening a store, and :class:`StoreError` if no crawl has
         used it.
         """
-        job = overview(self._path)
+        job = overview(self._path, self._failures)
         if job is None:
             raise StoreError(
                 f"{self._path}: no crawl has used this store; `bloomdupe info"
@@ -143,15 +176,9 @@ class StoreReader:
             with store.snapshot() as snapshot:
                 crawl = snapshot.record("crawl") or {}
                 points, runs = read_history(snapshot)
-                total = store.totals.get(FAILURES, [0, 0])
-                if total != self._failures_total:  # they may be many, and rarely change
-                    found = [Failure.unpacked(data) for _, data in snapshot.failures()]
-                    self._failures = sorted(found, key=lambda one: -one.time)
-                    self._failures_total = total
             header = store.header
         finally:
             store.close()
-        failed = [one for one in self._failures if not one.waiting]
         return View(
             place=str(self._path),
             identity=header.get("identity", {}),
@@ -161,7 +188,7 @@ class StoreReader:
             points=points,
             history=JobHistory(
                 Totals.of(crawl.get("totals", {})),
-                FailedRequests(failed, crawl.get("failures_left", 0)),
+                FailedRequests(self._failures.requests, crawl.get("failures_left", 0)),
                 runs,
             ),
             paces={},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
@@ -52,11 +53,10 @@ class StoppedJob:
         self._starts_apart = order.starts_apart
         rules = seen.notes.get(BLOCKED, [])
         self._blocked = Blocked(rules, lambda request: project.key_of(request)[0])
-        try:
+        with ExitStack() as undo:
+            undo.callback(seen.close)
             self.frontier = Frontier(seen, fifo=order.fifo, start_fifo=order.start_fifo)
-        except BaseException:
-            seen.close()
-            raise
+            undo.pop_all()
 
     @classmethod
     def open(cls, path: Path, settings: Settings | None) -> Self:
@@ -106,11 +106,10 @@ class StoppedJob:
             parameters = Parameters.from_header(header, path)
             BloomFilter.open(path, **vars(parameters), identity=identity).close()
         job = cls.open(path, settings)
-        try:
+        with ExitStack() as undo:
+            undo.callback(job.close)
             check_same(path, job.store.header["identity"], identity)
-        except BaseException:
-            job.close()
-            raise
+            undo.pop_all()
         return job
 
     @classmethod

@@ -116,7 +116,7 @@ class JobOnRedis(Job):
                 assert workers is not None  # noqa: S101 - every crawl here has them
                 seen = sum(one.keys for one in workers.partitions)
                 contents = (
-                    f"{job.state}, {seen:,} URLs seen, {job.pending:,} requests"
+                    f"{job.state.name}, {seen:,} URLs seen, {job.pending:,} requests"
                     f" pending, {workers.leased:,} in progress, {job.pages:,} done,"
                     f" {workers.entries:,} entries of output that were not collected"
                 )

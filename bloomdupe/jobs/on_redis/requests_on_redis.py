@@ -85,6 +85,6 @@ def _read(found: OnRedis) -> ListedRequest | ListedItems:
         problem = f"it is of an unknown kind {message.kind!r}"
     except UnserializableError as error:
         problem = str(error)
-    except Exception as error:  # noqa: BLE001 - any damage
+    except Exception as error:  # noqa: BLE001 - any damage is shown
         problem = f"it is no message of a worker ({type(error).__name__})"
     return ListedRequest(slot, "?", unread, priority, None, None, problem, worker)

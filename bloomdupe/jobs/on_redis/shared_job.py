@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,15 +98,13 @@ class SharedJob:
             _check_identity(header, project)
             if marks:
                 _check_cut(header, theirs, JobSettings.read(project.settings))
-        job = cls(
-            project, open_frontier(url, project.crawler, key), alone=source.is_job
-        )
-        try:
+        frontier = open_frontier(url, project.crawler, key)
+        job = cls(project, frontier, alone=source.is_job)
+        with ExitStack() as undo:
+            undo.callback(job.close)
             if header is not None:
                 job._check_source(header, marks=marks)
-        except BaseException:
-            job.close()
-            raise
+            undo.pop_all()
         return job
 
     def _check_source(self, header: dict[str, Any], *, marks: bool) -> None:

@@ -10,19 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.progress.history import Point
 from bloomdupe.crawl.progress.pace import RECENT
+from bloomdupe.crawl.progress.rounds import FINISHED
 from bloomdupe.errors import StoreError, StoreUnreachableError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.sizing import expected_loss
 from bloomdupe.jobs.overview import (
-    FINISHED,
-    NOT_BEGUN,
-    RUNNING,
-    STOPPED,
     Description,
     Overview,
     PartitionedFilter,
     WorkerFigures,
 )
+from bloomdupe.jobs.state import Signs, state_of
 from bloomdupe.jobs.view import View
 from bloomdupe.redis.address import Address
 from bloomdupe.redis.frontier_reader import FrontierReader, kind_at
@@ -64,26 +62,37 @@ def overview(reader: FrontierReader) -> Overview:
     alive = reader.workers()
     states = reader.states()
     memory, limit = reader.memory_used()
-    detail = ""
-    if not any(one.pushed for one in states):
-        state = NOT_BEGUN
-    elif not any(one.slots or one.leased for one in states) and (
-        _counts(states) == _counts(reader.states())
-    ):
-        state = FINISHED
-    elif alive:
-        state = RUNNING
-    else:
-        state, detail = STOPPED, NO_WORKER
+    now = time.time()
     return Overview(
-        state=state,
-        detail=detail,
+        state=state_of(_signs(reader, alive, states, now), now),
         pending=sum(one.pending for one in states),
         taken_in=sum(one.pushed for one in states),
         pages=sum(one.done for one in states),
         slots=_slots(reader, states),
         workers=WorkerFigures(states, alive, memory, limit),
     )
+
+
+def _signs(
+    reader: FrontierReader, alive: list[str], states: list[PartitionState], now: float
+) -> Signs:
+    """Return the signs of life: the leases of the workers.
+
+    From afar, a worker that was killed looks like one that hangs. A crawl has not begun
+    before a worker has begun a request.
+    """
+    owner, beat, ended = None, None, None
+    if any(one.done or one.leased for one in states):
+        ended = NO_WORKER
+    ready = any(one.slots or one.leased for one in states)
+    if ended and not ready and _counts(states) == _counts(reader.states()):
+        ended = FINISHED
+    elif alive:
+        owner, beat = f"{len(alive):,} worker{'s' * (len(alive) != 1)}", now
+    elif lost := [one for one in states if one.lost_owner]:
+        owner = ", ".join(sorted({one.lost_owner for one in lost}))
+        beat = now - min(one.lost_for for one in lost)
+    return Signs(owner, beat, ended, ready, patience=0.0)
 
 
 def _slots(reader: FrontierReader, states: list[PartitionState]) -> dict[str, int]:

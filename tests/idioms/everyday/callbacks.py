@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import scrapy
-from common import SITE, item
+from common import SITE, item, path_of
 from support.stops import moment, pause
 from table import idiom
 
@@ -202,12 +202,12 @@ class Raises(scrapy.Spider):
             raise ValueError("this page is not as it should be")
 
 
-# Requests that cannot be stored
+# Callbacks that are no methods
 
 
-@idiom(repeats=None)
+@idiom()
 class LambdaStar(scrapy.Spider):
-    """Lambda callbacks, all yielded by one page: they live in memory only."""
+    """Lambda callbacks, all yielded by one page."""
 
     name = "lambda_star"
     start_urls = [SITE + "/star"]
@@ -220,7 +220,7 @@ class LambdaStar(scrapy.Spider):
         yield item(response, number)
 
 
-@idiom(repeats=None)
+@idiom()
 class LambdaChain(scrapy.Spider):
     """Lambda callbacks, each page yields the next one."""
 
@@ -233,7 +233,7 @@ class LambdaChain(scrapy.Spider):
             yield response.follow(link, lambda r: self.parse(r, number + 1))
 
 
-@idiom(repeats=None)
+@idiom()
 class LambdaTree(scrapy.Spider):
     """Partial objects as callbacks, in a tree with links across."""
 
@@ -246,7 +246,7 @@ class LambdaTree(scrapy.Spider):
         yield from response.follow_all(css="a", callback=callback)
 
 
-@idiom(repeats=None)
+@idiom()
 class LambdaMenu(scrapy.Spider):
     """Lambda callbacks of a menu, to which each page of a tree leads."""
 
@@ -266,6 +266,119 @@ class LambdaMenu(scrapy.Spider):
 
     def below(self, response: Response) -> Iterator[Any]:
         yield item(response, "below")
+
+
+@idiom()
+class NestedCallbacks(scrapy.Spider):
+    """Functions in a method that are callbacks, and refer to each other."""
+
+    name = "nested_callbacks"
+    start_urls = [SITE + "/chain/0"]
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        begin = path_of(response.url)
+
+        async def follow(response: Response, number: int = 0) -> AsyncIterator[Any]:
+            yield item(response, f"{begin} {number}")
+            await pause(0.01)
+            for link in response.css("a"):
+                yield response.follow(link, partial(again, number=number + 1))
+
+        async def again(response: Response, **kwargs: Any) -> AsyncIterator[Any]:
+            async for output in follow(response, **kwargs):
+                yield output
+
+        async for output in follow(response):
+            yield output
+
+
+@idiom()
+class LambdaTwins(scrapy.Spider):
+    """Lambda callbacks for one page with dont_filter, told apart by their values."""
+
+    name = "lambda_twins"
+    start_urls = [SITE + "/0"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        for number in range(6):
+            yield scrapy.Request(
+                f"{SITE}/detail/0",
+                lambda r, n=number: item(r, n),
+                dont_filter=True,
+            )
+
+
+# Requests that cannot be stored
+
+
+@idiom(repeats=None)
+class MemoryStar(scrapy.Spider):
+    """Lambda callbacks that have a response, all yielded by one page."""
+
+    name = "memory_star"
+    start_urls = [SITE + "/star"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for link in response.css("a"):
+            yield response.follow(link, lambda r: self.one(r, response))
+
+    def one(self, response: Response, before: Response) -> Iterator[Any]:
+        yield item(response, path_of(before.url))
+
+
+@idiom(repeats=None)
+class MemoryTree(scrapy.Spider):
+    """Partial objects that have a response, in a tree with links across."""
+
+    name = "memory_tree"
+    start_urls = [SITE + "/0"]
+
+    def parse(self, response: Response, _: Any = None) -> Iterator[Any]:
+        yield item(response)
+        callback = partial(self.parse, _=response)
+        yield from response.follow_all(css="a", callback=callback)
+
+
+@idiom(repeats=None)
+class MemoryMenu(scrapy.Spider):
+    """Lambda callbacks that have a list, to which each page of a tree leads."""
+
+    name = "memory_menu"
+    start_urls = [SITE + "/0"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        yield from response.follow_all(css="a")
+        for number in range(3):
+            link = f"/detail/{number}"
+            yield response.follow(link, lambda r, n=[number]: self.entry(r, n))
+
+    def entry(self, response: Response, numbers: list[int]) -> Iterator[Any]:
+        yield item(response, numbers[0])
+        yield response.follow("/detail/9", self.below)
+
+    def below(self, response: Response) -> Iterator[Any]:
+        yield item(response, "below")
+
+
+@idiom(repeats=None)
+class MemoryGathers(scrapy.Spider):
+    """Callbacks that fill one list; the last yields an item of all."""
+
+    name = "memory_gathers"
+    start_urls = [SITE + "/star"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        found: list[str] = []
+        links = response.css("a")
+
+        def gather(page: Response) -> Iterator[Any]:
+            found.append(path_of(page.url))
+            if len(found) == len(links):
+                yield item(response, " ".join(sorted(found)))
+
+        yield from response.follow_all(links, gather)
 
 
 class Remark:

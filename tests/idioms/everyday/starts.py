@@ -188,7 +188,7 @@ class StartManyItems(scrapy.Spider):
 
 @idiom()
 class StartLambda(scrapy.Spider):
-    """Start requests with lambda callbacks: they live in memory only."""
+    """Start requests with lambda callbacks."""
 
     name = "start_lambda"
 
@@ -197,5 +197,20 @@ class StartLambda(scrapy.Spider):
             yield scrapy.Request(
                 f"{SITE}/detail/{number}",
                 lambda response: item(response, "lambda"),
+                dont_filter=True,
+            )
+
+
+@idiom()
+class StartMemory(scrapy.Spider):
+    """Start requests with lambda callbacks that have a list: they are not stored."""
+
+    name = "start_memory"
+
+    async def start(self) -> AsyncIterator[Any]:
+        for number in range(8):
+            yield scrapy.Request(
+                f"{SITE}/detail/{number}",
+                lambda response, parts=["list"]: item(response, parts[0]),
                 dont_filter=True,
             )

@@ -1,0 +1,96 @@
+"""Crawls whose callbacks are lambdas and partials, killed and changed on the way."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from spiders.functions import (
+    Lambdas,
+    Partials,
+    change_lambda,
+    store_methods_only,
+)
+from support.crawl import FEEDS
+from support.site import graph
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+    from support.crawl import Before, Crawl, Run
+    from support.engines import Memory
+    from support.site import Pages, Site
+
+SIZE = 240
+EVERY = 110
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+
+@pytest.fixture
+def pages() -> Pages:
+    return graph(SIZE)
+
+
+@pytest.fixture
+def crawl(crawl: Crawl, engine: Memory) -> Crawl:
+    assert crawl.engine is engine
+    crawl.settings |= {"FEEDS": FEEDS, "LOG_LEVEL": "INFO"}
+    crawl.starts = ("/0",)
+    return crawl
+
+
+def killed_after(
+    crawl: Crawl,
+    spider: type[Spider],
+    answers: int,
+    items: int,
+    before: Before | None = None,
+) -> Run:
+    """Kill a run that has so many answers, once all runs have put out these items."""
+    crawl.site.hold_after(answers)
+    process = crawl.start(spider, before=before)
+    process.until(lambda: crawl.site.shut and len(crawl.items()) >= items)
+    run = process.kill()
+    crawl.site.release()
+    return run
+
+
+def once_each(crawl: Crawl) -> bool:
+    return Counter(item["page"] for item in crawl.items()) == Counter(range(SIZE))
+
+
+@pytest.mark.parametrize("spider", [Lambdas, Partials])
+def test_a_tree_ends_although_it_is_killed_again_and_again(
+    crawl: Crawl, spider: type[Spider]
+) -> None:
+    """What a page yields is stored, so a page is done without the pages below it."""
+    for number in range(SIZE // EVERY):
+        killed_after(crawl, spider, EVERY, EVERY * (number + 1))
+    run = crawl.run(spider)
+    assert run.finish_reason == "finished"
+    assert "scheduler/unserializable" not in run.stats
+    assert once_each(crawl)
+
+
+def test_a_job_of_an_earlier_version_goes_on(crawl: Crawl, site: Site) -> None:
+    """Its lambdas were in memory, so the pages that yielded them come again."""
+    run = killed_after(crawl, Lambdas, 60, 0, before=store_methods_only)
+    assert "cannot be stored" in run.log
+    assert not crawl.items()
+    killed_after(crawl, Lambdas, EVERY, EVERY)
+    assert crawl.run(Lambdas).finish_reason == "finished"
+    assert once_each(crawl)
+    assert site.count["/0"] == 2
+
+
+def test_a_lambda_that_has_changed_is_kept_and_named(crawl: Crawl) -> None:
+    killed_after(crawl, Lambdas, EVERY, EVERY)
+    run = crawl.run(Lambdas, before=change_lambda, status=1)
+    assert run.stats["bloomdupe/unrestorable"] > 0
+    assert not run.requested
+    assert "in Lambdas.parse is not there any more" in run.log
+    assert "Traceback" not in run.log
+    assert len(crawl.items()) == EVERY
+    assert crawl.run(Lambdas).finish_reason == "finished"
+    assert once_each(crawl)

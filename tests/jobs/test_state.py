@@ -1,0 +1,245 @@
+"""Whether a job is alive: real crawls that hang, sleep, stop, or were killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from spiders.follow import Follow
+from spiders.states import Hang
+from spiders.waiting import Later
+from support.jobs import run as verb
+from support.monitored_jobs import monitored_job
+from support.report_page import Page
+from support.shared_data import needs_package
+from support.site import PAGES
+from support.terminal import Terminal
+
+from bloomdupe import BloomFilter
+from bloomdupe.crawl.progress.pace import clock
+from bloomdupe.jobs import state as decision
+from bloomdupe.jobs.on_disk import state_on_disk
+from bloomdupe.jobs.state import Signs, state_of
+from bloomdupe.store import files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from support.crawl import Crawl
+    from support.engines import Memory
+    from support.site import Pages, Site
+
+HOUR = 3_600.0
+OFTEN: dict[str, Any] = {"BLOOMDUPE_PROGRESS_INTERVAL": 0.05}
+
+
+@pytest.fixture
+def pages() -> Pages:
+    return {**PAGES, **dict.fromkeys(["/ago", "/now", "/past"], "x")}
+
+
+@pytest.fixture
+def shown(
+    crawl: Crawl, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Callable[[], dict[str, str]]:
+    """Return the state of the job as each screen shows it."""
+    needs_package("matplotlib")
+
+    def everywhere() -> dict[str, str]:
+        job = str(crawl.folder / "job") if crawl.engine.name == "disk" else ""
+        job = job or crawl.engine.job
+        info = verb(capsys, "info", job).out
+        top = verb(capsys, "top", job, "--interval=0.1").out
+        assert verb(capsys, "report", job, "-o", str(tmp_path / "page")).code == 0
+        page = Page((tmp_path / "page").read_text("utf-8"))
+        texts = [text for text in page.texts if text.strip()]
+        title = f"Crawl of {top.split()[0]}"  # in the head, too
+        (line,) = re.findall(r"^job +(.*)$", info, re.MULTILINE)
+        answer = json.loads(verb(capsys, "info", job, "--json").out)
+        return {
+            "info": line,
+            "top": re.split(" {2,}", top.splitlines()[0])[1],
+            "report": texts[len(texts) - texts[::-1].index(title)],
+            "json": answer["job"]["state"],
+        }
+
+    return everywhere
+
+
+def hour_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an hour pass for readers of a job."""
+    monkeypatch.setattr(state_on_disk, "time", lambda: time.time() + HOUR)
+
+
+def beat_of(crawl: Crawl) -> float | None:
+    owner = files.owner_of(crawl.store) if crawl.store.exists() else None
+    return None if owner is None else owner.beat
+
+
+def test_a_crawl_that_hangs_gives_no_sign_of_life(
+    crawl: Crawl,
+    shown: Callable[[], dict[str, str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    process = crawl.start(Hang, CONCURRENT_REQUESTS=1)
+    process.until_logged("it hangs")
+    assert shown()["info"] == f"running (process {process.pid})"
+    hour_later(monkeypatch)
+    found = shown()
+    said = f"no sign of life for 60 min (process {process.pid})"
+    assert (found["info"], found["top"]) == (said, said)
+    assert found["report"].startswith("No sign of life for 60 min")
+    assert "Nothing is lost if you kill it" in found["report"]
+    assert found["json"] == "no sign of life"
+    process.kill()
+    assert set(shown().values()) == {
+        "killed",
+        "Killed. The same command goes on with it.",
+    }
+
+
+def test_a_killed_process_whose_number_was_given_away_stays_killed(
+    crawl: Crawl, site: Site, shown: Callable[[], dict[str, str]]
+) -> None:
+    site.hold("/b")
+    process = crawl.start(Follow)
+    process.until_requested("/b")
+    process.kill()
+    site.release()
+    lock = crawl.store / files.OWNER
+    text = lock.read_text()
+    assert text.startswith(f"{process.pid}\n")
+    # Another process has its number now, and a sign of life is in the file.
+    lock.write_text(text.replace(str(process.pid), str(os.getpid()), 1))
+    assert shown()["info"] == "killed"
+
+
+def test_the_heart_beats_while_nothing_changes_and_writes_no_data(
+    crawl: Crawl, site: Site
+) -> None:
+    site.hold("/")
+    process = crawl.start(Follow, **OFTEN)
+    process.until_requested("/")
+    before: dict[str, Any] = {}
+
+    def beats_quietly() -> bool:
+        now = {"data": (crawl.store / files.DATA).stat(), "beat": beat_of(crawl)}
+        last, moved = dict(before), now["beat"] != before.get("beat")
+        before.update(now)
+        return bool(last and moved and last["data"] == now["data"])
+
+    process.until(lambda: beat_of(crawl) is not None)
+    process.until(beats_quietly)
+    site.release()
+    assert process.wait().finish_reason == "finished"
+    assert beat_of(crawl) is None
+
+
+def test_a_crawl_that_sleeps_says_until_when(
+    crawl: Crawl, shown: Callable[[], dict[str, str]]
+) -> None:
+    process = crawl.start(Later, SECONDS=HOUR, **OFTEN)
+    process.until_logged("the crawl sleeps until then")
+    process.until(lambda: shown()["json"] == "sleeping")
+    first = beat_of(crawl)
+    process.until(lambda: (beat_of(crawl) or 0.0) > (first or 0.0))
+    found = shown()
+    times = r"sleeping until \d\d:\d\d:\d\d, (?:60|59) min to go \(process \d+\)"
+    assert re.fullmatch(times, found["info"])
+    assert re.fullmatch(times, found["top"])
+    process.kill()
+    assert shown()["info"] == "killed"
+
+
+def test_a_job_is_in_use_while_a_command_has_it(
+    crawl: Crawl, shown: Callable[[], dict[str, str]]
+) -> None:
+    crawl.bloomdupe("add", "job", "https://a.example/", "--spider", "follow")
+    assert set(shown().values()) == {"not begun", "Not begun."}
+    with files.lock_owner(crawl.store):
+        assert shown()["info"] == f"in use by process {os.getpid()}"
+
+
+def test_an_imported_job_has_not_begun(
+    crawl: Crawl, engine: Memory, shown: Callable[[], dict[str, str]]
+) -> None:
+    (crawl.folder / "list").write_text("https://a.example/\nhttps://b.example/\n")
+    crawl.bloomdupe("import", engine.job, "list", "--spider", "follow")
+    assert set(shown().values()) == {"not begun", "Not begun."}
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_stopped_and_a_finished_job_say_so(
+    crawl: Crawl, shown: Callable[[], dict[str, str]]
+) -> None:
+    crawl.interrupted(Follow, after=3, CONCURRENT_REQUESTS=1)
+    found = shown()
+    assert found["info"] == found["top"]
+    assert found["info"].startswith("stopped: ")
+    assert found["report"].endswith("The same command goes on with it.")
+    assert found["json"] == "stopped"
+    crawl.finish(Follow)
+    assert shown()["info"].startswith("finished")
+
+
+def test_rates_and_forecasts_of_a_silent_crawl_are_dimmed(
+    tmp_path: Path,
+) -> None:
+    job = monitored_job(tmp_path)
+    with BloomFilter.open(job / "bloomdupe") as seen:
+        store = seen.share_store()
+        assert store is not None
+        for silence, style in ((0.0, "32"), (HOUR, "2")):
+            store.beat(time.time() - silence)
+            terminal = Terminal(str(job), 80)
+            terminal.wait_for("q quit")
+            terminal.press("q")
+            assert terminal.end() == 0
+            assert f"\x1b[{style}m1,200 a minute" in terminal.shown
+            assert "no sign of life for 60 min" in terminal.shown or not silence
+
+
+NOW = 1_790_000_000.0
+OWNED: dict[str, Any] = {"owner": "process 1", "beat": NOW, "ended": "open"}
+FREE: dict[str, Any] = {"owner": None, "beat": None}
+
+
+@pytest.mark.parametrize(
+    ("signs", "text"),
+    [
+        (Signs(**OWNED, ready=True, due=NOW + 60), "running (process 1)"),
+        (Signs(**OWNED, ready=False, due=NOW - 1), "running (process 1)"),
+        (
+            Signs(**OWNED, ready=False, due=NOW + 60),
+            f"sleeping until {clock(NOW + 60, NOW)}, 60 s to go (process 1)",
+        ),
+        # The clock was set back.
+        (Signs("x", NOW + HOUR, "open", ready=True), "running (x)"),
+        (Signs("x", NOW - 20, "open", ready=True), "running (x)"),
+        (Signs("x", NOW - 21, "open", ready=True), "no sign of life for 21 s (x)"),
+        (Signs("x", None, "open", ready=True), "in use by x"),
+        (Signs(**FREE, ended=None, ready=True), "not begun"),
+        (Signs(**FREE, ended="open", ready=True), "killed"),
+        (Signs(**FREE, ended="shutdown", ready=True), "stopped: shutdown"),
+        (
+            Signs(**FREE, ended="finished", ready=False, finished_at=0.0),
+            "finished at 1970-01-01 00:00:00 UTC",
+        ),
+        (
+            Signs(**FREE, ended="finished", ready=True),
+            "finished, and has requests again",
+        ),
+        (
+            Signs(**FREE, ended=None, ready=True, half_imported=True),
+            "half imported: run the import again",
+        ),
+    ],
+)
+def test_the_state_follows_from_the_signs(signs: Signs, text: str) -> None:
+    assert state_of(signs, NOW).text == text
+    assert decision.PATIENCE == 20.0

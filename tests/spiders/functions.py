@@ -1,0 +1,66 @@
+"""Spiders whose callbacks are no methods."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Spider
+
+from bloomdupe.crawl.requests.callbacks import Callbacks
+from bloomdupe.errors import UnserializableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scrapy.http import Response
+
+
+class Tree(Spider):
+    """Follows all links."""
+
+    def item(self, response: Response, steps: int) -> dict[str, Any]:
+        assert steps >= 0
+        return {"page": int(response.url.rpartition("/")[2])}
+
+
+class Lambdas(Tree):
+    """Each page leads on with a lambda."""
+
+    name = "lambdas"
+
+    def parse(self, response: Response, steps: int = 0) -> Iterator[Any]:
+        yield self.item(response, steps)
+        for link in response.css("a"):
+            yield response.follow(link, lambda r: self.parse(r, steps + 1))
+
+
+class Partials(Tree):
+    """Each page leads on with a partial."""
+
+    name = "partials"
+
+    def parse(self, response: Response, steps: int = 0) -> Iterator[Any]:
+        yield self.item(response, steps)
+        for link in response.css("a"):
+            yield response.follow(link, partial(self.parse, steps=steps + 1))
+
+
+def store_methods_only() -> None:
+    """Let the process be one of an earlier version."""
+
+    def refuse(self: Callbacks, function: Any) -> Any:
+        raise UnserializableError(f"{function} is not a method of {self.spider}")
+
+    Callbacks.reference_to = refuse  # type: ignore[method-assign]
+
+
+def change_lambda() -> None:
+    """Let the spider have the code of a later day."""
+
+    def parse(self: Lambdas, response: Response, steps: int = 0) -> Iterator[Any]:
+        yield self.item(response, steps)
+        for link in response.css("a"):
+            yield response.follow(link, lambda r: self.parse(r, steps + 2))
+
+    Lambdas.parse = parse  # type: ignore[method-assign]
