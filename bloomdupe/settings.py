@@ -20,7 +20,7 @@ from bloomdupe.filter.sizing import check_capacity, check_fpp
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-__all__ = ["DEFAULTS", "FAILURE_REASONS", "JobSettings", "check_reasons", "unknown"]
+__all__ = ["DEFAULTS", "FAILURE_REASONS", "JobSettings", "check_reasons"]
 
 DEFAULTS: dict[str, Any] = {
     "BLOOMDUPE_EXPECTED_URLS": 10_000_000,
