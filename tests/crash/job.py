@@ -11,6 +11,7 @@ from scrapy import Spider
 from scrapy.utils.test import get_crawler
 
 from bloomdupe.crawl.engines.checkpoint import FEED, Checkpoint, CrawlRecord
+from bloomdupe.crawl.engines.settling import Settling
 from bloomdupe.crawl.leases.children import Children
 from bloomdupe.crawl.leases.cut_short import CutShort
 from bloomdupe.crawl.leases.leases import Leases
@@ -81,8 +82,15 @@ class Job:
         self.frontier = frontier = Frontier(self._seen)
         self._outcomes = Outcomes(store)
         children, cut_short = Children(), CutShort()
-        self.leases = Leases(
-            frontier, self._outcomes, children, cut_short, None, lambda _: None
+        self.leases = Leases()
+        self.leases.engine = Settling(
+            frontier,
+            self._outcomes,
+            children,
+            cut_short,
+            None,
+            lambda _: None,
+            lambda _: None,
         )
         crawl = CrawlRecord(frontier)
         serializer = Serializer(self._spider)

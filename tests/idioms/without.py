@@ -40,7 +40,8 @@ def stopping_on_failure() -> None:
 
 def remembering_starts() -> None:
     """Schedule start requests whenever ``start()`` yields them."""
-    from bloomdupe.crawl.starting import Starting, StartVerdict
+    from bloomdupe.crawl.start_outputs import StartVerdict
+    from bloomdupe.crawl.starting import Starting
 
     Starting.judge = lambda *_, **__: StartVerdict(  # type: ignore[method-assign]
         skip=False, forced=True

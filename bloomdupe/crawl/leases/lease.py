@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.requests.visits import Look, Visit
     from bloomdupe.frontier.slot_queue import Entry
 
-__all__ = ["Key", "Lease", "Watcher"]
+__all__ = ["Key", "Lease", "LeaseEngine", "Watcher"]
 
 Key: TypeAlias = tuple[bytes, bool]
 """A fingerprint, and whether it is kept exactly."""
@@ -42,6 +42,31 @@ class Watcher:
         """A request is done, and so are all of its parts."""
 
 
+class LeaseEngine(Protocol):
+    """The part of an engine that requests in progress use."""
+
+    def begin(self, lease: Lease) -> None:
+        """Recall the output that earlier runs have stored of a request."""
+
+    def owes(self, lease: Lease) -> bool:
+        """Whether an earlier run stored output that this run has not yielded again."""
+
+    def release(self, entry: Entry) -> None:
+        """Free the slot of a request that does not keep it busy any more."""
+
+    def let_go(self, lease: Lease) -> None:
+        """Make the request pending that was held back to replace this request."""
+
+    def ended(self, lease: Lease, *, whole: bool) -> None:
+        """Handle the end of a request, which may be a part of another request."""
+
+    def settle(self, root: Lease) -> None:
+        """End a request that is done, with all its parts."""
+
+    def leave(self, root: Lease) -> None:
+        """Keep a request that has ended, but is not done: it is handed out again."""
+
+
 class Registry(Protocol):
     """All requests in progress, as far as each of them uses it.
 
@@ -60,11 +85,9 @@ class Registry(Protocol):
     def leaves_out(self) -> Callable[[Lease], bool]:
         """Whether the next item of a page that comes again is left out."""
 
-    def owes(self, lease: Lease) -> bool:
-        """Whether an earlier run stored output that this run has not yielded again."""
-
-    def pass_on(self, lease: Lease) -> bytes:
-        """Return the name of a request that ends, for the one in its place."""
+    @property
+    def engine(self) -> LeaseEngine:
+        """Where the requests come from."""
 
     def release(self, lease: Lease) -> None:
         """Free the slot of a request that no longer keeps it busy."""
@@ -85,6 +108,7 @@ class Lease:
     __slots__ = (
         "answer",
         "answers_before",
+        "broken",
         "cut",
         "entry",
         "failed",
@@ -94,11 +118,13 @@ class Lease:
         "items",
         "keys",
         "leases",
+        "left",
         "look",
         "names",
         "open_parts",
         "outputs",
         "owed",
+        "own",
         "own_outcome",
         "parts",
         "passed_on",
@@ -130,7 +156,7 @@ class Lease:
         self.root = self if root is None else root
         self.own_outcome = Outcome()
         self.outputs: OutputNames | None = None
-        """Names of the requests that it has yielded and that cannot be stored."""
+        """Names of the requests that it has yielded and that their parents name."""
         self.keys: list[Key] = []
         """Marks to set when the request is settled."""
         self.open_parts = 1
@@ -139,6 +165,14 @@ class Lease:
         """
         self.parts: list[bytes | None] = []
         """Names of the unstored requests of which it has ever been the root."""
+        self.broken = False
+        """Of the root: whether the processing of it or of a part of it broke off, or a
+        request that it has yielded was refused.
+        """
+        self.left = False
+        """Of the root: whether it has ended, and is not done."""
+        self.own: Any = None
+        """State of the request that only its engine knows."""
         self.items = 0
         """Items yielded so far."""
         self.handed: object = None
@@ -155,8 +189,8 @@ class Lease:
         """Whether a request that it has yielded was refused: the next run runs it
         again.
         """
-        self.instead: Callable[..., bool] | None = None
-        """Makes the request pending that takes its place when it ends."""
+        self.instead: Any = None
+        """The request that takes its place when it ends, as the engine holds it."""
         self.waiting = False
         """Whether the callback waits, as far as this is known."""
         self.passed_on = False
@@ -212,6 +246,17 @@ class Lease:
             return self.name
         self.outputs = self.outputs or OutputNames(self.name)
         return self.outputs.name_of(identity)
+
+    def pass_on(self) -> bytes:
+        """Return the name of a request that ends, for the request in its place.
+
+        A page was in progress when the process was killed. The next run asks for it
+        again, and gets a redirect, or has to try later. That other request then yields
+        the output that the page had yielded by the time of the kill. Only one request
+        takes the name.
+        """
+        self.passed_on = True
+        return self.name
 
     @property
     def items_left(self) -> Answers:
@@ -271,8 +316,7 @@ class Lease:
         """Let the request go that is held back: the callback may wait for it."""
         self.waiting, root = True, self.root
         if root.instead is not None:
-            root.instead()
-            root.instead = None
+            self.leases.engine.let_go(root)
 
     def cut_short(self) -> None:
         """Remember that ``CloseSpider`` has ended the callback."""
