@@ -274,7 +274,7 @@ def test_a_crawl_waits_for_the_import_to_be_whole(verb: Verb, job: Path) -> None
     verb("import", "copy", "part")
     with BloomFilter.open("copy/bloomdupe", readonly=True) as seen:
         assert seen.notes["import"]["done"] is False
-    assert "an import was interrupted: run it again" in verb("info", "copy").out
+    assert "half imported: run the import again" in verb("info", "copy").out
     verb("import", "copy", "file")
     with BloomFilter.open("copy/bloomdupe", readonly=True) as seen:
         assert seen.notes["import"]["done"] is True

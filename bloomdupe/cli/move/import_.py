@@ -173,7 +173,7 @@ def _is_store(directory: Path) -> bool:
     """Whether the job in a directory is a store of bloomdupe, not a job of Scrapy."""
     from bloomdupe.moving.scrapy_job import ScrapyJob
 
-    place = open_job(str(directory)).directory
+    place = open_job(str(directory)).new_directory
     if place == directory and ScrapyJob.is_there(directory):
         return False
     return Store.exists(place)
