@@ -104,7 +104,13 @@ CLOSED_IN_MEMORY = Found(
 ENGINES = pytest.mark.parametrize("fault", [OnDisk(), OnRedis()], ids=["disk", "redis"])
 
 
-@ENGINES
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(OnDisk(), id="disk"),
+        pytest.param(OnRedis(), id="redis", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize(
     "found",
     [

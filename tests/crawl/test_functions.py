@@ -60,7 +60,9 @@ def once_each(crawl: Crawl) -> bool:
     return Counter(item["page"] for item in crawl.items()) == Counter(range(SIZE))
 
 
-@pytest.mark.parametrize("spider", [Lambdas, Partials])
+@pytest.mark.parametrize(
+    "spider", [Lambdas, pytest.param(Partials, marks=pytest.mark.slow)]
+)
 def test_a_tree_ends_although_it_is_killed_again_and_again(
     crawl: Crawl, spider: type[Spider]
 ) -> None:

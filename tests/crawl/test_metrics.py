@@ -162,6 +162,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         JobSettings.read(Settings({"BLOOMDUPE_METRICS_PORT": 9410}))
 
 
+@pytest.mark.slow
 def test_a_real_prometheus_reads_it(metrics: str, tmp_path: Path) -> None:
     program = needs_program("prometheus")
     target = metrics.removeprefix("http://").removesuffix("/metrics")

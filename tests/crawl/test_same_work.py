@@ -28,7 +28,7 @@ def records_of_children(crawl: Crawl) -> list[str]:
 
 
 @pytest.mark.usefixtures("engine")
-@pytest.mark.parametrize("page", [2, 4])
+@pytest.mark.parametrize("page", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_request_for_the_page_is_not_taken_for_the_page(
     crawl: Crawl, page: int
 ) -> None:
