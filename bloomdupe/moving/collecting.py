@@ -115,7 +115,7 @@ class Collecting:
         self._deleted = 0
         self._clean: dict[int, str] = {}
         """Positions up to which this object has deleted the output of partitions."""
-        self._finished = False
+        self._begun = self._finished = False
         self._at_once = 1
 
     @classmethod
@@ -171,7 +171,9 @@ class Collecting:
         """
         frontier = self._frontier
         frontier.check_still_there()
-        finished = frontier.finished and any(c.pushed for c in frontier.counts())
+        # In this order: a crawl that begins between the two looks has not ended.
+        self._begun = self._begun or any(c.pushed for c in frontier.counts())
+        finished = self._begun and frontier.finished
         batch = _Batch(self._collection.positions)
         for number in range(frontier.partitions):
             for entry in self._entries(number, batch.positions[number]):

@@ -345,6 +345,31 @@ def test_following_until_the_crawl_has_ended(
         assert all(client.xlen(key) <= 1 for key in streams(crawl))
 
 
+def test_a_crawl_that_begins_meanwhile_has_not_ended(
+    crawl: Crawl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begins = iter([lambda: crawl.offer(1)])
+
+    def watched(look: Callable[[SharedFrontier], Any]) -> Callable[..., Any]:
+        def looked(frontier: SharedFrontier) -> Any:
+            found = look(frontier)
+            next(begins, int)()
+            return found
+
+        return looked
+
+    for name in ("counts", "left_over"):
+        look = getattr(SharedFrontier, name)
+        monkeypatch.setattr(SharedFrontier, name, watched(look))
+    out = tmp_path / "out"
+    with collecting.Collecting.open(crawl.url, out, progress=lambda _: None) as one:
+        assert not one.once()
+        assert not one.once()
+        crawl.put_out(0, random.Random(10))
+        assert one.once()
+    assert crawl.complaints(out) == []
+
+
 @pytest.mark.parametrize("json_", [False, True])
 def test_ctrl_c_ends_following(crawl: Crawl, tmp_path: Path, *, json_: bool) -> None:
     out = tmp_path / "out"
