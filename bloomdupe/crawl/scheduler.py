@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from scrapy.core.scheduler import BaseScheduler
@@ -152,11 +153,10 @@ class FrontierScheduler(BaseScheduler):
         ours = self._ours is not None
         if not ours and self._job.settings.directory is not None:
             self._warn_of_foreign_filter()
-        try:
+        with ExitStack() as undo:
+            undo.callback(seen.close)
             self._blocked = open_on_disk(session, seen, self._stop_full, ours=ours)
-        except BaseException:
-            seen.close()
-            raise
+            undo.pop_all()
         return opening
 
     def _open_on_redis(self, session: Session) -> None:

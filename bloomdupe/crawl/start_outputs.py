@@ -120,7 +120,6 @@ class StartOutputs:
         self._pages: set[bytes] = set()
         self._over = False
         self._names = OutputNames(parent)
-        self._requests = OutputNames(parent)
         self._items = 0
         self._request: Request | None = None
 
@@ -187,7 +186,7 @@ class StartOutputs:
         if not forced:
             return StartVerdict(False, False, (), key)
         self.add_page(key)
-        return StartVerdict(False, True, (), self._requests.name_of(identity))
+        return StartVerdict(False, True, (), self._names.name_of(identity))
 
     # Pages of start requests with dont_filter
 

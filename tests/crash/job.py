@@ -24,13 +24,13 @@ from bloomdupe.feeds.feed_job import FeedJob
 from bloomdupe.frontier.frontier import Frontier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from typing_extensions import Self
     from world import World
 
-    from bloomdupe.crawl.leases.lease import Lease
+    from bloomdupe.crawl.leases.lease import Key, Lease
 
 FEEDS = {"out/items.jsonl": {"format": "jsonlines"}}
 """In the folder in which the folder of the job is."""
@@ -60,6 +60,20 @@ def get_ready(world: World) -> None:
     _crawler(feeds=world.feeds)
 
 
+class Ends(Settling):
+    """Ends requests, all of which are stored and yield no other request."""
+
+    def __init__(self, frontier: Frontier, outcomes: Outcomes) -> None:
+        self.frontier = frontier
+        self.outcomes = outcomes
+        self.children = Children()
+        self.cut_short = CutShort()
+        self.failures = None
+
+    def _mark_settled(self, keys: Sequence[Key]) -> None:
+        assert not keys
+
+
 class Job:
     """Frontier, leases, feeds and checkpoint of a crawl of a world.
 
@@ -81,17 +95,8 @@ class Job:
     def _open(self, store: Path, world: World) -> None:
         self.frontier = frontier = Frontier(self._seen)
         self._outcomes = Outcomes(store)
-        children, cut_short = Children(), CutShort()
         self.leases = Leases()
-        self.leases.engine = Settling(
-            frontier,
-            self._outcomes,
-            children,
-            cut_short,
-            None,
-            lambda _: None,
-            lambda _: None,
-        )
+        self.leases.engine = ends = Ends(frontier, self._outcomes)
         crawl = CrawlRecord(frontier)
         serializer = Serializer(self._spider)
         if world.feeds:
@@ -108,7 +113,7 @@ class Job:
         self.checkpoint = Checkpoint(
             self._crawler, frontier, self._outcomes, crawl, self._feeds
         )
-        self.checkpoint.participants += [children, cut_short, state]
+        self.checkpoint.participants += [ends.children, ends.cut_short, state]
 
     def __enter__(self) -> Self:
         return self

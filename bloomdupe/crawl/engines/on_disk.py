@@ -96,15 +96,6 @@ class EngineOnDisk(Settling):
         self.children = Children()
         self.cut_short = CutShort()
         self.failures = self._open_failures()
-        super().__init__(
-            self.frontier,
-            self.outcomes,
-            self.children,
-            self.cut_short,
-            self.failures,
-            self._mark_settled,
-            self._push,
-        )
         self.starting = Starting(
             self.run,
             settings.start_requests,
@@ -346,11 +337,7 @@ class EngineOnDisk(Settling):
         return True
 
     def _push(self, offer: Accepted, *, instead: bool = False) -> None:
-        """Make a request pending.
-
-        ``instead`` says that its parent ends in this step and that it takes the
-        parent's place.
-        """
+        """See :meth:`Settling._push`: ``instead`` says that the parent ends now."""
         self._has_work()
         request, parent, payload = offer.request, offer.parent, offer.payload
         attachment = None if payload else request
@@ -416,7 +403,7 @@ class EngineOnDisk(Settling):
                 self.frontier.seen.add(key, exact=exact)
 
     def _mark_settled(self, keys: Sequence[Key]) -> None:
-        """Mark requests that lived in memory, and are settled now, as seen."""
+        """See :meth:`Settling._mark_settled`."""
         for key, exact in keys:
             self._unmarked.discard(key)
             try:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from bloomdupe.crawl.leases.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
+    from bloomdupe.crawl.engines.engine_contract import Accepted
     from bloomdupe.crawl.leases.children import Children
     from bloomdupe.crawl.leases.cut_short import CutShort
     from bloomdupe.crawl.leases.lease import Key, Lease
@@ -21,36 +22,28 @@ __all__ = ["Settling"]
 
 
 class Settling:
-    """Ends requests in the frontier, with their output and the rest of their state.
+    """Base class: ends requests in the frontier, with their output and their state."""
 
-    ``mark`` sets the marks of requests that lived in memory; ``replace`` makes the
-    request pending that takes the place of its parent.
-    """
+    frontier: Frontier
+    outcomes: Outcomes
+    children: Children
+    cut_short: CutShort
+    failures: Failures | None
+    after_a_kill = False
+    """Whether the last run was killed: its requests in progress run again."""
 
-    def __init__(
-        self,
-        frontier: Frontier,
-        outcomes: Outcomes,
-        children: Children,
-        cut_short: CutShort,
-        failures: Failures | None,
-        mark: Callable[[list[Key]], None],
-        replace: Callable[..., None],
-    ) -> None:
-        self._frontier = frontier
-        self._outcomes = outcomes
-        self._children = children
-        self._cut_short = cut_short
-        self._failures = failures
-        self._mark = mark
-        self._replace = replace
-        self.after_a_kill = False
-        """Whether the last run was killed: its requests in progress run again."""
+    def _push(self, offer: Accepted, *, instead: bool = False) -> None:
+        """Make a request pending, ``instead`` in the place of its parent."""
+        raise NotImplementedError
+
+    def _mark_settled(self, keys: Sequence[Key]) -> None:
+        """Mark requests that lived in memory, and are settled now, as seen."""
+        raise NotImplementedError
 
     def begin(self, lease: Lease) -> None:
         """See :meth:`Engine.begin`."""
         lease.repeated = self.after_a_kill
-        lease.answers_before = self._cut_short.answers_of(lease)
+        lease.answers_before = self.cut_short.answers_of(lease)
 
     def owes(self, lease: Lease) -> bool:
         """See :meth:`Engine.owes`.
@@ -59,16 +52,16 @@ class Settling:
         short.
         """
         return (lease.root is lease and not lease.passed_on) and (
-            self._children.owes(lease) or bool(lease.items_left)
+            self.children.owes(lease) or bool(lease.items_left)
         )
 
     def release(self, entry: Entry) -> None:
         """See :meth:`Engine.release`."""
-        self._frontier.release(entry)
+        self.frontier.release(entry)
 
     def let_go(self, lease: Lease) -> None:
         """See :meth:`Engine.let_go`."""
-        self._replace(lease.instead)
+        self._push(lease.instead)
         lease.instead = None
 
     def ended(self, lease: Lease, *, whole: bool) -> None:
@@ -77,24 +70,24 @@ class Settling:
             return
         root = lease.root
         if root.open_parts == 1 and root.instead is not None:
-            self._replace(root.instead, instead=True)
+            self._push(root.instead, instead=True)
             root.instead = None
-        failures = self._failures
+        failures = self.failures
         if failures is not None and (lease.failed is not None or failures.urls):
             failures.ended(lease)
         if root is not lease:
-            self._frontier.settle(lease.entry)
+            self.frontier.settle(lease.entry)
 
     def settle(self, root: Lease) -> None:
         """See :meth:`Engine.settle`."""
-        self._frontier.settle(root.entry)
-        self._children.forget(root.name, passed_on=root.passed_on)
-        self._cut_short.forget(root.name, root if root.passed_on else None)
+        self.frontier.settle(root.entry)
+        self.children.forget(root.name, passed_on=root.passed_on)
+        self.cut_short.forget(root.name, root if root.passed_on else None)
         for name in filter(None, {*root.parts} - {root.name}):
-            self._children.forget(name)
-            self._cut_short.forget(name)
-        self._mark(root.keys)
-        self._outcomes.settle(root.outcome)
+            self.children.forget(name)
+            self.cut_short.forget(name)
+        self._mark_settled(root.keys)
+        self.outcomes.settle(root.outcome)
 
     def leave(self, root: Lease) -> None:
         """See :meth:`Engine.leave`.
@@ -104,8 +97,8 @@ class Settling:
         """
         outcome, root.own_outcome = root.own_outcome, Outcome()
         if root.broken or root.parts:
-            self._outcomes.forget(outcome)
+            self.outcomes.forget(outcome)
             return
         if root.is_named:
-            self._cut_short.note(root)
-        self._outcomes.settle(outcome)
+            self.cut_short.note(root)
+        self.outcomes.settle(outcome)

@@ -61,7 +61,7 @@ class JobOnDisk(Job):
         inside = directory / "bloomdupe"
         if inside.is_dir():
             return inside
-        if not any((directory / name).exists() for name in (files.DATA, files.MARKER)):
+        if not _is_store(directory):
             raise no_job(directory)
         return directory
 
@@ -76,9 +76,7 @@ class JobOnDisk(Job):
         inside = directory / "bloomdupe"
         if inside.is_dir():
             return inside
-        is_store = directory.name == "bloomdupe" or any(
-            (directory / name).exists() for name in (files.DATA, files.MARKER)
-        )
+        is_store = directory.name == "bloomdupe" or _is_store(directory)
         return directory if is_store else inside
 
     def _checked(self) -> Path:
@@ -259,6 +257,11 @@ class StoreRemoval:
                 shutil.rmtree(aside)
             except OSError as error:
                 raise StoreError(f"cannot remove {path}: {error}") from error
+
+
+def _is_store(directory: Path) -> bool:
+    """Whether a directory holds the files of a store itself."""
+    return any((directory / name).exists() for name in (files.DATA, files.MARKER))
 
 
 def _lock(store: Path) -> Descriptor:

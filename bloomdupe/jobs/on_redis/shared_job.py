@@ -7,8 +7,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.crawl.engines.on_redis.joining import check_not_shared, open_frontier
 from bloomdupe.crawl.engines.on_redis.messages import REQUEST, payload_of
+from bloomdupe.crawl.engines.on_redis.shared_feeds import feed_names
 from bloomdupe.crawl.progress.rounds import IMPORT
 from bloomdupe.crawl.requests.names import name_of
 from bloomdupe.errors import SettingError, StoreMismatchError
@@ -98,7 +100,11 @@ class SharedJob:
             _check_identity(header, project)
             if marks:
                 _check_cut(header, theirs, JobSettings.read(project.settings))
-        frontier = open_frontier(url, project.crawler, key)
+        crawler = project.crawler
+        assert crawler.spider is not None  # noqa: S101 - the project has made it
+        workers = CrawlJob.of(crawler.spider, crawler.settings)
+        # Among requests of the same priority, the oldest request has its turn first.
+        frontier = open_frontier(url, workers, feed_names(crawler), fifo=True, key=key)
         job = cls(project, frontier, alone=source.is_job)
         with ExitStack() as undo:
             undo.callback(job.close)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.misc import load_object
 
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.crawl.engines.features import Feature, refused_settings
-from bloomdupe.crawl.engines.on_redis.shared_feeds import feed_names
 from bloomdupe.errors import SettingError, StoreMismatchError
 from bloomdupe.redis.shared_frontier import SharedFrontier
 from bloomdupe.settings import DEFAULTS
@@ -83,15 +82,16 @@ def by_settings() -> Iterator[None]:
 
 
 def open_frontier(
-    url: str, crawler: Crawler, key: bytes | None = None
+    url: str,
+    job: CrawlJob,
+    feeds: list[str],
+    **options: Any,  # noqa: ANN401 - of another function
 ) -> SharedFrontier:
     """Open or create the crawl at a URL as workers with these settings do.
 
-    ``key`` is the secret key of a new crawl. Among requests of the same priority, the
-    oldest request has its turn first.
+    ``feeds`` are the names of its feeds. The ``options`` are further arguments of
+    :meth:`SharedFrontier.open`.
     """
-    assert crawler.spider is not None  # noqa: S101 - it was made
-    job = CrawlJob.of(crawler.spider, crawler.settings)
     with by_settings():
         return SharedFrontier.open(
             url,
@@ -99,13 +99,12 @@ def open_frontier(
             job.settings.fpp,
             partitions=job.settings.redis_partitions,
             partition_by=job.settings.redis_partition_by,
-            fifo=True,
             identity={
                 "spider": job.spider,
                 "fingerprinter": job.fingerprinter,
-                "feeds": feed_names(crawler),
+                "feeds": feeds,
             },
-            key=key,
+            **options,
         )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy import signals
 
-from bloomdupe.crawl.engines.on_redis.joining import FEATURES, by_settings
+from bloomdupe.crawl.engines.on_redis.joining import FEATURES, open_frontier
 from bloomdupe.crawl.engines.on_redis.messages import (
     ITEM,
     REQUEST,
@@ -32,7 +32,6 @@ from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.printable import logger_of, printable
 from bloomdupe.redis.partition import LeftRequest, Offer, SeenMark
-from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -127,7 +126,15 @@ class EngineOnRedis:
             start_fifo=order.start_fifo,
             wait=self._backoff.wait,
         )
-        self._frontier = _open_frontier(job, self._feeds.names, fifo=order.fifo)
+        assert settings.redis_url is not None  # noqa: S101 - it was checked
+        self._frontier = open_frontier(
+            settings.redis_url,
+            job,
+            self._feeds.names,
+            lease_seconds=settings.redis_lease,
+            fifo=order.fifo,
+            replicas=settings.redis_replicas,
+        )
         self.starting = StartOutputs(session.processing, START, session.fingerprint)
         concurrent = crawler.settings.getint("CONCURRENT_REQUESTS")
         self._enough = AT_HAND * max(1, concurrent)
@@ -674,27 +681,6 @@ class EngineOnRedis:
         """Stop the crawl, because no request reaches Redis any more."""
         if not self._closed:
             self._session.stopping.fail(error)
-
-
-def _open_frontier(job: CrawlJob, feeds: list[str], *, fifo: bool) -> SharedFrontier:
-    settings = job.settings
-    assert settings.redis_url is not None  # noqa: S101 - it was checked
-    with by_settings():
-        return SharedFrontier.open(
-            settings.redis_url,
-            settings.capacity,
-            settings.fpp,
-            partitions=settings.redis_partitions,
-            partition_by=settings.redis_partition_by,
-            lease_seconds=settings.redis_lease,
-            fifo=fifo,
-            replicas=settings.redis_replicas,
-            identity={
-                "spider": job.spider,
-                "fingerprinter": job.fingerprinter,
-                "feeds": feeds,
-            },
-        )
 
 
 def _lines_of(outcome: Outcome) -> list[bytes]:
