@@ -118,13 +118,16 @@ class StartOutputs:
         self._parent = parent
         self._fingerprint = fingerprint
         self._pages: set[bytes] = set()
-        self._over = False
+        self._over = self._closed = False
         self._names = OutputNames(parent)
         self._items = 0
         self._request: Request | None = None
 
     async def watch(self, outputs: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """Pass the outputs of ``Spider.start()`` to the engine, and watch them."""
+        """Pass the outputs of ``Spider.start()`` to the engine, and watch them.
+
+        An item that comes when the crawl has closed is left to the next run.
+        """
         async for output in outputs:
             self._request = None
             if isinstance(output, Request):
@@ -134,14 +137,19 @@ class StartOutputs:
                 number = self._items
                 self._items += 1
                 name = self._name_of(output, number)
-                if self.is_done(name, number):
+                if self._closed or self.is_done(name, number):
                     continue
                 # The engine hands it on in this very task.
                 self._processing.works_on(StartItem(name, number))
             yield output
         # The engine takes in each request before it asks for the next output.
         self._over = True
-        self.ended()
+        if not self._closed:
+            self.ended()
+
+    def close(self) -> None:
+        """The crawl has closed: no output counts any more."""
+        self._closed = True
 
     def _name_of(self, item: object, number: int) -> bytes:
         text = canonical_text(item).encode(errors="backslashreplace")

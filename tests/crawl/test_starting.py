@@ -10,6 +10,7 @@ from spiders.starting import (
     Ended,
     InTurn,
     Late,
+    LateItems,
     PlainOrNot,
     Polls,
     Stamped,
@@ -124,6 +125,17 @@ def test_a_request_that_comes_after_the_end_is_left_to_the_next_run(
     assert "Traceback" not in first.log
     crawl.run(Late)
     assert items(crawl) == [("a", 0), ("b", 0)]
+
+
+@pytest.mark.usefixtures("engine")
+def test_items_that_come_after_the_end_are_left_to_the_next_run(crawl: Crawl) -> None:
+    for page in "ab":
+        limited = crawl.run(LateItems, PAGE=page, CLOSESPIDER_PAGECOUNT=1)
+        assert (limited.status, limited.finish_reason) == (0, "closespider_pagecount")
+        assert "Traceback" not in limited.log
+    crawl.run(LateItems, PAGE="c")
+    late = [("", number) for number in (1, 2, 3)]
+    assert items(crawl) == [*late, ("a", 0), ("b", 0), ("c", 0)]
 
 
 def test_a_poller_is_told_why_nothing_is_polled(crawl: Crawl) -> None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import uuid
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider, signals
+from scrapy.exceptions import DropItem
 from support.stops import moment, pause
 
 from bloomdupe.crawl.progress.rounds import Run
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 def mark_as_before() -> None:
@@ -104,6 +108,57 @@ class Late(Base):
             await closed.wait()
             self.crawler.signals.connect(asked.set, signals.request_scheduled)
         yield self.request("b")
+
+
+class LateItems(Base):
+    """If it is limited, its items come while it closes, and when it has closed."""
+
+    name = "late items"
+    custom_settings = {"ITEM_PIPELINES": {"spiders.starting.Slow": 100}}
+
+    async def start(self) -> Any:
+        self.limited = bool(self.settings.getint("CLOSESPIDER_PAGECOUNT"))
+        self.closing, self.begun, self.closed, self.over = (
+            asyncio.Event() for _ in range(4)
+        )
+        self.crawler.signals.connect(self.when_closed, signals.spider_closed)
+        yield self.request(self.settings["PAGE"])
+        if self.limited:
+            await self.closing.wait()
+        yield {"page": "", "n": 1}
+        yield {"page": "", "n": 2}
+        if self.limited:
+            await self.closed.wait()
+        yield {"page": "", "n": 3}
+        self.over.set()
+
+    async def when_closed(self) -> None:
+        self.closed.set()
+        await self.over.wait()
+
+
+class Slow:
+    """A pipeline in which items wait until the crawl has closed, if it is limited."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> Self:
+        pipeline = cls()
+        pipeline.spider = crawler.spider
+        return pipeline
+
+    async def process_item(self, item: Any) -> Any:
+        self.spider.begun.set()
+        if self.spider.limited and item["n"]:
+            await self.spider.closed.wait()
+            if item["n"] == 2:
+                raise DropItem("as the test says")
+        return item
+
+    async def close_spider(self) -> None:
+        self.spider.begun.clear()
+        self.spider.closing.set()
+        if self.spider.limited:
+            await self.spider.begun.wait()
 
 
 class Polls(Base):

@@ -56,6 +56,7 @@ class Session:
             crawler.spider, pickles=settings.serializer == "pickle"
         )
         self.leases = Leases()
+        self._closed = False
         self.processing = Processing(
             crawler,
             self.leases.of,
@@ -105,7 +106,13 @@ class Session:
         return None
 
     def take_item(self, response: Any, lines: list[tuple[int, bytes]]) -> None:  # noqa: ANN401
-        """Take an item that is through its pipelines, as lines for the feeds."""
+        """Take an item that is through its pipelines, as lines for the feeds.
+
+        Items of ``start()`` may come when the crawl has closed: the next run, or
+        another worker, yields them again.
+        """
+        if self._closed:
+            return
         parent = self.parent()
         if parent is None:  # a pipeline may have lost track, the response has not
             parent = self.leases.of(getattr(response, "request", None))
@@ -132,7 +139,7 @@ class Session:
 
     def _dropped(self) -> None:
         work = current_work()
-        if type(work) is StartItem:
+        if type(work) is StartItem and not self._closed:
             self.engine.put(work.outcome, work)
 
     def _item_failed(self, failure: Failure, response: object) -> None:
@@ -170,6 +177,8 @@ class Session:
         self.stopping.end()
         reason = self.ending.reason_of(reason)
         self.engine.close(reason)
+        self._closed = True
+        self.engine.starting.close()
         if reason == INCOMPLETE and self.stopping.failure is None:
             self.ending.say()
 
