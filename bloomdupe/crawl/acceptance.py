@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from bloomdupe.crawl.later.not_before import TIME_KEYS, time_of, without_time
 from bloomdupe.crawl.later.retries import is_retry
 from bloomdupe.crawl.later.revisits import REVISIT
+from bloomdupe.crawl.leases.lease import InMemory
 from bloomdupe.crawl.requests.identity import identity_of, is_once_more
 from bloomdupe.crawl.requests.visits import Visit
 from bloomdupe.crawl.start_outputs import second_name
@@ -217,7 +218,7 @@ class Acceptance:
             parent is not None
             and (request.dont_filter or self._ours is None)
             and self._session.processing.answering is None
-            and self._session.children.recognises(parent, identity)
+            and self._session.children.recognises(parent.name, identity)
         )
 
     def _within_limits(self, request: Request) -> bool:
@@ -262,13 +263,12 @@ class Acceptance:
             )
         slot = session.engine.slot_of(request)
         start = session.starts_apart and bool(request.meta.get("is_start_request"))
-        # A stored request is always made anew from its payload, with or without a
-        # crash, so that it shares no values with other objects.
-        payload: bytes | None = b""
-        if session.durable:
-            payload = self._dump(request)
-        elif session.revisits.concerns(request, follows):
-            payload = session.serializer.dump_or_none(request) or b""
+        payload = self._payload_of(request, follows)
+        memory = None
+        if payload is None:
+            memory = self._in_memory(request, parent, follows, identity, keys, name)
+            if memory is None:
+                return False
         attachment = None if payload else request
         if payload and parent is not None:
             payload = self._with_visit(payload, follows, parent if instead else None)
@@ -282,12 +282,9 @@ class Acceptance:
         )
         if not request.dont_filter:
             session.limits.took(slot)
-        if payload is None:
+        if memory is not None:
             session.unmarked.update(key for key, _ in keys)
-            if name is None and parent is not None:
-                # A retry or redirect has the name of the request that it follows.
-                name = parent.name_of(None if follows else identity)
-            session.leases.add_part(entry, parent, keys, name)
+            session.leases.add_in_memory(entry, memory, keys)
         elif (
             session.durable
             and (request.dont_filter or self._ours is None)
@@ -295,11 +292,51 @@ class Acceptance:
             and parent.is_named
             and not instead
         ):
-            session.children.add(parent, identity)
+            session.children.add(parent.name, identity)
         where = "disk" if session.durable and payload is not None else "memory"
         self._stats.inc_value(f"scheduler/enqueued/{where}")
         self._stats.inc_value("scheduler/enqueued")
         return payload is not None
+
+    def _payload_of(self, request: Request, follows: Lease | None) -> bytes | None:
+        """Return the bytes of a request; None if it cannot be stored.
+
+        A stored request is always made anew from its payload, with or without a crash,
+        so that it shares no values with other objects.
+        """
+        session = self._session
+        if session.durable:
+            return self._dump(request)
+        if session.revisits.concerns(request, follows):
+            return session.serializer.dump_or_none(request) or b""
+        return b""
+
+    def _in_memory(
+        self,
+        request: Request,
+        parent: Lease | None,
+        follows: Lease | None,
+        identity: bytes,
+        keys: list[Key],
+        name: bytes | None,
+    ) -> InMemory | None:
+        """Return the place of a request that cannot be stored; None if it is done.
+
+        In that case an earlier run has done it, and its page runs again.
+        """
+        session = self._session
+        if parent is None:
+            return InMemory(name=name)
+        if follows is not None:
+            # A retry or redirect has the name of the request that it follows.
+            return InMemory(root=parent.root, name=parent.name_of(None))
+        carried = session.carried_values.of(request)
+        if name is None:
+            values = b"" if carried is None else carried.digest
+            name = parent.name_of(identity + values)
+            if name is not None and session.children.recognises(parent.name, name):
+                return None
+        return InMemory(page=parent.root, name=name, recorded=not keys, carried=carried)
 
     def _with_visit(
         self, payload: bytes, follows: Lease | None, parent: Lease | None

@@ -17,6 +17,7 @@ from bloomdupe.crawl.later.growing_wait import GrowingWait
 from bloomdupe.crawl.later.retries import Retries
 from bloomdupe.crawl.later.revisits import Revisits
 from bloomdupe.crawl.later.sleeping import Sleeping
+from bloomdupe.crawl.leases.carried import CarriedValues
 from bloomdupe.crawl.leases.children import PREFIX as CHILDREN
 from bloomdupe.crawl.leases.children import Children
 from bloomdupe.crawl.leases.cut_short import CutShort
@@ -100,6 +101,7 @@ class Session:
         self.children = Children()
         self.cut_short = CutShort()
         self.failures = self._open_failures()
+        self.carried_values = CarriedValues(self.serializer.callbacks)
         self.leases = Leases(
             self.frontier,
             self.outcomes,
@@ -107,6 +109,7 @@ class Session:
             self.cut_short,
             self.failures,
             self._mark,
+            self.carried_values,
         )
         self.processing = Processing(
             crawler,

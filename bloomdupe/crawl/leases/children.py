@@ -2,7 +2,8 @@
 
 Children are committed while their parent is in progress, so after a crash the parent
 yields them again. Ordinary children are dropped, because they are marked as seen.
-Children with ``dont_filter`` are remembered here until the parent is settled.
+Children with ``dont_filter`` are remembered here until the parent is settled: stored
+ones when they are accepted, and those in memory, by their names, when they count.
 """
 
 from __future__ import annotations
@@ -18,8 +19,6 @@ from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from bloomdupe.crawl.leases.lease import Lease
 
 __all__ = ["PREFIX", "Children"]
 
@@ -51,11 +50,11 @@ class _Family:
 
 
 class Children(Participant):
-    """Remembers children with ``dont_filter`` by digests of their identities.
+    """Remembers children with ``dont_filter`` by digests of identities or names.
 
-    For these see :mod:`bloomdupe.crawl.requests.identity`. Only of requests that have
-    a name after a crash; another one is not known then, and neither are its children.
-    Requests of one name share their children.
+    For identities see :mod:`bloomdupe.crawl.requests.identity`. Only of requests that
+    have a name after a crash; another one is not known then, and neither are its
+    children. Requests of one name share their children.
     """
 
     def __init__(self) -> None:
@@ -85,9 +84,9 @@ class Children(Participant):
         taken = [int(name[len(PREFIX) :], 16) for name in blobs]
         self._numbers = count(max(taken, default=-1) + 1)
 
-    def recognises(self, lease: Lease, identity: bytes) -> bool:
+    def recognises(self, name: bytes, identity: bytes) -> bool:
         """Whether an earlier run stored the child; true once for each time it did."""
-        family = self._families.get(lease.name) if self._families else None
+        family = self._families.get(name) if self._families else None
         if family is None:
             return False
         digest = mmh3_x64_128_digest(identity)
@@ -96,17 +95,16 @@ class Children(Participant):
         family.expected[digest] -= 1
         return True
 
-    def owes(self, lease: Lease) -> bool:
+    def owes(self, name: bytes) -> bool:
         """Whether this run has yet to yield children that an earlier run stored."""
-        family = self._families.get(lease.name) if self._families else None
+        family = self._families.get(name) if self._families else None
         return family is not None and any(family.expected.values())
 
-    def add(self, lease: Lease, identity: bytes) -> None:
+    def add(self, name: bytes, identity: bytes) -> None:
         """Remember an accepted child."""
-        key = lease.name
-        family = self._families.get(key)
+        family = self._families.get(name)
         if family is None:
-            family = self._families[key] = _Family(key)
+            family = self._families[name] = _Family(name)
         family.digests.append(mmh3_x64_128_digest(identity))
         self._fresh[family] = None
 

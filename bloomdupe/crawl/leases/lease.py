@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from scrapy import Request
 from scrapy.http import Response
@@ -17,13 +17,37 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from bloomdupe.crawl.leases.answers import Answers
+    from bloomdupe.crawl.leases.carried import Carried
     from bloomdupe.crawl.requests.visits import Look, Visit
     from bloomdupe.frontier.slot_queue import Entry
 
-__all__ = ["Key", "Lease", "Watcher"]
+__all__ = ["HeldPart", "InMemory", "Key", "Lease", "Watcher"]
 
 Key: TypeAlias = tuple[bytes, bool]
 """A fingerprint, and whether it is kept exactly."""
+
+
+class InMemory(NamedTuple):
+    """The place of a request that cannot be stored."""
+
+    root: Lease | None = None
+    """The request that it goes on with, as its retry or redirect."""
+    page: Lease | None = None
+    """The request that has yielded it, if that is in progress."""
+    name: bytes | None = None
+    """Its name, if it has the same name in each run."""
+    recorded: bool = False
+    """Whether it is recorded with its page when it counts; or it is marked."""
+    carried: Carried | None = None
+    """The values that it came with, if they cannot change."""
+
+
+class HeldPart(NamedTuple):
+    """A request in memory that is done, and counts together with its page."""
+
+    name: bytes
+    keys: list[Key]
+    outcome: Outcome
 
 
 class Watcher:
@@ -77,19 +101,26 @@ class Lease:
     """One request handed to the engine: a :class:`bloomdupe.inside_scrapy.Work`.
 
     A request that cannot be stored lives in memory only and is lost in a crash; then
-    the request that has yielded it yields it again. So it counts as a part of that
-    request, its *root*: the root is not settled before all its parts are done, and
-    their items belong to the root. A chain of such requests has one root.
+    its *page*, the request that has yielded it, yields it again. So the page is not
+    settled before it is done. It counts at once if its callback cannot have changed a
+    value that another callback has, see :mod:`bloomdupe.crawl.leases.carried`.
+    Otherwise it counts together with its page.
+
+    A retry or redirect that cannot be stored is a part of the request that it goes on
+    with, its *root*.
     """
 
     __slots__ = (
         "answer",
         "answers_before",
+        "carried",
         "cut",
         "entry",
         "failed",
         "given_name",
         "handed",
+        "has_parts",
+        "held",
         "instead",
         "items",
         "keys",
@@ -100,8 +131,9 @@ class Lease:
         "outputs",
         "owed",
         "own_outcome",
-        "parts",
+        "page",
         "passed_on",
+        "recorded",
         "repeated",
         "request",
         "retried",
@@ -119,26 +151,31 @@ class Lease:
         leases: Registry,
         request: Request,
         entry: Entry,
-        root: Lease | None,
         visit: Visit | None = None,
-        name: bytes | None = None,
+        memory: InMemory | None = None,
     ) -> None:
         self.leases = leases
-        self.given_name = name
         self.request = request
         self.entry = entry
-        self.root = self if root is None else root
+        memory = memory or InMemory()
+        self.given_name = memory.name
+        self.root = memory.root or self
+        self.page = memory.page
+        self.recorded = memory.recorded
+        self.carried = memory.carried
+        self.held: list[HeldPart] = []
+        """Requests that it has yielded, and that count together with it."""
         self.own_outcome = Outcome()
         self.outputs: OutputNames | None = None
         """Names of the requests that it has yielded and that cannot be stored."""
         self.keys: list[Key] = []
         """Marks to set when the request is settled."""
         self.open_parts = 1
-        """Number of open requests: this request, and the unstored requests it is the
-        root of.
+        """Number of open requests: this request, and the requests in memory of which
+        it is the root or the page.
         """
-        self.parts: list[bytes | None] = []
-        """Names of the unstored requests of which it has ever been the root."""
+        self.has_parts = False
+        """Whether it ever was the page of a request in memory."""
         self.items = 0
         """Items yielded so far."""
         self.handed: object = None
@@ -230,7 +267,7 @@ class Lease:
 
     @property
     def outcome(self) -> Outcome:
-        """The output of the request, and of every request of which it is a part."""
+        """The output of the request, and of the request of which it is a part."""
         return self.root.own_outcome
 
     def answered(self, result: object) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.leases.lease import Lease
+from bloomdupe.crawl.leases.lease import HeldPart, InMemory, Lease
 from bloomdupe.crawl.leases.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
+    from bloomdupe.crawl.leases.carried import CarriedValues
     from bloomdupe.crawl.leases.children import Children
     from bloomdupe.crawl.leases.cut_short import CutShort
     from bloomdupe.crawl.leases.lease import Key, Watcher
@@ -38,6 +39,7 @@ class Leases:
         cut_short: CutShort,
         failures: Failures | None,
         mark: Callable[[list[Key]], None],
+        values: CarriedValues,
     ) -> None:
         self._frontier = frontier
         self._outcomes = outcomes
@@ -45,6 +47,7 @@ class Leases:
         self._cut_short = cut_short
         self._failures = failures
         self._mark = mark
+        self._values = values
         self.watchers: list[Watcher] = []
         self.leaves_out: Callable[[Lease], bool] = lambda _: False
         """Whether the next item of a page that comes again is left out."""
@@ -53,8 +56,8 @@ class Leases:
         self.after_a_kill = False
         """Whether the last run was killed: its requests in progress run again."""
         self._leases: dict[int, Lease] = {}
-        # Of pending entries that cannot be stored: roots, marks, and names.
-        self._roots: dict[Entry, tuple[Lease | None, list[Key], bytes | None]] = {}
+        # Pending entries that cannot be stored, and their marks.
+        self._in_memory: dict[Entry, tuple[InMemory, list[Key]]] = {}
 
     def __contains__(self, request: Request) -> bool:
         """Whether this very object has been handed out and is not done."""
@@ -70,8 +73,8 @@ class Leases:
 
     def add(self, request: Request, entry: Entry, visit: Visit | None = None) -> Lease:
         """Note that the engine gets the request now; it must be a new object."""
-        root, keys, name = self._roots.pop(entry, (None, [], None))
-        lease = Lease(self, request, entry, root, visit, name)
+        memory, keys = self._in_memory.pop(entry, (None, []))
+        lease = Lease(self, request, entry, visit, memory)
         lease.repeated = self.after_a_kill
         lease.root.keys += keys
         lease.answers_before = self._cut_short.answers_of(lease)
@@ -80,20 +83,17 @@ class Leases:
             watcher.handed_out(lease)
         return lease
 
-    def add_part(
-        self, entry: Entry, parent: Lease | None, keys: list[Key], name: bytes | None
-    ) -> None:
-        """Record an entry that cannot be stored; ``parent`` is in progress.
+    def add_in_memory(self, entry: Entry, memory: InMemory, keys: list[Key]) -> None:
+        """Record a pending entry that cannot be stored.
 
-        The ``keys`` are marked when it is settled. ``name`` is None if it has none
-        after a crash.
+        The ``keys`` are marked when it counts.
         """
-        root = None
-        if parent is not None and parent.root.open_parts:
-            root = parent.root
-            root.open_parts += 1
-            root.parts.append(name)
-        self._roots[entry] = (root, keys, name)
+        if memory.root is not None:
+            memory.root.open_parts += 1
+        if memory.page is not None:
+            memory.page.open_parts += 1
+            memory.page.has_parts = True
+        self._in_memory[entry] = memory, keys
 
     def owes(self, lease: Lease) -> bool:
         """Whether an earlier run stored output that this run has not yielded again yet.
@@ -102,7 +102,7 @@ class Leases:
         short.
         """
         return (lease.root is lease and not lease.passed_on) and (
-            self._children.owes(lease) or bool(lease.items_left)
+            self._children.owes(lease.name) or bool(lease.items_left)
         )
 
     def pass_on(self, lease: Lease) -> bytes:
@@ -137,29 +137,56 @@ class Leases:
         if lease.cut or not whole:
             # It never will be whole in this run.
             if root is lease:
-                self._give_up(lease, count=whole)
+                self._give_up(lease, count=whole and root.page is None)
             return
-        if root.open_parts == 1 and root.instead is not None:
-            root.instead(instead=True)
-            root.instead = None
+        self._put_in_place(root)
         failures = self._failures
         if failures is not None and (lease.failed is not None or failures.urls):
             failures.ended(lease)
-        if root is not lease:
+        if lease.entry.payload is None:
             self._frontier.settle(lease.entry)
-        root.open_parts -= 1
-        if not root.open_parts:
-            self._settle(root)
+        self._end_part(root)
+
+    def _put_in_place(self, root: Lease) -> None:
+        """Make the request pending that was held back for the end of this request."""
+        if root.open_parts == 1 and root.instead is not None:
+            root.instead(instead=True)
+            root.instead = None
+
+    def _end_part(self, root: Lease | None) -> None:
+        """End a part of a request, and the requests of which it was the last part."""
+        while root is not None:
+            self._put_in_place(root)
+            root.open_parts -= 1
+            # A response may have changed even if other parts are open.
+            unchanged = root.carried and self._values.are_unchanged(root.carried)
+            if root.open_parts:
+                return
+            page = root.page
+            if page is None or unchanged:
+                self._settle(root)
+            else:
+                page.spoiled = page.spoiled or root.spoiled
+                part = HeldPart(root.name, root.keys, root.outcome)
+                page.held += [part, *root.held]
+            root = page
 
     def _settle(self, root: Lease) -> None:
-        self._frontier.settle(root.entry)
+        """Let a request count that is done, and so are its parts."""
+        page = root.page
+        if root.entry.payload is not None:
+            self._frontier.settle(root.entry)
+        elif page is not None and root.recorded and page.is_named:
+            self._children.add(page.name, root.name)
         self._children.forget(root.name, passed_on=root.passed_on)
         self._cut_short.forget(root.name, root if root.passed_on else None)
-        for name in filter(None, {*root.parts} - {root.name}):
-            self._children.forget(name)
-            self._cut_short.forget(name)
         self._mark(root.keys)
         self._outcomes.settle(root.outcome)
+        for part in root.held:
+            self._children.forget(part.name)
+            self._cut_short.forget(part.name)
+            self._mark(part.keys)
+            self._outcomes.settle(part.outcome)
         for watcher in self.watchers:
             watcher.settled(root)
 
@@ -170,7 +197,7 @@ class Leases:
         them all.
         """
         outcome, lease.own_outcome = lease.own_outcome, Outcome()
-        if count and not lease.parts:
+        if count and not lease.has_parts:
             if lease.is_named:
                 self._cut_short.note(lease)
             self._outcomes.settle(outcome)
