@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.http_cache import WholeCache as WholeCache
     from bloomdupe.crawl.other_memories import OtherMemories as OtherMemories
     from bloomdupe.crawl.scheduler import FrontierScheduler as FrontierScheduler
+    from bloomdupe.crawl.scheduler import (
+        SharedScheduler as SharedScheduler,
+    )
     from bloomdupe.errors import BloomDupeError as BloomDupeError
     from bloomdupe.feeds.exporter import FeedExporter as FeedExporter
     from bloomdupe.feeds.media import WholeFiles as WholeFiles
     from bloomdupe.filter.bloom import BloomFilter as BloomFilter
     from bloomdupe.links.link_filter import LinkFilter as LinkFilter
     from bloomdupe.links.link_filter import new_links as new_links
-    from bloomdupe.shared.scheduler import SharedScheduler as SharedScheduler
 
 _HOMES = {
     "Addon": "bloomdupe.addon",
@@ -37,14 +39,14 @@ _HOMES = {
     "FrontierScheduler": "bloomdupe.crawl.scheduler",
     "LinkFilter": "bloomdupe.links.link_filter",
     "OtherMemories": "bloomdupe.crawl.other_memories",
-    "SharedScheduler": "bloomdupe.shared.scheduler",
+    "SharedScheduler": "bloomdupe.crawl.scheduler",
     "WholeCache": "bloomdupe.crawl.http_cache",
     "WholeFiles": "bloomdupe.feeds.media",
     "new_links": "bloomdupe.links.link_filter",
 }
 
 __all__ = [name for name in _HOMES if name != "SharedScheduler"]
-"""Names that need no extra, so that ``import *`` works without extras."""
+"""Without the name that only settings of earlier versions hold."""
 
 _by_url.register(lambda: import_module("bloomdupe.redis.redis_filter").RedisFilter)
 

@@ -10,12 +10,12 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 
 from bloomdupe.crawl.admission import EARLIEST, Admission, find_job
+from bloomdupe.crawl.engines.on_redis.shared_admission import SharedAdmission
 from bloomdupe.crawl.http_cache import WholeCache
 from bloomdupe.crawl.other_memories import OtherMemories
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.media import WholeFiles
 from bloomdupe.links.link_filter import ORDER, LinkFilter
-from bloomdupe.shared.admission import SharedAdmission
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -28,9 +28,8 @@ __all__ = ["Addon"]
 class Addon:
     """``ADDONS = {"bloomdupe.Addon": 500}``.
 
-    Sets ``DUPEFILTER_CLASS`` and ``SCHEDULER`` (for several workers if
-    ``BLOOMDUPE_REDIS_URL`` is set), unless the project, the spider or the command line
-    set them. Puts the link filter next to the spider, unless it is in
+    Sets ``DUPEFILTER_CLASS`` and ``SCHEDULER``, unless the project, the spider or the
+    command line set them. Puts the link filter next to the spider, unless it is in
     ``SPIDER_MIDDLEWARES`` already. Replaces Scrapy's feed exporter, and makes its media
     pipelines and its HTTP cache write whole files. ``%(spider)s`` in ``JOBDIR`` becomes
     the name of the spider.
@@ -58,11 +57,9 @@ class Addon:
         _add_extension(settings, WholeFiles, 0)
         _replace_cache(settings)
         find_job(self._crawler, settings)
-        name = "FrontierScheduler"
         if settings["BLOOMDUPE_REDIS_URL"]:
-            name = "SharedScheduler"
             _add_extension(settings, SharedAdmission, EARLIEST)
-        settings.set("SCHEDULER", f"bloomdupe.{name}", "addon")
+        settings.set("SCHEDULER", "bloomdupe.FrontierScheduler", "addon")
 
 
 def _replace(settings: BaseSettings, theirs: type, ours: type) -> None:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import time
 from copy import copy
-from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
+from bloomdupe.crawl.engines.engine_contract import Accepted
 from bloomdupe.crawl.later.not_before import TIME_KEYS, time_of, without_time
 from bloomdupe.crawl.later.retries import is_retry
 from bloomdupe.crawl.later.revisits import REVISIT
-from bloomdupe.crawl.leases.lease import InMemory
 from bloomdupe.crawl.requests.identity import identity_of, is_once_more
-from bloomdupe.crawl.requests.visits import Visit
-from bloomdupe.crawl.start_outputs import second_name
 from bloomdupe.crawl.state.cookies_packed import without_cookie_header
 from bloomdupe.errors import StoreError, UnserializableError
 from bloomdupe.links.link_filter import Duplicate
@@ -42,10 +38,10 @@ RETRY = b" retry"
 
 
 class Acceptance:
-    """Decides on requests for an open crawl, and makes accepted requests pending.
+    """Decides on requests for an open crawl, and hands accepted requests to its engine.
 
-    ``ours`` is the filter that marks them together with the frontier; without it,
-    ``dupefilter`` is a foreign filter.
+    ``ours`` is the filter that the engine marks them in; without it, ``dupefilter`` is
+    a foreign filter.
     """
 
     def __init__(
@@ -61,16 +57,17 @@ class Acceptance:
         self._spider = crawler.spider
         self._stats = crawler.stats
         self._session = session
+        self._engine = session.engine
         self._dupefilter = dupefilter
         self._ours = ours
         self._fingerprint = fingerprint
         self._warned = self._warned_of_polling = False
 
     def takes(self, request: Request) -> bool:
-        """Accept a request and mark it; False if it was dropped."""
-        session, ours = self._session, self._ours
+        """Accept a request; False if it was dropped."""
+        session, engine, ours = self._session, self._engine, self._ours
         parent = session.parent()
-        start = session.starting.takes(request)
+        start = engine.starting.takes(request)
         forced = self._is_forced(request, parent)
         if ours is None:
             key, exact = self._fingerprint(request), False
@@ -85,17 +82,12 @@ class Acceptance:
         keys = [(key, exact)] if marks else []
         name = None
         if start:
-            skip, forced, further, name = session.starting.judge(
-                session.frontier.seen,
-                key,
-                identity,
-                forced=forced,
-                marked=ours is not None,
-                exact=exact,
+            skip, forced, further, name = engine.starting.judge(
+                key, identity, forced=forced, marked=ours is not None, exact=exact
             )
             if skip:
                 self._stats.inc_value("bloomdupe/start_requests_skipped")
-                if session.starting.repeats_itself(identity):
+                if engine.starting.repeats_itself(identity):
                     self._warn_of_polling(request)
                 return False
             keys += further
@@ -106,22 +98,14 @@ class Acceptance:
         if not forced and not self._passes(request, parent, keys):
             return False
         name = keys[-1][0] if keys and not start else name
-        if parent is not None and self._is_held(request, parent, key):
-            parent.instead = partial(self.push, request, parent, identity, [])
-        elif self.push(request, parent, identity, keys, name=name):
-            self._mark(keys)
-        return True
-
-    def _mark(self, keys: list[Key]) -> None:
-        """Mark a stored request as seen.
-
-        A fingerprint that it shares with a request in memory is marked when that
-        request is done: after a crash, the other one must not count as seen.
-        """
-        session = self._session
-        for key, exact in keys:
-            if key not in session.unmarked:
-                session.frontier.seen.add(key, exact=exact)
+        offer = self._offer(request, parent, identity, keys, name, start=start)
+        if parent is not None and self._is_held(offer, parent, key):
+            engine.hold(offer)
+            return True
+        if engine.take(offer):
+            return True
+        self._dupefilter.log(request, self._spider)
+        return False
 
     def _passes(self, request: Request, parent: Lease | None, keys: list[Key]) -> bool:
         """Whether a request is not a duplicate; add further marks to ``keys``.
@@ -149,45 +133,44 @@ class Acceptance:
         keys: list[Key],
     ) -> bool:
         """Ask our filter."""
-        session, (key, exact) = self._session, keys[0]
-        seen = session.frontier.seen
-        if key in session.unmarked or seen.contains(key, exact=exact):
-            mark = self._second_use(request, parent, key, exact=exact)
-            if key in session.unmarked or mark is None:
-                ours.log(request, self._spider)
-                return False
+        key, exact = keys[0]
+        mark = self._second_use(request, parent, key, exact=exact)
+        if mark is not None:
             keys.append(mark)
+            key, exact = mark
+        if self._engine.knows(key, exact=exact):
+            ours.log(request, self._spider)
+            return False
         return self._within_limits(request)
 
     def _second_use(
         self, request: Request, parent: Lease | None, key: bytes, *, exact: bool
     ) -> Key | None:
-        """Return the mark of a start page's second use, if it passes as that."""
-        session = self._session
-        if parent is None or not session.starting.is_second_use(
-            request, key, parent.request
-        ):
+        """Return the mark of a start page's second use, if it is that."""
+        if parent is None:
             return None
-        mark = second_name(key), exact and session.run.marks_exactly
-        return None if session.frontier.seen.contains(mark[0], exact=mark[1]) else mark
+        return self._engine.starting.second_use(
+            request, key, parent.request, exact=exact
+        )
 
     def would_drop(self, request: Request) -> Duplicate:
         """Whether a request would be dropped as a duplicate; for the link filter."""
         if self._ours is None:
             return Duplicate.NO
+        engine = self._engine
         key, exact = self._ours.key_of(request)
-        if key in self._session.unmarked:
-            return Duplicate.ALL
-        session = self._session
         try:
-            if not session.frontier.seen.contains(key, exact=exact):
+            if not engine.knows(key, exact=exact):
                 return Duplicate.NO
-            if not session.starting.is_page(key):
+            if not engine.starting.may_be_page(key):
                 return Duplicate.ALL
-            mark = self._second_use(request, session.parent(), key, exact=exact)
+            parent = self._session.parent()
+            mark = self._second_use(request, parent, key, exact=exact)
+            if mark is None or engine.knows(mark[0], exact=mark[1]):
+                return Duplicate.THIS
         except StoreError:
-            return Duplicate.NO  # it will fail again when the request is scheduled
-        return Duplicate.THIS if mark is None else Duplicate.NO
+            pass  # it will fail again when the request is scheduled
+        return Duplicate.NO
 
     def _is_forced(self, request: Request, parent: Lease | None) -> bool:
         """Whether a request is accepted even if it was seen."""
@@ -218,166 +201,81 @@ class Acceptance:
             parent is not None
             and (request.dont_filter or self._ours is None)
             and self._session.processing.answering is None
-            and self._session.children.recognises(parent.name, identity)
+            and self._engine.recognises(parent, identity)
         )
 
     def _within_limits(self, request: Request) -> bool:
         """Whether its slot has room; retries and redirects always pass."""
-        session = self._session
-        return (
-            not session.limits.on
-            or session.processing.answering is not None
-            or session.limits.room_for(session.engine.slot_of(request))
-        )
+        answering = self._session.processing.answering
+        return answering is not None or self._engine.has_room(request)
 
-    def push(
+    def _offer(
         self,
         request: Request,
         parent: Lease | None,
         identity: bytes,
         keys: list[Key],
+        name: bytes | None,
         *,
-        name: bytes | None = None,
-        instead: bool = False,
-    ) -> bool:
-        """Make a request pending; return whether it is stored and should be marked.
-
-        The ``keys`` mark it; ``identity`` tells it from other requests for its page.
-        ``name`` is given if its parent does not name it. ``instead`` says that its
-        parent ends in this step and that it takes the parent's place; an answer of the
-        downloader always does.
-        """
-        session = self._session
-        session.has_work()
-        answering = session.processing.answering is not None
-        instead = instead or answering
+        start: bool,
+    ) -> Accepted:
+        """Return a request as the engine gets it."""
+        engine = self._engine
+        answers = self._session.processing.answering is not None
         not_before = None
         if not ASKING.isdisjoint(request.meta):
             not_before = time_of(request, time.time())
             request = without_time(request)
         # It replaces its parent, which is not visited again itself.
-        follows = parent if answering or is_retry(request, parent) else None
-        if session.retries is not None:
-            request, not_before = session.retries.let_wait(
-                request, parent, not_before, answer=answering
+        repeats = answers or is_retry(request, parent)
+        if engine.retries is not None:
+            request, not_before = engine.retries.let_wait(
+                request, parent, not_before, answer=answers
             )
-        slot = session.engine.slot_of(request)
-        start = session.starts_apart and bool(request.meta.get("is_start_request"))
-        payload = self._payload_of(request, follows)
-        memory = None
-        if payload is None:
-            memory = self._in_memory(request, parent, follows, identity, keys, name)
-            if memory is None:
-                return False
-        attachment = None if payload else request
-        if payload and parent is not None:
-            payload = self._with_visit(payload, follows, parent if instead else None)
-        entry = session.frontier.push(
-            slot,
-            request.priority,
+        slot = engine.slot_of(request, parent)
+        # A stored request is always made anew from its payload, with or without a
+        # crash, so that it shares no values with other objects.
+        payload: bytes | None = b""
+        if engine.durable:
+            payload = self._dump(request)
+        elif engine.concerns(request, parent if repeats else None):
+            payload = self._session.serializer.dump_or_none(request) or b""
+        return Accepted(
+            request,
             payload,
-            start=start,
-            attachment=attachment,
-            not_before=not_before,
+            slot,
+            parent,
+            identity,
+            keys,
+            name,
+            start,
+            answers,
+            repeats,
+            not_before,
         )
-        if not request.dont_filter:
-            session.limits.took(slot)
-        if memory is not None:
-            session.unmarked.update(key for key, _ in keys)
-            session.leases.add_in_memory(entry, memory, keys)
-        elif (
-            session.durable
-            and (request.dont_filter or self._ours is None)
-            and parent is not None
-            and parent.is_named
-            and not instead
-        ):
-            session.children.add(parent.name, identity)
-        where = "disk" if session.durable and payload is not None else "memory"
-        self._stats.inc_value(f"scheduler/enqueued/{where}")
-        self._stats.inc_value("scheduler/enqueued")
-        return payload is not None
 
-    def _payload_of(self, request: Request, follows: Lease | None) -> bytes | None:
-        """Return the bytes of a request; None if it cannot be stored.
-
-        A stored request is always made anew from its payload, with or without a crash,
-        so that it shares no values with other objects.
-        """
-        session = self._session
-        if session.durable:
-            return self._dump(request)
-        if session.revisits.concerns(request, follows):
-            return session.serializer.dump_or_none(request) or b""
-        return b""
-
-    def _in_memory(
-        self,
-        request: Request,
-        parent: Lease | None,
-        follows: Lease | None,
-        identity: bytes,
-        keys: list[Key],
-        name: bytes | None,
-    ) -> InMemory | None:
-        """Return the place of a request that cannot be stored; None if it is done.
-
-        In that case an earlier run has done it, and its page runs again.
-        """
-        session = self._session
-        if parent is None:
-            return InMemory(name=name)
-        if follows is not None:
-            # A retry or redirect has the name of the request that it follows.
-            return InMemory(root=parent.root, name=parent.name_of(None))
-        carried = session.carried_values.of(request)
-        if name is None:
-            values = b"" if carried is None else carried.digest
-            name = parent.name_of(identity + values)
-            if name is not None and session.children.recognises(parent.name, name):
-                return None
-        return InMemory(page=parent.root, name=name, recorded=not keys, carried=carried)
-
-    def _with_visit(
-        self, payload: bytes, follows: Lease | None, parent: Lease | None
-    ) -> bytes:
-        """Return the payload of a request with its visit, and the name that it takes.
-
-        A retry or redirect of ``follows`` inherits its visits. A request that takes the
-        place of ``parent`` also takes its name, if outputs of an earlier run are known
-        by this name.
-        """
-        session = self._session
-        visit = None if follows is None else session.revisits.follow(follows)
-        if parent is not None and session.leases.owes(parent):
-            visit = replace(visit or Visit(), name=session.leases.pass_on(parent))
-        if visit is None:
-            return payload
-        return session.serializer.with_visit(payload, visit.values)
-
-    def _is_held(self, request: Request, parent: Lease, key: bytes) -> bool:
+    def _is_held(self, offer: Accepted, parent: Lease, key: bytes) -> bool:
         """Whether a request is held back until its parent ends, to take its place.
 
-        A callback may ask for its own page once more, to do the same work. If the page
-        was in progress when an earlier run was killed, that request yields the outputs
-        that are stored already. Both must not do so at the same time.
+        A callback may ask for its own page once more, to do the same work. Both must
+        not be pending at the same time: if the process is killed then, the page may
+        answer well in the next run, and both would yield the same outputs.
         """
-        session = self._session
+        request = offer.request
         return (
             request.dont_filter
-            and session.processing.answering is None
             and not (parent.holds_back or parent.waiting)
-            and session.leases.owes(parent)
+            and offer.payload is not None
+            and self._engine.may_replace(parent, offer.slot, answers=offer.answers)
             and (
-                is_retry(request, parent)
+                offer.repeats
                 or is_once_more(request, key, parent.request, self._fingerprint)
             )
-            and session.serializer.dump_or_none(request) is not None
         )
 
     def _dump(self, request: Request) -> bytes | None:
         session = self._session
-        if session.cookies is not None:
+        if self._engine.keeps_cookies:
             request = without_cookie_header(request)
         try:
             return session.serializer.dump(request)

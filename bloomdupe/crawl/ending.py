@@ -14,8 +14,7 @@ from bloomdupe.printable import logger_of
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-    from bloomdupe.crawl.later.sleeping import Sleeping
-    from bloomdupe.frontier.frontier import Frontier
+    from bloomdupe.crawl.engines.engine_contract import Engine
 
 __all__ = ["INCOMPLETE", "Ending"]
 
@@ -35,10 +34,9 @@ class Ending:
     requests again.
     """
 
-    def __init__(self, crawler: Crawler, frontier: Frontier, waiting: Sleeping) -> None:
+    def __init__(self, crawler: Crawler, engine: Engine) -> None:
         self._crawler = crawler
-        self._frontier = frontier
-        self._waiting = waiting
+        self._engine = engine
         self._apart = 0
         self._example: tuple[str, object] | None = None
 
@@ -51,20 +49,19 @@ class Ending:
     @property
     def left(self) -> int:
         """Return the number of requests that this run has not done."""
-        frontier = self._frontier
-        return frontier.pending + frontier.waiting + frontier.leased + self._apart
+        return self._engine.left + self._apart
 
     def reason_of(self, reason: str) -> str:
         """Return the true finish reason of a run that ends with ``reason``."""
         if reason != FINISHED or not self.left:
             return reason
-        return WAITING if self.left == self._frontier.waiting else INCOMPLETE
+        return WAITING if self.left == self._engine.later else INCOMPLETE
 
     def idle(self) -> None:
         """Let the engine close the crawl with its reason (signal ``spider_idle``)."""
         reason = self.reason_of(FINISHED)
         if reason == WAITING:
-            self._waiting.say_end()
+            self._engine.say_later()
         if reason != FINISHED:  # unless there is work by now: the engine looks
             raise CloseSpider(reason)
 
@@ -72,18 +69,12 @@ class Ending:
         """Log the requests that are left; the process ends with status 1."""
         mark_failed(self._crawler)
         url, why = self._example or ("", "the crawl was closed before their turn")
-        remedy = (
-            "They stay in the job, and so do feeds that wait for its end. Mend the"
-            " cause and run the same command again, which tries them again; or take"
-            " them out with `bloomdupe drop`"
-        )
-        if self._apart == self.left:
+        remedy = self._engine.remedy
+        if self._apart == self.left and self._engine.durable:
             remedy = (
                 "start() yields them again: mend the cause and run the same command"
                 " again. Feeds that wait for the end of the job wait until then"
             )
-        if self._frontier.store is None:
-            remedy = "They are lost, for there is no JOBDIR"
         logger.error(
             "The crawl is incomplete. Requests that are not done: %(left)d%(url)s"
             " (%(why)s). %(remedy)s",

@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import time
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy.core.scheduler import BaseScheduler
-from scrapy.utils.job import job_dir
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.python import global_object_name
 
 from bloomdupe.crawl.acceptance import ASKING, Acceptance
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
+from bloomdupe.crawl.engines.features import Feature
+from bloomdupe.crawl.engines.going_on import open_on_disk
 from bloomdupe.crawl.engines.session import Session
 from bloomdupe.crawl.later.not_before import time_of
 from bloomdupe.crawl.later.revisits import checked_rule
-from bloomdupe.crawl.progress.rounds import IMPORT
 from bloomdupe.crawl.requests.visits import Visit
-from bloomdupe.crawl.state.blocked import BLOCKED, Blocked
 from bloomdupe.crawl.state.spider_state import leave_scrapys_file
 from bloomdupe.errors import (
     FilterFullError,
     InterruptedOpeningError,
     RequestTimeError,
+    SettingError,
     StoreError,
-    StoreMismatchError,
     UnserializableError,
 )
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.inside_scrapy.timer import Timer
-from bloomdupe.links.fingerprint import fingerprint_function
 from bloomdupe.links.link_filter import Duplicate, attach_link_filter
 from bloomdupe.printable import logger_of
 
@@ -46,10 +41,11 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
     from typing_extensions import Self
 
+    from bloomdupe.crawl.state.blocked import Blocked
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.frontier.slot_queue import Entry
 
-__all__ = ["FrontierScheduler"]
+__all__ = ["FrontierScheduler", "SharedScheduler"]
 
 logger = logger_of(__name__)
 
@@ -64,8 +60,9 @@ class FrontierScheduler(BaseScheduler):
 
     With ``JOBDIR``, pending requests, requests in progress and the seen URLs are kept
     in a store, ``JOBDIR/bloomdupe``, and written together every
-    ``BLOOMDUPE_CHECKPOINT_INTERVAL`` seconds and at the end. Without it they are kept
-    in memory.
+    ``BLOOMDUPE_CHECKPOINT_INTERVAL`` seconds and at the end. With
+    ``BLOOMDUPE_REDIS_URL`` they are kept on Redis, for all workers with this URL.
+    Without both they are kept in memory.
 
     Within a slot (host) the order is Scrapy's: priority, then newest first, start
     requests last. It is oldest first if the class named by ``SCHEDULER_DISK_QUEUE``
@@ -84,6 +81,9 @@ class FrontierScheduler(BaseScheduler):
         self.df = dupefilter
         self._session: Session | None = None
         self._ours: BloomDupeFilter | None = None
+        self._theirs: BloomFilter | None = None
+        """The store's filter, if another filter decides on duplicates."""
+        self._blocked: Blocked | None = None
         self._alarm = Timer(self._on_alarm)
         self._unrestorable = 0
         self._failed = False
@@ -93,20 +93,23 @@ class FrontierScheduler(BaseScheduler):
         """Make the scheduler of a crawl from its settings."""
         if crawler.spider is None:
             raise RuntimeError("the crawler has no spider yet")
+        job = CrawlJob.of(crawler.spider, crawler.settings)
+        if job.settings.redis_url is not None:
+            # Imported here, because a crawl without Redis needs no redis-py.
+            from bloomdupe.crawl.engines.on_redis.joining import check_settings
+
+            check_settings(job, crawler)
         dupefilter = load_object(crawler.settings["DUPEFILTER_CLASS"])
-        return cls(
-            crawler,
-            build_from_crawler(dupefilter, crawler),
-            CrawlJob.of(crawler.spider, crawler.settings),
-        )
+        return cls(crawler, build_from_crawler(dupefilter, crawler), job)
 
     # Opening and closing
 
     def open(self, spider: Spider) -> Deferred[None] | None:
-        """Open or create the store, and continue from the last run.
+        """Open or create the crawl, and continue from the last run.
 
-        Raises the errors of :meth:`bloomdupe.BloomFilter.open`,
-        :class:`~bloomdupe.errors.EngineError`, and
+        Raises the errors of :meth:`bloomdupe.BloomFilter.open` or
+        :meth:`SharedFrontier.open`, :class:`~bloomdupe.errors.EngineError`,
+        :class:`~bloomdupe.errors.FeedError`, and
         :class:`~bloomdupe.errors.InterruptedOpeningError`.
         """
         try:
@@ -121,6 +124,23 @@ class FrontierScheduler(BaseScheduler):
     def _open(self, spider: Spider) -> Deferred[None] | None:
         leave_scrapys_file(self._crawler, lambda: self._failed)
         self._spider = spider
+        session = Session(self._crawler, self._job)
+        if self._job.settings.redis_url is None:
+            opening = self._open_on_disk(session)
+        else:
+            opening = None
+            self._open_on_redis(session)
+        self._session = session
+        self._acceptance = Acceptance(
+            self._crawler, session, self.df, self._ours, session.fingerprint
+        )
+        if type(self.df) is BloomDupeFilter:
+            session.link_filter = attach_link_filter(
+                self._crawler, self._would_drop, self.df
+            )
+        return opening
+
+    def _open_on_disk(self, session: Session) -> Deferred[None] | None:
         opening = None
         if isinstance(self.df, BloomDupeFilter):
             seen = self.df.open_shared()
@@ -128,33 +148,26 @@ class FrontierScheduler(BaseScheduler):
                 self._ours = self.df
         else:
             opening = self.df.open()
-            seen = self._job.open_filter()
-        if self._ours is None and self._job.settings.directory is not None:
+            seen = self._theirs = self._job.open_filter()
+        ours = self._ours is not None
+        if not ours and self._job.settings.directory is not None:
             self._warn_of_foreign_filter()
         try:
-            self._check_import(seen)
-            self._check_queue_of_scrapy(seen)
-            session = Session(self._crawler, self._job, seen, self._stop_full)
-            fingerprinter = self._crawler.request_fingerprinter
-            assert fingerprinter is not None  # noqa: S101 - the crawl is open
-            fingerprint = fingerprint_function(fingerprinter)
-            self._blocked = Blocked(
-                seen.notes.get(BLOCKED, []),
-                fingerprint,
-                partial(self._stats.inc_value, "bloomdupe/dropped_blocked"),
-            )
-            session.begin(self._blocked)
+            self._blocked = open_on_disk(session, seen, self._stop_full, ours=ours)
         except BaseException:
             seen.close()
             raise
-        self._session = session
-        self._acceptance = Acceptance(
-            self._crawler, session, self.df, self._ours, fingerprint
-        )
-        self._say_how_it_stands(session)
-        if type(self.df) is BloomDupeFilter:
-            attach_link_filter(self._crawler, self._would_drop, self.df)
         return opening
+
+    def _open_on_redis(self, session: Session) -> None:
+        from bloomdupe.crawl.engines.on_redis.on_redis import EngineOnRedis
+
+        assert isinstance(self.df, BloomDupeFilter)  # noqa: S101 - it was checked
+        self._ours = self.df
+        engine = EngineOnRedis(session, self._job, self.df)
+        session.attach(engine)
+        engine.open()
+        session.begin()
 
     def _warn_of_foreign_filter(self) -> None:
         logger.warning(
@@ -167,78 +180,6 @@ class FrontierScheduler(BaseScheduler):
             extra={"spider": self._spider},
         )
 
-    def _check_import(self, seen: BloomFilter) -> None:
-        """Refuse a job with an incomplete import of another job."""
-        note = seen.notes.get(IMPORT, {"done": True})
-        if not note["done"]:
-            raise StoreMismatchError(
-                f"JOBDIR: an import into {self._job.settings.directory} was"
-                " interrupted: run it again, and it goes on where it was"
-            )
-        if note.get("marked") and note.get("owed"):
-            logger.warning(
-                "%(owed)d requests are missing in this job: `bloomdupe import` could"
-                " not read them, and says why. They are taken in when it is called"
-                " again and can read them, with --trust-pickles for instance",
-                {"owed": note["owed"]},
-                extra={"spider": self._spider},
-            )
-
-    def _check_queue_of_scrapy(self, seen: BloomFilter) -> None:
-        """Refuse a job with pending requests that only Scrapy's scheduler can see."""
-        jobdir = job_dir(self._crawler.settings)
-        if jobdir is None or seen.record("frontier") is not None:
-            return
-        active = Path(jobdir, "requests.queue", "active.json")
-        if active.exists() and json.loads(active.read_text("utf-8")):
-            raise StoreMismatchError(
-                f"JOBDIR: requests are pending in {active.parent} that only Scrapy's"
-                f" own scheduler can see: `bloomdupe import {jobdir} --spider"
-                f" {self._spider.name}` takes them over; or set SCHEDULER ="
-                ' "scrapy.core.scheduler.Scheduler" to go on with that crawl, or give'
-                " the new one another JOBDIR"
-            )
-
-    def _say_how_it_stands(self, session: Session) -> None:
-        run, totals = session.run, session.checkpoint.totals
-        self._stats.set_value("bloomdupe/round", run.round)
-        extra = {"spider": self._spider}
-        if self._blocked.rules:
-            logger.info(
-                "%(rules)d rules of `bloomdupe block` keep requests out; these are"
-                " counted in bloomdupe/dropped_blocked",
-                {"rules": len(self._blocked.rules)},
-                extra=extra,
-            )
-        if run.last is None:
-            return
-        if run.idle:
-            logger.info(
-                "This job was finished %(when)s, with %(pages)d pages and %(items)d"
-                " items: nothing of it is done again, and only start requests that are"
-                ' new are taken in. BLOOMDUPE_START_REQUESTS = "again" begins a new'
-                " round",
-                {
-                    "when": run.finished_when,
-                    "pages": totals.pages,
-                    "items": totals.items,
-                },
-                extra=extra,
-            )
-        else:
-            logger.info(
-                "Resuming crawl (%(queuesize)d requests scheduled); the last run"
-                " %(ended)s",
-                {
-                    "queuesize": session.pending,
-                    "ended": (
-                        "was killed" if run.last == "open" else f"ended: {run.last}"
-                    ),
-                },
-                extra=extra,
-            )
-        self._stats.set_value("bloomdupe/resumed", session.pending)
-
     def close(self, reason: str) -> Deferred[None] | None:
         """Write the last checkpoint and release the store."""
         session, self._session = self._session, None
@@ -248,9 +189,9 @@ class FrontierScheduler(BaseScheduler):
         session.close(reason)
         self._failed = session.stopping.failure is not None
         self._stats.set_value("bloomdupe/unrestorable", self._unrestorable)
-        if not isinstance(self.df, BloomDupeFilter):
-            session.frontier.seen.close()
-        elif session.stopping.failure is not None:
+        if self._theirs is not None:
+            self._theirs.close()
+        elif isinstance(self.df, BloomDupeFilter) and self._failed:
             self.df.release()
         return self.df.close(reason)
 
@@ -261,14 +202,11 @@ class FrontierScheduler(BaseScheduler):
 
         It does not if all of them are scheduled for a time that is too far away.
         """
-        session = self._session
-        if session is None:
-            return False
-        return session.frontier.pending > 0 or session.waiting.is_worth_it
+        return self._session is not None and self._session.engine.goes_on
 
     def __len__(self) -> int:
         """Return the number of requests that are pending or scheduled for later."""
-        return 0 if self._session is None else self._session.pending
+        return 0 if self._session is None else len(self._session.engine)
 
     @property
     def dqs(self) -> Sized:
@@ -283,21 +221,33 @@ class FrontierScheduler(BaseScheduler):
     def enqueue_request(self, request: Request) -> bool:
         """Accept a request; False if it was dropped as a duplicate.
 
-        A request of ``start()`` may come when the scheduler has closed: the next run
-        yields it again.
+        A request of ``start()`` may come when the scheduler has closed: the next run,
+        or another worker, yields it again.
         """
         session = self._session
         if session is None:
             return False
-        if self._blocked.rules and self._blocked.drops(
-            request, session.engine.slot_of(request)
+        blocked = self._blocked
+        if (
+            blocked is not None
+            and blocked.rules
+            and blocked.drops(request, session.access.slot_of(request))
         ):
             return False
+        asks = not ASKING.isdisjoint(request.meta)
+        if asks and Feature.LATER not in session.engine.features:
+            session.stopping.fail(
+                SettingError(
+                    f"{request} is scheduled for later, or comes again: that does"
+                    " not work with BLOOMDUPE_REDIS_URL yet"
+                )
+            )
+            return False
         try:
-            if not ASKING.isdisjoint(request.meta):  # before it is marked
+            if asks:  # before it is marked
                 time_of(request, time.time())
                 checked_rule(request)
-            accepted = self._acceptance.takes(request)
+            return self._acceptance.takes(request)
         except RequestTimeError as error:
             self._refuse(session, request, error)
             return False
@@ -307,11 +257,8 @@ class FrontierScheduler(BaseScheduler):
             session.stopping.fail(error)
             return False
         except FilterFullError as error:
-            accepted = True
             self._stop_full(error)
-        if accepted and session.frontier.due:
-            session.hurry()
-        return accepted
+            return True
 
     def _refuse(
         self, session: Session, request: Request, error: RequestTimeError
@@ -356,23 +303,17 @@ class FrontierScheduler(BaseScheduler):
 
     def _next(self, session: Session) -> Request | None:
         while True:
-            entry = session.frontier.lease()
+            entry = session.engine.next()
             if entry is None:
-                seconds = session.frontier.seconds_until_ready()
+                seconds = session.engine.seconds_until_ready()
                 if seconds is not None:
                     self._alarm.set(min(max(seconds, SHORTEST_ALARM), LONGEST_ALARM))
-                if not (session.frontier.pending or session.leases):
-                    session.waiting.look()
                 return None
             request = self._restore(session, entry)
             if request is not None:
                 break
         known = session.serializer.visit_in(entry.payload or b"")
-        visit = None if known is None else Visit.of(known)
-        session.revisits.begin_visit(session.leases.add(request, entry, visit))
-        stored = session.durable and entry.payload is not None
-        where = "disk" if stored else "memory"
-        self._stats.inc_value(f"scheduler/dequeued/{where}")
+        session.leases.add(request, entry, None if known is None else Visit.of(known))
         self._stats.inc_value("scheduler/dequeued")
         return request
 
@@ -386,11 +327,11 @@ class FrontierScheduler(BaseScheduler):
         try:
             return session.serializer.load(payload)
         except UnserializableError as error:
-            session.leases.set_aside(entry)
+            session.engine.set_aside(entry, f"{url_of(payload)}: {error}")
             self._unrestorable += 1
             session.ending.leaves(url_of(payload), f"it cannot be restored: {error}")
             logger.error(  # noqa: TRY400 - the reason says it all
-                "A stored request cannot be restored and stays in the store:"
+                "A stored request cannot be restored and stays in the job:"
                 " %(request)s - reason: %(reason)s",
                 {"request": url_of(payload), "reason": error},
                 extra={"spider": self._spider},
@@ -404,9 +345,13 @@ class FrontierScheduler(BaseScheduler):
         return self._session
 
     def _on_alarm(self) -> None:
-        self._opened.engine.wake()
+        self._opened.access.wake()
 
     def _stop_full(self, error: FilterFullError) -> None:
         """Stop the crawl; an unmarked request may come once more, but is not lost."""
         if self._ours is not None:
             self._ours.stop_full(error)
+
+
+SharedScheduler = FrontierScheduler
+"""The name in the settings of crawls on Redis that were made for earlier versions."""

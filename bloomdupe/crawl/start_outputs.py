@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmh3 import mmh3_x64_128_digest
 from scrapy import Request
@@ -15,9 +15,17 @@ from bloomdupe.crawl.requests.names import OutputNames, child_name
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from bloomdupe.crawl.leases.lease import Key
     from bloomdupe.inside_scrapy.processing import Processing
 
-__all__ = ["MOST_YIELDED", "StartItem", "StartOutputs", "is_fresh_start", "second_name"]
+__all__ = [
+    "MOST_YIELDED",
+    "StartItem",
+    "StartOutputs",
+    "StartVerdict",
+    "is_fresh_start",
+    "second_name",
+]
 
 MOST_YIELDED = 100_000
 """Number of outputs, counted from the first, among which repetitions are noticed."""
@@ -38,6 +46,19 @@ def is_fresh_start(request: Request) -> bool:
     return bool(meta.get("is_start_request")) and not (
         meta.keys() & {"retry_times", "redirect_times", "download_latency"}
     )
+
+
+class StartVerdict(NamedTuple):
+    """The decision on a start request."""
+
+    skip: bool
+    """It was scheduled before."""
+    forced: bool
+    """It is scheduled even if it was seen."""
+    marks: tuple[Key, ...] = ()
+    """Further marks: that it was scheduled in this round."""
+    name: bytes | None = None
+    """Its name, if it has the same name in each run of this round."""
 
 
 class StartItem:
@@ -99,6 +120,7 @@ class StartOutputs:
         self._pages: set[bytes] = set()
         self._over = False
         self._names = OutputNames(parent)
+        self._requests = OutputNames(parent)
         self._items = 0
         self._request: Request | None = None
 
@@ -136,12 +158,36 @@ class StartOutputs:
     def ended(self) -> None:
         """``start()`` has yielded all its outputs."""
 
+    def repeats_itself(self, identity: bytes) -> bool:  # noqa: ARG002 - by default
+        """Whether ``start()`` yields it several times, and has never ended yet."""
+        return False
+
     def takes(self, request: Request) -> bool:
         """Whether this object is the last output of ``start()``; asked once."""
         if request is not self._request:
             return False
         self._request = None
         return True
+
+    def judge(
+        self,
+        key: bytes,
+        identity: bytes,
+        *,
+        forced: bool,
+        marked: bool = True,  # noqa: ARG002 - by default
+        exact: bool = False,  # noqa: ARG002
+    ) -> StartVerdict:
+        """Decide on a start request with the fingerprint ``key``, and name it.
+
+        ``forced`` says that it is accepted even if it was seen, and ``marked`` that
+        accepted requests are marked as seen. ``exact`` says that the fingerprint is
+        kept exactly, see :meth:`bloomdupe.filter.bloom.BloomFilter.add`.
+        """
+        if not forced:
+            return StartVerdict(False, False, (), key)
+        self.add_page(key)
+        return StartVerdict(False, True, (), self._requests.name_of(identity))
 
     # Pages of start requests with dont_filter
 
@@ -151,24 +197,34 @@ class StartOutputs:
             self._pages.add(key)
 
     def is_page(self, key: bytes) -> bool:
-        """Whether this may be the fingerprint of such a request."""
-        return key in self._pages or not self._over
+        """Whether this is the fingerprint of such a request."""
+        return key in self._pages
 
-    def is_second_use(self, request: Request, key: bytes, parent: Request) -> bool:
-        """Whether a start page is requested a second time, for a different use.
+    def may_be_page(self, key: bytes) -> bool:
+        """Whether it is, or ``start()`` may still yield such a request.
+
+        Another worker may have yielded it.
+        """
+        return not self._over or self.is_page(key)
+
+    def second_use(
+        self, request: Request, key: bytes, parent: Request, *, exact: bool
+    ) -> Key | None:
+        """Return the mark of a start page's second use, for a different purpose.
 
         Scrapy's filter does not remember start requests. So a login may lead back to
         the start page, and its callback may request it with a different callback. That
-        passes once, by :func:`second_name`. A link back is a duplicate.
+        passes once, by :func:`second_name`. A link back is a duplicate: None.
         """
-        if not self.is_page(key):
-            return False
         if self._processing.answering is not None:
-            return parent.method not in SAFE_METHODS
-        # A parent without dont_filter is remembered by Scrapy's filter, too.
-        return (
-            parent.dont_filter
-            and key == self._fingerprint(parent)
-            and identity_of(request, key, parent)
-            not in (key, identity_of(parent, key, parent))
-        )
+            second = parent.method not in SAFE_METHODS and self.may_be_page(key)
+        else:
+            # A parent without dont_filter is remembered by Scrapy's filter, too.
+            second = (
+                parent.dont_filter
+                and key == self._fingerprint(parent)
+                and self.is_page(key)
+                and identity_of(request, key, parent)
+                not in (key, identity_of(parent, key, parent))
+            )
+        return (second_name(key), exact) if second else None

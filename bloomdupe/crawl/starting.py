@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.requests.names import START, child_name, start_name
-from bloomdupe.crawl.start_outputs import MOST_YIELDED, StartOutputs
+from bloomdupe.crawl.start_outputs import MOST_YIELDED, StartOutputs, StartVerdict
 from bloomdupe.crawl.state.counted_items import CountedItems
 
 if TYPE_CHECKING:
@@ -19,24 +19,11 @@ if TYPE_CHECKING:
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.inside_scrapy.processing import Processing
 
-__all__ = ["StartVerdict", "Starting"]
+__all__ = ["Starting"]
 
 
 FIRST = (b"start", b"place")
 """Words of the marks for the first request for a page in a round."""
-
-
-class StartVerdict(NamedTuple):
-    """The decision on a start request."""
-
-    skip: bool
-    """It was scheduled before."""
-    forced: bool
-    """It is scheduled even if it was seen."""
-    marks: tuple[Key, ...] = ()
-    """Further marks: that it was scheduled in this round."""
-    name: bytes | None = None
-    """Its name, if it has the same name in each run of this round."""
 
 
 class Starting(StartOutputs):
@@ -57,7 +44,7 @@ class Starting(StartOutputs):
         self._seen = seen
         self.counted = CountedItems()
         # Output of this run.
-        self._requests = _Occurrences()
+        self._yielded = _Occurrences()
         self._places = _Occurrences()
 
     def is_done(self, name: bytes, number: int) -> bool:
@@ -72,7 +59,6 @@ class Starting(StartOutputs):
 
     def judge(
         self,
-        seen: BloomFilter,
         key: bytes,
         identity: bytes,
         *,
@@ -80,10 +66,7 @@ class Starting(StartOutputs):
         marked: bool = True,
         exact: bool = False,
     ) -> StartVerdict:
-        """Decide on a start request with the fingerprint ``key``.
-
-        ``exact`` says that the fingerprint is kept exactly, see
-        :meth:`bloomdupe.filter.bloom.BloomFilter.add`.
+        """See :meth:`StartOutputs.judge`.
 
         A request that was scheduled in this round gets a mark of its own, made with
         ``identity`` (see :mod:`bloomdupe.crawl.requests.identity`), because ``key`` may
@@ -95,10 +78,10 @@ class Starting(StartOutputs):
         They are known by their place among the requests for their page. This works only
         once ``start()`` has ended, because until then they may come in any order.
         """
-        run = self._run
+        run, seen = self._run, self._seen
         if forced:
             self.add_page(key)
-        before = self._requests.before(identity)
+        before = self._yielded.before(identity)
         again = before or 0
         place = self._places.before(key)
         if self._always:
@@ -141,8 +124,15 @@ class Starting(StartOutputs):
         return b"%d.%d" % (number, before) if before else b"%d" % number
 
     def repeats_itself(self, identity: bytes) -> bool:
-        """Whether ``start()`` yields it several times, and has never ended yet."""
-        return not self._run.started and self._requests.times(identity) > 1
+        """See :meth:`StartOutputs.repeats_itself`."""
+        return not self._run.started and self._yielded.times(identity) > 1
+
+    def second_use(
+        self, request: Request, key: bytes, parent: Request, *, exact: bool
+    ) -> Key | None:
+        """See :meth:`StartOutputs.second_use`."""
+        exact = exact and self._run.marks_exactly
+        return super().second_use(request, key, parent, exact=exact)
 
     def is_page(self, key: bytes) -> bool:
         """Whether a start request of this round has the fingerprint ``key``.
@@ -153,6 +143,10 @@ class Starting(StartOutputs):
             return key in self._pages
         marks = (b"%b %d %b" % (kind, self._run.round, key) for kind in FIRST)
         return any(map(self._seen.contains, marks))
+
+    def may_be_page(self, key: bytes) -> bool:
+        """See :meth:`StartOutputs.may_be_page`: earlier runs have left marks."""
+        return self.is_page(key)
 
 
 class _Occurrences:

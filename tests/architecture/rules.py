@@ -23,10 +23,9 @@ PACKAGE = "bloomdupe"
 
 ROOMS: dict[str, set[str]] = {
     "bloomdupe": {
-        "addon", "shared", "crawl", "links", "feeds", "redis", "filter", "errors",
-        "_version",
+        "addon", "crawl", "links", "feeds", "redis", "filter", "errors", "_version",
     },
-    "addon": {"shared", "crawl", "links", "feeds", "settings", "errors"},
+    "addon": {"crawl", "links", "feeds", "settings", "errors"},
     "cli": {
         "monitoring", "moving", "jobs", "crawl", "rescue", "frontier", "filter",
         "store", "settings", "errors", "printable", "_version",
@@ -37,16 +36,12 @@ ROOMS: dict[str, set[str]] = {
         "foreign", "_version",
     },
     "jobs": {
-        "shared", "crawl", "links", "inside_scrapy", "frontier", "redis", "filter",
-        "store", "settings", "errors", "printable", "foreign", "_version",
-    },
-    "shared": {
-        "crawl", "links", "feeds", "inside_scrapy", "frontier", "redis", "settings",
-        "errors", "printable",
+        "crawl", "links", "inside_scrapy", "frontier", "redis", "filter", "store",
+        "settings", "errors", "printable", "foreign", "_version",
     },
     "crawl": {
-        "links", "feeds", "inside_scrapy", "frontier", "settings", "filter", "store",
-        "signals", "errors", "printable", "foreign",
+        "links", "feeds", "inside_scrapy", "frontier", "redis", "settings", "filter",
+        "store", "signals", "errors", "printable", "foreign",
     },
     "links": {"inside_scrapy", "settings", "errors", "printable"},
     "feeds": {"inside_scrapy", "settings", "store", "errors", "printable"},
@@ -80,7 +75,7 @@ SCRAPY = {
 """Scrapy, and the packages that come with it."""
 
 SCRAPY_ROOMS = {
-    "addon", "moving", "jobs", "shared", "crawl", "links", "feeds", "inside_scrapy",
+    "addon", "moving", "jobs", "crawl", "links", "feeds", "inside_scrapy",
 }  # fmt: skip
 SCRAPY_MODULES = {"bloomdupe.cli.scrapy_command"}
 SCRAPY_FOR_TYPES = {"bloomdupe.settings"}
@@ -209,9 +204,6 @@ def crowded_folders(modules: Mapping[str, ast.Module]) -> list[str]:
 VERBS = "bloomdupe.cli."
 """Modules in there are named after their verbs, as what the verbs use may be."""
 
-TWINS = {"admission", "cookies", "leases", "scheduler", "starting"}
-"""Names that ``shared`` has in common with ``crawl``, whose counterparts they are."""
-
 
 def repeated_files(modules: Mapping[str, ast.Module]) -> list[str]:
     """Two modules have different names, so that a name finds one file."""
@@ -219,8 +211,7 @@ def repeated_files(modules: Mapping[str, ast.Module]) -> list[str]:
     found: dict[str, list[str]] = {}
     for name in sorted(modules):
         last = name.rpartition(".")[2]
-        twin = room_of(name) == "shared" and last in TWINS
-        if name not in folders and not name.startswith(VERBS) and not twin:
+        if name not in folders and not name.startswith(VERBS):
             found.setdefault(last, []).append(name)
     return [" and ".join(names) for names in found.values() if len(names) > 1]
 

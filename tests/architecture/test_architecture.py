@@ -97,9 +97,9 @@ BROKEN: list[tuple[Rule, dict[str, str], str]] = [
     ),
     (
         rules.repeated_files,
-        {"frontier.waiting": "", "crawl.later.waiting": "", "shared.waiting": ""},
+        {"frontier.waiting": "", "crawl.later.waiting": "", "redis.waiting": ""},
         "bloomdupe.crawl.later.waiting and bloomdupe.frontier.waiting and"
-        " bloomdupe.shared.waiting",
+        " bloomdupe.redis.waiting",
     ),
     (
         rules.repeated_classes,
@@ -222,8 +222,6 @@ OBEYS = {
     "redis.redis_filter": "import redis\n"
     "from bloomdupe.filter.opening import held_against",
     "settings": FOR_TYPES + "from scrapy.settings import BaseSettings",
-    "shared": "",
-    "shared.scheduler": "",
     "store": "import lmdb",
     "store.store": "class A:\n    def f(self, other):\n"
     "        self._a = other._a\n        return other._replace()",

@@ -11,7 +11,7 @@ from scrapy import Spider
 from scrapy.utils.test import get_crawler
 
 from bloomdupe.crawl.engines.checkpoint import FEED, Checkpoint, CrawlRecord
-from bloomdupe.crawl.leases.carried import CarriedValues
+from bloomdupe.crawl.engines.settling import Settling
 from bloomdupe.crawl.leases.children import Children
 from bloomdupe.crawl.leases.cut_short import CutShort
 from bloomdupe.crawl.leases.leases import Leases
@@ -82,17 +82,18 @@ class Job:
         self.frontier = frontier = Frontier(self._seen)
         self._outcomes = Outcomes(store)
         children, cut_short = Children(), CutShort()
-        serializer = Serializer(self._spider)
-        self.leases = Leases(
+        self.leases = Leases()
+        self.leases.engine = Settling(
             frontier,
             self._outcomes,
             children,
             cut_short,
             None,
             lambda _: None,
-            CarriedValues(serializer.callbacks),
+            lambda _: None,
         )
         crawl = CrawlRecord(frontier)
+        serializer = Serializer(self._spider)
         if world.feeds:
             self._feeds = FeedExporter(self._crawler)
             job = FeedJob(

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe import FrontierScheduler
 
 if TYPE_CHECKING:
-    from scrapy import Request, Spider
+    from scrapy import Spider
 
-    from bloomdupe.crawl.leases.lease import Key, Lease
+    from bloomdupe.crawl.engines.engine_contract import Accepted
 
 
 class MarksFirst(FrontierScheduler):
@@ -17,24 +17,17 @@ class MarksFirst(FrontierScheduler):
 
     def open(self, spider: Spider) -> Any:
         opened = super().open(spider)
-        push = self._acceptance.push
-        seen = self._opened.frontier.seen
-        store = self._opened.frontier.store
+        engine: Any = self._opened.engine
+        take = engine.take
+        seen = engine.frontier.seen
+        store = engine.frontier.store
         assert store is not None
 
-        def marking(
-            request: Request,
-            parent: Lease | None,
-            identity: bytes,
-            keys: list[Key],
-            *,
-            name: bytes | None = None,
-            instead: bool = False,
-        ) -> bool:
-            for each, exact in keys:
-                seen.add(each, exact=exact)
+        def marking(offer: Accepted) -> bool:
+            for key, exact in offer.keys:
+                seen.add(key, exact=exact)
             store.commit(seen.prepare())
-            return push(request, parent, identity, keys, name=name, instead=instead)
+            return bool(take(offer))
 
-        self._acceptance.push = marking  # type: ignore[method-assign]
+        engine.take = marking
         return opened

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,12 +18,19 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CHUNK", 3)
 
 
+class Parent:
+    """Stands for a request in progress: of a lease, children need only this."""
+
+    def __init__(self, key: bytes = b"parent") -> None:
+        self.name = key
+
+
 class Job:
     """The children that a store has, and those of the run that goes on."""
 
     def __init__(self) -> None:
         self.blobs: dict[str, bytes] = {}
-        self.parent = b"parent"
+        self.parent: Any = Parent()
         self.children = Children()
 
     def add(self, *names: bytes) -> None:
@@ -42,7 +49,7 @@ class Job:
 
     def crash(self, key: bytes = b"parent") -> None:
         """Begin the next run with a request that is in progress again."""
-        self.parent = key
+        self.parent = Parent(key)
         self.children = Children()
         self.children.restore(self.blobs)
 
@@ -81,7 +88,7 @@ def test_a_checkpoint_writes_only_the_last_of_many(job: Job, crashes: bool) -> N
     job.crash()
     assert all(job.recognises(*names))
     # With their parent they are forgotten.
-    job.children.forget(job.parent)
+    job.children.forget(job.parent.name)
     job.commit()
     assert job.blobs == {}
     assert not job.children.changed
@@ -103,7 +110,7 @@ def test_what_comes_while_a_checkpoint_is_committed_waits_for_the_next(
 def test_a_parent_settled_while_they_are_committed_leaves_nothing(job: Job) -> None:
     job.add(b"a")
     part = job.children.prepare()
-    job.children.forget(job.parent)
+    job.children.forget(job.parent.name)
     job.commit(part)
     job.commit()
     assert job.blobs == {}
@@ -126,12 +133,12 @@ def test_an_heir_goes_on_with_what_was_left(job: Job, left: bytes) -> None:
     job.crash()
     assert job.recognises(b"a") == [True]
     assert job.children.owes(job.parent) == bool(left)
-    job.children.forget(job.parent, passed_on=True)
+    job.children.forget(job.parent.name, passed_on=True)
     job.commit()
     assert bool(job.blobs) == bool(left)
     for _ in range(2):  # it may be killed, too
         job.crash()
         assert job.recognises(b"a", b"b", b"e") == [False, bool(left), bool(left)]
-    job.children.forget(job.parent)
+    job.children.forget(job.parent.name)
     job.commit()
     assert job.blobs == {}

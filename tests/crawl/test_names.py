@@ -94,6 +94,16 @@ def test_a_page_and_its_retry_are_never_both_pending(crawl: Crawl, site: Site) -
 
 
 @pytest.mark.usefixtures("engine")
+def test_nor_are_they_when_the_page_comes_for_the_first_time(
+    crawl: Crawl, site: Site
+) -> None:
+    site.pages = {**site.pages, "/": ["captcha", "page"]}  # type: ignore[dict-item]
+    crawl.killed(Captcha, stop="here captcha is held")
+    assert crawl.run(Captcha).requested.count("/") == 1
+    assert parts(crawl) == Counter(["child", "page"])
+
+
+@pytest.mark.usefixtures("engine")
 def test_a_page_in_memory_is_known_whichever_page_leads_to_it(crawl: Crawl) -> None:
     crawl.killed(Carried, stop="here child is done", BY="/")
     run = crawl.run(Carried, BY="/a")

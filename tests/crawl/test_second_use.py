@@ -82,4 +82,4 @@ def test_a_second_use_may_come_before_start_has_yielded_its_page(crawl: Crawl) -
 @pytest.mark.usefixtures("engine")
 def test_a_start_page_that_scrapy_remembers_has_no_second_use(crawl: Crawl) -> None:
     assert crawl.run(Waits).finish_reason == "finished"
-    assert items(crawl) == {"": 1}
+    assert items(crawl) == {"": 1, "child": 1}

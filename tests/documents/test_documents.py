@@ -28,8 +28,8 @@ from support.redis_server import RedisServer
 
 import bloomdupe
 from bloomdupe import errors
+from bloomdupe.crawl.engines.on_redis.joining import SHARED
 from bloomdupe.settings import DEFAULTS
-from bloomdupe.shared.joining import SHARED
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGE = REPOSITORY / "bloomdupe"

@@ -40,7 +40,8 @@ def stopping_on_failure() -> None:
 
 def remembering_starts() -> None:
     """Schedule start requests whenever ``start()`` yields them."""
-    from bloomdupe.crawl.starting import Starting, StartVerdict
+    from bloomdupe.crawl.start_outputs import StartVerdict
+    from bloomdupe.crawl.starting import Starting
 
     Starting.judge = lambda *_, **__: StartVerdict(  # type: ignore[method-assign]
         skip=False, forced=True
@@ -93,4 +94,6 @@ def reading_values() -> None:
     """Let a request in memory count apart from its page, whatever it shares."""
     from bloomdupe.crawl.leases.carried import Carried, CarriedValues
 
-    CarriedValues.of = lambda *_: Carried(b"", [])  # type: ignore[method-assign]
+    CarriedValues.of = (  # type: ignore[method-assign]
+        lambda self, _: Carried(self, b"", [])  # type: ignore[assignment]
+    )

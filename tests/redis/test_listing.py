@@ -11,13 +11,13 @@ from scrapy import Request
 from support.jobs import SPIDER, run
 from support.standing_crawl import StandingCrawl, lines_of_nobody, offer_of
 
+from bloomdupe.crawl.engines.on_redis.messages import message_of
 from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.jobs.listed import ListedRequest
 from bloomdupe.jobs.on_redis.requests_on_redis import RequestsOnRedis
 from bloomdupe.redis import frontier_reader
 from bloomdupe.redis.partition import Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
-from bloomdupe.shared.messages import message_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,9 +12,9 @@ from spiders.workers import After, Before, Counting, Plain, StartsInMemory
 from support.judge import lines
 from support.site import Answer, links
 
+from bloomdupe.crawl.engines.on_redis.joining import SHARED
 from bloomdupe.redis.frontier_header import NAMED
 from bloomdupe.settings import DEFAULTS
-from bloomdupe.shared.joining import SHARED
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -65,7 +65,7 @@ def test_what_cannot_be_restored_is_set_aside(crawl: Crawl) -> None:
     begin(crawl)
     for _ in range(2):  # a new worker does not mend it
         after = crawl.run(After, status=1)
-        assert after.finish_reason == "finished"
+        assert after.finish_reason == "incomplete"
         assert after.stats["bloomdupe/unrestorable"] == 1
         assert re.search(r"cannot be restored .*/1 - reason: .*old", after.log)
         assert "Traceback" not in after.log
@@ -85,7 +85,7 @@ def test_workers_pass_on_what_they_have_set_aside(crawl: Crawl) -> None:
     crawl.settings["BLOOMDUPE_REDIS_LEASE"] = 1  # passed on as quickly
     for worker in [crawl.start(After) for _ in range(2)]:
         run = worker.wait()
-        assert (run.status, run.finish_reason) == (1, "finished"), run.log
+        assert (run.status, run.finish_reason) == (1, "incomplete"), run.log
         assert "Requests that cannot be restored: 1" in run.log
 
 

@@ -11,7 +11,7 @@ from spiders.workers import HOSTS, All, Timed
 from support.judge import lines
 from support.site import graph
 
-from bloomdupe.shared.heartbeat import Heartbeat
+from bloomdupe.crawl.engines.on_redis.heartbeat import Heartbeat
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -110,7 +110,7 @@ class LateStart(Spider):
 
 
 class Waits(Back):
-    """``start()`` goes on until the link of its page has been decided on."""
+    """``start()`` goes on until the last link to its page has been decided on."""
 
     name = "waits"
 
@@ -119,14 +119,19 @@ class Waits(Back):
         stats = self.crawler.stats
         assert stats is not None
         while not (
-            stats.get_value("dupefilter/filtered", 0)
-            or stats.get_value("scheduler/enqueued", 0) > 1
+            stats.get_value("dupefilter/filtered", 0) > 1
+            or stats.get_value("scheduler/enqueued", 0) > 2
         ):
             await pause(0.01)
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield name_of(response)
         yield Request(response.url, self.second)
+        yield Request(response.url, self.child, dont_filter=True)
 
     def second(self, _: Response) -> Iterator[Any]:
         yield {"page": "second"}
+
+    def child(self, response: Response) -> Iterator[Any]:
+        yield {"page": "child"}
+        yield Request(response.url, self.second)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from bloomdupe.crawl.engines.on_redis.worker import Worker
 from bloomdupe.redis import server as scripts
 from bloomdupe.redis import shared_frontier
 from bloomdupe.redis.kept_offers import KeptOffers
-from bloomdupe.shared.worker import Worker
 
 SOON, LATE = 0.05, 0.3
 """Seconds, which must not cost a lease."""

@@ -93,8 +93,8 @@ def _install_redis(points: Points) -> None:
     """Have points around what a worker says to Redis, and count what it has said."""
     if find_spec("redis") is None:
         return
+    from bloomdupe.crawl.engines.on_redis.worker import Worker
     from bloomdupe.redis.shared_frontier import SharedFrontier
-    from bloomdupe.shared.worker import Worker
 
     for name in ("offer", "settle"):
         _install_handing(points, Worker, name)
@@ -127,6 +127,7 @@ def _install_saying(points: Points, frontier: Any, name: str) -> None:
 
 def _install_end(points: Points) -> None:
     """Have points where the last checkpoint is made, and where the process ends."""
+    from bloomdupe.crawl.engines.on_disk import EngineOnDisk
     from bloomdupe.crawl.progress.rounds import Run
     from bloomdupe.crawl.scheduler import FrontierScheduler
 
@@ -136,8 +137,10 @@ def _install_end(points: Points) -> None:
     def watched(self: FrontierScheduler, reason: str) -> Any:
         session = self._session
         result = points.around("close", lambda: close(self, reason), raises=False)
-        if session is not None and session.frontier.store is not None:
-            points.tell("closed", session.frontier.store.path)
+        if session is not None and isinstance(session.engine, EngineOnDisk):
+            store = session.engine.frontier.store
+            if store is not None:
+                points.tell("closed", store.path)
         return result
 
     FrontierScheduler.close = watched  # type: ignore[method-assign]

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from scrapy import Request
 
+from bloomdupe.crawl.engines.on_redis.messages import ITEM, REQUEST, joined, payload_of
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.redis.partition import Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
-from bloomdupe.shared.messages import ITEM, REQUEST, joined, payload_of
 from support.jobs import SPIDER
 
 if TYPE_CHECKING:

@@ -1,5 +1,7 @@
 """Where a crawl keeps its requests, and the one checkpoint that makes them durable.
 
-``session`` is the crawl on LMDB, ``checkpoint`` its transaction, in which each
-:class:`~bloomdupe.store.participant.Participant` has a part.
+``engine_contract`` says what an engine promises, and ``session`` is Scrapy's side of
+any engine. ``on_disk`` is the engine on LMDB or in memory, and ``checkpoint`` its
+transaction, in which each :class:`~bloomdupe.store.participant.Participant` has a part.
+``on_redis`` is the engine that several workers share.
 """

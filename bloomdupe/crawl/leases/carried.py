@@ -41,11 +41,18 @@ class _SharedError(Exception):
 class Carried:
     """The values of a request in memory that cannot change, and its responses."""
 
-    def __init__(self, digest: bytes, responses: list[Response]) -> None:
+    def __init__(
+        self, known: CarriedValues, digest: bytes, responses: list[Response]
+    ) -> None:
+        self._known = known
         self.digest = digest
         """Of the values. It tells the request from others of its page."""
         self.responses = responses
         """Their ``meta`` can change."""
+
+    def is_unchanged(self) -> bool:
+        """Whether the responses are as they were when they were first seen."""
+        return self._known.are_unchanged(self)
 
 
 class CarriedValues:
@@ -71,8 +78,8 @@ class CarriedValues:
         except _SharedError:
             return None
         text = "\n".join(reader.texts).encode(errors="backslashreplace")
-        carried = Carried(mmh3_x64_128_digest(text), reader.responses)
-        return carried if self.are_unchanged(carried) else None
+        carried = Carried(self, mmh3_x64_128_digest(text), reader.responses)
+        return carried if carried.is_unchanged() else None
 
     def are_unchanged(self, carried: Carried) -> bool:
         """Whether the responses are as they were when they were first seen."""

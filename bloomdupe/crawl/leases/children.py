@@ -20,6 +20,8 @@ from bloomdupe.store.participant import Part, Participant
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from bloomdupe.crawl.leases.lease import Lease
+
 __all__ = ["PREFIX", "Children"]
 
 PREFIX = "c"
@@ -50,11 +52,11 @@ class _Family:
 
 
 class Children(Participant):
-    """Remembers children with ``dont_filter`` by digests of identities or names.
+    """Remembers children with ``dont_filter`` by digests of their identities.
 
-    For identities see :mod:`bloomdupe.crawl.requests.identity`. Only of requests that
-    have a name after a crash; another one is not known then, and neither are its
-    children. Requests of one name share their children.
+    For these see :mod:`bloomdupe.crawl.requests.identity`. Only of requests that have
+    a name after a crash; another one is not known then, and neither are its children.
+    Requests of one name share their children.
     """
 
     def __init__(self) -> None:
@@ -84,9 +86,9 @@ class Children(Participant):
         taken = [int(name[len(PREFIX) :], 16) for name in blobs]
         self._numbers = count(max(taken, default=-1) + 1)
 
-    def recognises(self, name: bytes, identity: bytes) -> bool:
+    def recognises(self, lease: Lease, identity: bytes) -> bool:
         """Whether an earlier run stored the child; true once for each time it did."""
-        family = self._families.get(name) if self._families else None
+        family = self._families.get(lease.name) if self._families else None
         if family is None:
             return False
         digest = mmh3_x64_128_digest(identity)
@@ -95,16 +97,17 @@ class Children(Participant):
         family.expected[digest] -= 1
         return True
 
-    def owes(self, name: bytes) -> bool:
+    def owes(self, lease: Lease) -> bool:
         """Whether this run has yet to yield children that an earlier run stored."""
-        family = self._families.get(name) if self._families else None
+        family = self._families.get(lease.name) if self._families else None
         return family is not None and any(family.expected.values())
 
-    def add(self, name: bytes, identity: bytes) -> None:
+    def add(self, lease: Lease, identity: bytes) -> None:
         """Remember an accepted child."""
-        family = self._families.get(name)
+        key = lease.name
+        family = self._families.get(key)
         if family is None:
-            family = self._families[name] = _Family(name)
+            family = self._families[key] = _Family(key)
         family.digests.append(mmh3_x64_128_digest(identity))
         self._fresh[family] = None
 

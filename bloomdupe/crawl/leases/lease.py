@@ -21,33 +21,21 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.requests.visits import Look, Visit
     from bloomdupe.frontier.slot_queue import Entry
 
-__all__ = ["HeldPart", "InMemory", "Key", "Lease", "Watcher"]
+__all__ = ["Key", "Lease", "LeaseEngine", "Watcher"]
 
 Key: TypeAlias = tuple[bytes, bool]
 """A fingerprint, and whether it is kept exactly."""
 
 
-class InMemory(NamedTuple):
-    """The place of a request that cannot be stored."""
+class OfPage(NamedTuple):
+    """A request in memory that is a root of its own, and has been yielded by a page."""
 
-    root: Lease | None = None
-    """The request that it goes on with, as its retry or redirect."""
-    page: Lease | None = None
-    """The request that has yielded it, if that is in progress."""
-    name: bytes | None = None
-    """Its name, if it has the same name in each run."""
-    recorded: bool = False
+    page: Lease
+    """The root that has yielded it; it is not settled before."""
+    recorded: bool
     """Whether it is recorded with its page when it counts; or it is marked."""
-    carried: Carried | None = None
+    carried: Carried | None
     """The values that it came with, if they cannot change."""
-
-
-class HeldPart(NamedTuple):
-    """A request in memory that is done, and counts together with its page."""
-
-    name: bytes
-    keys: list[Key]
-    outcome: Outcome
 
 
 class Watcher:
@@ -64,6 +52,31 @@ class Watcher:
 
     def settled(self, lease: Lease) -> None:
         """A request is done, and so are all of its parts."""
+
+
+class LeaseEngine(Protocol):
+    """The part of an engine that requests in progress use."""
+
+    def begin(self, lease: Lease) -> None:
+        """Recall the output that earlier runs have stored of a request."""
+
+    def owes(self, lease: Lease) -> bool:
+        """Whether an earlier run stored output that this run has not yielded again."""
+
+    def release(self, entry: Entry) -> None:
+        """Free the slot of a request that does not keep it busy any more."""
+
+    def let_go(self, lease: Lease) -> None:
+        """Make the request pending that was held back to replace this request."""
+
+    def ended(self, lease: Lease, *, whole: bool) -> None:
+        """Handle the end of a request, which may be a part of another request."""
+
+    def settle(self, root: Lease) -> None:
+        """End a request that is done, with all its parts."""
+
+    def leave(self, root: Lease) -> None:
+        """Keep a request that has ended, but is not done: it is handed out again."""
 
 
 class Registry(Protocol):
@@ -84,11 +97,9 @@ class Registry(Protocol):
     def leaves_out(self) -> Callable[[Lease], bool]:
         """Whether the next item of a page that comes again is left out."""
 
-    def owes(self, lease: Lease) -> bool:
-        """Whether an earlier run stored output that this run has not yielded again."""
-
-    def pass_on(self, lease: Lease) -> bytes:
-        """Return the name of a request that ends, for the one in its place."""
+    @property
+    def engine(self) -> LeaseEngine:
+        """Where the requests come from."""
 
     def release(self, lease: Lease) -> None:
         """Free the slot of a request that no longer keeps it busy."""
@@ -101,39 +112,40 @@ class Lease:
     """One request handed to the engine: a :class:`bloomdupe.inside_scrapy.Work`.
 
     A request that cannot be stored lives in memory only and is lost in a crash; then
-    its *page*, the request that has yielded it, yields it again. So the page is not
-    settled before it is done. It counts at once if its callback cannot have changed a
-    value that another callback has, see :mod:`bloomdupe.crawl.leases.carried`.
-    Otherwise it counts together with its page.
+    the request that has yielded it yields it again. So it counts as a part of that
+    request, its *root*: the root is not settled before all its parts are done, and
+    their items belong to the root. A chain of such requests has one root.
 
-    A retry or redirect that cannot be stored is a part of the request that it goes on
-    with, its *root*.
+    An engine can make it a root of its own, with a *page*. It counts before its page if
+    its callback cannot have changed a value that another callback has, see
+    :mod:`bloomdupe.crawl.leases.carried`. Otherwise it counts together with its page.
     """
 
     __slots__ = (
         "answer",
         "answers_before",
-        "carried",
+        "broken",
         "cut",
         "entry",
         "failed",
         "given_name",
         "handed",
-        "has_parts",
         "held",
         "instead",
         "items",
         "keys",
         "leases",
+        "left",
         "look",
         "names",
+        "of_page",
         "open_parts",
         "outputs",
         "owed",
+        "own",
         "own_outcome",
-        "page",
+        "parts",
         "passed_on",
-        "recorded",
         "repeated",
         "request",
         "retried",
@@ -151,31 +163,38 @@ class Lease:
         leases: Registry,
         request: Request,
         entry: Entry,
+        root: Lease | None,
         visit: Visit | None = None,
-        memory: InMemory | None = None,
+        name: bytes | None = None,
     ) -> None:
         self.leases = leases
+        self.given_name = name
         self.request = request
         self.entry = entry
-        memory = memory or InMemory()
-        self.given_name = memory.name
-        self.root = memory.root or self
-        self.page = memory.page
-        self.recorded = memory.recorded
-        self.carried = memory.carried
-        self.held: list[HeldPart] = []
-        """Requests that it has yielded, and that count together with it."""
+        self.root = self if root is None else root
+        self.of_page: OfPage | None = None
+        """Its page, if it is a request in memory and has one."""
+        self.held: list[Lease] = []
+        """Requests in memory that are done, and count together with it."""
         self.own_outcome = Outcome()
         self.outputs: OutputNames | None = None
-        """Names of the requests that it has yielded and that cannot be stored."""
+        """Names of the requests that it has yielded and that their parents name."""
         self.keys: list[Key] = []
         """Marks to set when the request is settled."""
         self.open_parts = 1
-        """Number of open requests: this request, and the requests in memory of which
-        it is the root or the page.
+        """Number of open requests: this request, and the unstored requests it is the
+        root or the page of.
         """
-        self.has_parts = False
-        """Whether it ever was the page of a request in memory."""
+        self.parts: list[bytes | None] = []
+        """Names of the unstored requests of which it has been the root or the page."""
+        self.broken = False
+        """Of the root: whether the processing of it or of a part of it broke off, or a
+        request that it has yielded was refused.
+        """
+        self.left = False
+        """Of the root: whether it has ended, and is not done."""
+        self.own: Any = None
+        """State of the request that only its engine knows."""
         self.items = 0
         """Items yielded so far."""
         self.handed: object = None
@@ -192,8 +211,8 @@ class Lease:
         """Whether a request that it has yielded was refused: the next run runs it
         again.
         """
-        self.instead: Callable[..., bool] | None = None
-        """Makes the request pending that takes its place when it ends."""
+        self.instead: Any = None
+        """The request that takes its place when it ends, as the engine holds it."""
         self.waiting = False
         """Whether the callback waits, as far as this is known."""
         self.passed_on = False
@@ -250,6 +269,17 @@ class Lease:
         self.outputs = self.outputs or OutputNames(self.name)
         return self.outputs.name_of(identity)
 
+    def pass_on(self) -> bytes:
+        """Return the name of a request that ends, for the request in its place.
+
+        A page was in progress when the process was killed. The next run asks for it
+        again, and gets a redirect, or has to try later. That other request then yields
+        the output that the page had yielded by the time of the kill. Only one request
+        takes the name.
+        """
+        self.passed_on = True
+        return self.name
+
     @property
     def items_left(self) -> Answers:
         """Items in the output that it has not yielded again yet, by answer."""
@@ -267,7 +297,7 @@ class Lease:
 
     @property
     def outcome(self) -> Outcome:
-        """The output of the request, and of the request of which it is a part."""
+        """The output of the request, and of every request of which it is a part."""
         return self.root.own_outcome
 
     def answered(self, result: object) -> bool:
@@ -308,8 +338,7 @@ class Lease:
         """Let the request go that is held back: the callback may wait for it."""
         self.waiting = True
         if self.instead is not None:
-            self.instead()
-            self.instead = None
+            self.leases.engine.let_go(self)
 
     def cut_short(self) -> None:
         """Remember that ``CloseSpider`` has ended the callback."""

@@ -248,8 +248,8 @@ class Failures(Participant):
         if payload is None or lease.comes_again:
             return None  # a second copy would double the page's visits
         visit = lease.visit
-        if lease.leases.owes(lease):
-            visit = replace(visit or Visit(), name=lease.leases.pass_on(lease))
+        if lease.leases.engine.owes(lease):
+            visit = replace(visit or Visit(), name=lease.pass_on())
         if visit is None:
             return payload
         return self._serializer.with_visit(payload, visit.values)

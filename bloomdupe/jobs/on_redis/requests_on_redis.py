@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bloomdupe.crawl.engines.on_redis.messages import (
+    ITEM,
+    REQUEST,
+    message_of,
+    taken_apart,
+)
 from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.jobs.listed import ListedItems, ListedRequest
 from bloomdupe.jobs.selection import Selection
 from bloomdupe.redis.frontier_reader import FrontierReader
-from bloomdupe.shared.messages import ITEM, REQUEST, message_of, taken_apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from bloomdupe.crawl.engines.on_redis.messages import ITEM, message_of
 from bloomdupe.errors import StoreError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.jobs.on_redis.partition_layer import PartitionLayer
 from bloomdupe.redis.shared_frontier import SharedFrontier
 from bloomdupe.redis.shared_import import WITHOUT_MARKS
-from bloomdupe.shared.messages import ITEM, message_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,6 +7,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bloomdupe.crawl.engines.on_redis.joining import check_not_shared, open_frontier
+from bloomdupe.crawl.engines.on_redis.messages import REQUEST, payload_of
 from bloomdupe.crawl.progress.rounds import IMPORT
 from bloomdupe.crawl.requests.names import name_of
 from bloomdupe.errors import SettingError, StoreMismatchError
@@ -17,8 +19,6 @@ from bloomdupe.redis.partition import Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
 from bloomdupe.redis.shared_import import WITHOUT_MARKS
 from bloomdupe.settings import JobSettings
-from bloomdupe.shared.joining import check_not_shared, open_frontier
-from bloomdupe.shared.messages import REQUEST, payload_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

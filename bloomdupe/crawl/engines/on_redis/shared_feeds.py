@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.extensions.feedexport import FeedSlot
 
+    from bloomdupe.crawl.leases.outcomes import Line
+
 __all__ = ["SharedFeeds", "feed_names"]
 
 
@@ -35,7 +37,7 @@ class SharedFeeds:
     def __init__(
         self,
         crawler: Crawler,
-        put: Callable[[Any, list[bytes]], None],
+        put: Callable[[Any, list[Line]], None],
         fail: Callable[[BaseException], None],
     ) -> None:
         self._put = put
@@ -50,7 +52,7 @@ class SharedFeeds:
         return [feed.name for feed in self._feeds]
 
     def _scraped(self, item: object, response: Any) -> None:  # noqa: ANN401
-        lines: list[bytes] = []
+        lines: list[Line] = []
         try:
             self._encode(item, self._feeds, lines)
         except (BloomDupeError, MemoryError) as error:
@@ -58,11 +60,11 @@ class SharedFeeds:
         finally:
             self._put(response, lines)
 
-    def _encode(self, item: object, feeds: list[Feed], lines: list[bytes]) -> None:
+    def _encode(self, item: object, feeds: list[Feed], lines: list[Line]) -> None:
         for index, feed in enumerate(feeds):
             try:
                 if feed.accepts(item):
-                    lines.append(b"%d %b" % (feed.number, feed.encode(item)))
+                    lines.append((feed.number, feed.encode(item)))
             except Exception:
                 # The remaining feeds get the item all the same.
                 self._encode(item, feeds[index + 1 :], lines)

@@ -8,19 +8,20 @@ import time
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from bloomdupe.crawl.engines.on_redis.heartbeat import Heartbeat
+from bloomdupe.crawl.engines.on_redis.messages import ITEM, message_of, taken_apart
 from bloomdupe.errors import StoreAccessError, StoreFullError, StoreUnreachableError
 from bloomdupe.printable import logger_of
 from bloomdupe.redis.partition import Settled
-from bloomdupe.shared.heartbeat import Heartbeat
-from bloomdupe.shared.messages import ITEM, message_of, taken_apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from bloomdupe.redis.partition import LeftRequest, Offer, RedisLease, SeenMark
     from bloomdupe.redis.shared_frontier import SharedFrontier
-    from bloomdupe.shared.leases import LocalRequest
 
+    Asked = Any
+    """A request that cannot be stored, as the crawl knows it."""
     Result = TypeVar("Result")
 
 __all__ = ["Worker", "WorkerReports"]
@@ -49,7 +50,7 @@ class WorkerReports(Protocol):
     def cookies(self, news: Sequence[bytes]) -> None:
         """Apply the cookies that other workers have changed."""
 
-    def answered(self, answers: Sequence[tuple[LocalRequest, bool]]) -> None:
+    def answered(self, answers: Sequence[tuple[Asked, bool]]) -> None:
         """Begin requests, or drop them if they count as seen."""
 
     def accepted(self, leases: Sequence[RedisLease], sure: bool) -> None:
@@ -102,7 +103,7 @@ class Worker(Thread):
         self._done: list[Settled] = []
         self._left: list[LeftRequest] = []
         self._marks: list[SeenMark] = []
-        self._asked: list[tuple[SeenMark, LocalRequest]] = []
+        self._asked: list[tuple[SeenMark, Asked]] = []
         self._not_begun: list[RedisLease] = []
         self._again: set[str] = set()
         self._wanted = 0
@@ -142,7 +143,7 @@ class Worker(Thread):
         with self._changed:
             self._marks += marks
 
-    def ask(self, mark: SeenMark, local: LocalRequest) -> None:
+    def ask(self, mark: SeenMark, local: Asked) -> None:
         """Ask whether a request counts as seen."""
         with self._changed:
             self._asked.append((mark, local))
@@ -255,7 +256,7 @@ class Worker(Thread):
         self,
         left: list[LeftRequest],
         marks: list[SeenMark],
-        asked: list[tuple[SeenMark, LocalRequest]],
+        asked: list[tuple[SeenMark, Asked]],
     ) -> None:
         """Leave requests, mark requests, and look up which requests count as seen."""
         if left:

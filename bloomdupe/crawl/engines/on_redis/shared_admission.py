@@ -29,7 +29,7 @@ class SharedAdmission:
         if crawler.spider is not None:
             try:
                 # Imported here, so that a missing redis-py is the first error.
-                from bloomdupe.shared.joining import check_shared
+                from bloomdupe.crawl.engines.on_redis.joining import check_shared
 
                 check_shared(crawler)
             except BloomDupeError as error:

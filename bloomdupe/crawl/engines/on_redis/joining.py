@@ -9,10 +9,11 @@ from scrapy.utils.misc import load_object
 
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
+from bloomdupe.crawl.engines.features import Feature, refused_settings
+from bloomdupe.crawl.engines.on_redis.shared_feeds import feed_names
 from bloomdupe.errors import SettingError, StoreMismatchError
 from bloomdupe.redis.shared_frontier import SharedFrontier
 from bloomdupe.settings import DEFAULTS
-from bloomdupe.shared.feeds import feed_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,23 +39,9 @@ SETTING_OF = {
     "feeds": "FEEDS",
 }
 """The settings in which users give the parameters of a shared frontier."""
-SHARED = frozenset(
-    {
-        "BLOOMDUPE_COOKIES",
-        "BLOOMDUPE_DIRECT_OUTPUT",
-        "BLOOMDUPE_EARLY_DROP",
-        "BLOOMDUPE_EXPECTED_URLS",
-        "BLOOMDUPE_FPP",
-        "BLOOMDUPE_MAX_RETRY_AFTER",
-        "BLOOMDUPE_PROGRESS_INTERVAL",
-        "BLOOMDUPE_REDIS_LEASE",
-        "BLOOMDUPE_REDIS_PARTITIONS",
-        "BLOOMDUPE_REDIS_PARTITION_BY",
-        "BLOOMDUPE_REDIS_REPLICAS",
-        "BLOOMDUPE_REDIS_URL",
-        "BLOOMDUPE_SERIALIZER",
-    }
-)
+FEATURES: frozenset[Feature] = frozenset()
+"""Features of a crawl on Redis, of those that not every engine has."""
+SHARED = DEFAULTS.keys() - refused_settings(FEATURES)
 """The settings that a crawl on Redis supports. All other settings are refused."""
 
 
@@ -125,11 +112,6 @@ def open_frontier(
 def check_settings(job: CrawlJob, crawler: Crawler) -> None:
     """Refuse settings that a shared crawl cannot have."""
     settings = job.settings
-    if settings.redis_url is None:
-        raise SettingError(
-            "SCHEDULER is bloomdupe.SharedScheduler, so BLOOMDUPE_REDIS_URL must name"
-            " the crawl on Redis, such as redis://localhost:6379/0#name"
-        )
     if settings.directory is not None:
         raise SettingError(
             "JOBDIR and BLOOMDUPE_REDIS_URL are both set: the job lies in the one or in"
@@ -146,7 +128,7 @@ def check_settings(job: CrawlJob, crawler: Crawler) -> None:
 
 def check_not_shared(given: BaseSettings) -> None:
     """Refuse settings that only a crawl with a JOBDIR supports."""
-    for name in sorted(DEFAULTS.keys() - SHARED):
+    for name in sorted(refused_settings(FEATURES)):
         if given.get(name) not in (None, DEFAULTS[name]):
             raise SettingError(
                 f"{name} = {given.get(name)!r} does not work with BLOOMDUPE_REDIS_URL;"

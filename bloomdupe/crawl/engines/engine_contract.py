@@ -1,0 +1,159 @@
+"""Engine: the contract of the place where a crawl keeps its requests.
+
+An engine promises:
+
+1. A request that it has taken is handed out again and again, here or in another
+   process, until it is settled.
+2. Settling a request makes its children, its output and its end durable together, or
+   none of them.
+3. After a crash a request comes back under the same name, so everything that it yields
+   again is recognised.
+
+No call waits for the network. An engine without an answer takes the request, and
+decides later.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from bloomdupe.crawl.leases.lease import LeaseEngine
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from scrapy import Request
+
+    from bloomdupe.crawl.engines.features import Feature
+    from bloomdupe.crawl.later.retries import Retries
+    from bloomdupe.crawl.leases.lease import Key, Lease
+    from bloomdupe.crawl.leases.outcomes import Line, Outcome
+    from bloomdupe.crawl.start_outputs import StartOutputs
+    from bloomdupe.frontier.slot_queue import Entry
+
+__all__ = ["Accepted", "Engine"]
+
+
+class Accepted(NamedTuple):
+    """A request that the crawl has accepted."""
+
+    request: Request
+    payload: bytes | None
+    """None: it cannot be stored. Empty: it need not be stored."""
+    slot: str
+    parent: Lease | None
+    """The request in progress that has yielded it."""
+    identity: bytes
+    """Tells it from other requests for its page; its duplicates have the same."""
+    keys: Sequence[Key]
+    """Marks to set, if there are any: first its fingerprint."""
+    name: bytes | None = None
+    """Its name, unless its parent names it. A request that is dropped as a duplicate of
+    others has the name under which they are known.
+    """
+    start: bool = False
+    """Whether ``start()`` has yielded it."""
+    answers: bool = False
+    """Whether the downloader has answered its parent with it."""
+    repeats: bool = False
+    """Whether it is a retry or a redirect of its parent."""
+    not_before: float | None = None
+    """Unix time before which it is not handed out."""
+
+
+class Engine(LeaseEngine, Protocol):
+    """Where a crawl keeps its requests."""
+
+    durable: bool
+    """Whether anything survives the process."""
+    has_feeds: bool
+    """Whether it hands over each item with its lines, to :meth:`Session.take_item`."""
+    hurries: bool
+    """Whether callbacks pause, because their output is kept in memory."""
+    features: Collection[Feature]
+    """Its features, of those that not every engine has."""
+    retries: Retries | None
+    """Lets retries wait, if they do."""
+
+    @property
+    def starting(self) -> StartOutputs:
+        """Decides on the output of ``start()``."""
+
+    @property
+    def keeps_cookies(self) -> bool:
+        """Whether cookies are kept, so that requests need none of their own."""
+
+    # Acceptance
+
+    def slot_of(self, request: Request, parent: Lease | None) -> str:
+        """Return the downloader's slot of a request, which ``parent`` has yielded."""
+
+    def knows(self, key: bytes, *, exact: bool) -> bool:
+        """Whether a mark is certainly set; asked for every link."""
+
+    def recognises(self, parent: Lease, identity: bytes) -> bool:
+        """Whether a child was taken before a crash made its parent run again."""
+
+    def has_room(self, request: Request) -> bool:
+        """Whether the slot of a request may have another request."""
+
+    def concerns(self, request: Request, follows: Lease | None) -> bool:
+        """Whether a request needs a payload in memory, because it comes again."""
+
+    def may_replace(self, lease: Lease, slot: str, *, answers: bool) -> bool:
+        """Whether a request in ``slot`` must be held back to replace this request."""
+
+    def take(self, offer: Accepted) -> bool:
+        """Make a request pending and mark it; False if it is a duplicate."""
+
+    def hold(self, offer: Accepted) -> None:
+        """Keep a request back until its parent ends, to take its place."""
+
+    # Handing out
+
+    def next(self) -> Entry | None:
+        """Hand out a request of a slot that is free, if there is any."""
+
+    def seconds_until_ready(self) -> float | None:
+        """Return the seconds until a further slot is free, or None if unknown."""
+
+    def set_aside(self, entry: Entry, why: str) -> None:
+        """Keep a request that cannot be restored."""
+
+    # Output
+
+    def add_line(self, outcome: Outcome, line: Line) -> None:
+        """Add a line to the output of a request; raises :class:`OSError`."""
+
+    def put(self, outcome: Outcome, work: object) -> None:
+        """Let output count that belongs to no request in progress.
+
+        ``work`` is the work of the running code, such as an item of ``start()``.
+        """
+
+    # The end
+
+    def __len__(self) -> int:
+        """Count the requests that are pending here."""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the crawl stays open because of pending requests."""
+
+    @property
+    def left(self) -> int:
+        """Number of requests that are not done."""
+
+    @property
+    def later(self) -> int:
+        """Number of those that are scheduled for later."""
+
+    def say_later(self) -> None:
+        """Log that only requests are left that are scheduled for later."""
+
+    @property
+    def remedy(self) -> str:
+        """Where requests stay that are left, and the remedy, for a message."""
+
+    def close(self, reason: str) -> None:
+        """Make everything durable; ``reason`` is that of the end of the crawl."""

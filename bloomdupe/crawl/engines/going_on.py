@@ -1,0 +1,128 @@
+"""Opening: opens the engine on disk, unless the crawl may not go on in this store."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scrapy.utils.job import job_dir
+
+from bloomdupe.crawl.engines.on_disk import EngineOnDisk
+from bloomdupe.crawl.progress.rounds import IMPORT
+from bloomdupe.crawl.state.blocked import BLOCKED, Blocked
+from bloomdupe.errors import StoreMismatchError
+from bloomdupe.printable import logger_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bloomdupe.crawl.engines.session import Session
+    from bloomdupe.errors import FilterFullError
+    from bloomdupe.filter.bloom import BloomFilter
+
+__all__ = ["open_on_disk"]
+
+logger = logger_of(__name__)
+
+
+def open_on_disk(
+    session: Session,
+    seen: BloomFilter,
+    filter_full: Callable[[FilterFullError], None],
+    *,
+    ours: bool,
+) -> Blocked:
+    """Let a session go on with the store of a filter, or in memory without a store.
+
+    ``ours`` says that the filter decides on duplicates. Returns the rules that keep
+    requests out.
+    """
+    _check_import(session, seen)
+    _check_queue_of_scrapy(session, seen)
+    engine = EngineOnDisk(session, seen, filter_full, ours=ours)
+    session.attach(engine)
+    blocked = Blocked(
+        seen.notes.get(BLOCKED, []),
+        session.fingerprint,
+        partial(session.stats.inc_value, "bloomdupe/dropped_blocked"),
+    )
+    engine.open(blocked)
+    session.begin()
+    _say_how_it_stands(session, engine, blocked)
+    return blocked
+
+
+def _check_import(session: Session, seen: BloomFilter) -> None:
+    """Refuse a job with an incomplete import of another job."""
+    note = seen.notes.get(IMPORT, {"done": True})
+    if not note["done"]:
+        raise StoreMismatchError(
+            f"JOBDIR: an import into {session.settings.directory} was interrupted: run"
+            " it again, and it goes on where it was"
+        )
+    if note.get("marked") and note.get("owed"):
+        logger.warning(
+            "%(owed)d requests are missing in this job: `bloomdupe import` could"
+            " not read them, and says why. They are taken in when it is called"
+            " again and can read them, with --trust-pickles for instance",
+            {"owed": note["owed"]},
+            extra={"spider": session.spider},
+        )
+
+
+def _check_queue_of_scrapy(session: Session, seen: BloomFilter) -> None:
+    """Refuse a job with pending requests that only Scrapy's scheduler can see."""
+    jobdir = job_dir(session.crawler.settings)
+    if jobdir is None or seen.record("frontier") is not None:
+        return
+    active = Path(jobdir, "requests.queue", "active.json")
+    if active.exists() and json.loads(active.read_text("utf-8")):
+        raise StoreMismatchError(
+            f"JOBDIR: requests are pending in {active.parent} that only Scrapy's"
+            f" own scheduler can see: `bloomdupe import {jobdir} --spider"
+            f" {session.spider.name}` takes them over; or set SCHEDULER ="
+            ' "scrapy.core.scheduler.Scheduler" to go on with that crawl, or give'
+            " the new one another JOBDIR"
+        )
+
+
+def _say_how_it_stands(
+    session: Session, engine: EngineOnDisk, blocked: Blocked
+) -> None:
+    run, totals = engine.run, engine.checkpoint.totals
+    session.stats.set_value("bloomdupe/round", run.round)
+    extra = {"spider": session.spider}
+    if blocked.rules:
+        logger.info(
+            "%(rules)d rules of `bloomdupe block` keep requests out; these are"
+            " counted in bloomdupe/dropped_blocked",
+            {"rules": len(blocked.rules)},
+            extra=extra,
+        )
+    if run.last is None:
+        return
+    if run.idle:
+        logger.info(
+            "This job was finished %(when)s, with %(pages)d pages and %(items)d"
+            " items: nothing of it is done again, and only start requests that are"
+            ' new are taken in. BLOOMDUPE_START_REQUESTS = "again" begins a new'
+            " round",
+            {
+                "when": run.finished_when,
+                "pages": totals.pages,
+                "items": totals.items,
+            },
+            extra=extra,
+        )
+    else:
+        logger.info(
+            "Resuming crawl (%(queuesize)d requests scheduled); the last run %(ended)s",
+            {
+                "queuesize": len(engine),
+                "ended": ("was killed" if run.last == "open" else f"ended: {run.last}"),
+            },
+            extra=extra,
+        )
+    session.stats.set_value("bloomdupe/resumed", len(engine))

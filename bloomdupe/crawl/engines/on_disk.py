@@ -1,0 +1,610 @@
+"""EngineOnDisk: the engine of a crawl in a store, or in the memory of one process."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from scrapy import signals
+
+from bloomdupe.crawl.engines.checkpoint import FEED, Checkpoint, CrawlRecord
+from bloomdupe.crawl.engines.features import Feature
+from bloomdupe.crawl.engines.queue_order import QueueOrder
+from bloomdupe.crawl.engines.settling import Settling
+from bloomdupe.crawl.later.backoff import Backoff
+from bloomdupe.crawl.later.clock import Clock
+from bloomdupe.crawl.later.growing_wait import GrowingWait
+from bloomdupe.crawl.later.retries import Retries
+from bloomdupe.crawl.later.revisits import Revisits
+from bloomdupe.crawl.later.sleeping import Sleeping
+from bloomdupe.crawl.leases.carried import CarriedValues
+from bloomdupe.crawl.leases.children import PREFIX as CHILDREN
+from bloomdupe.crawl.leases.children import Children
+from bloomdupe.crawl.leases.cut_short import CutShort
+from bloomdupe.crawl.leases.lease import Lease
+from bloomdupe.crawl.leases.outcomes import Outcomes
+from bloomdupe.crawl.progress.rounds import FINISHED, OPEN, Run
+from bloomdupe.crawl.progress.slot_times import SlotTimes
+from bloomdupe.crawl.progress.watch import Watch
+from bloomdupe.crawl.requests.visits import Visit
+from bloomdupe.crawl.start_outputs import StartItem
+from bloomdupe.crawl.starting import Starting
+from bloomdupe.crawl.state.cookies import Cookies, forget_cookies
+from bloomdupe.crawl.state.delays import Delays
+from bloomdupe.crawl.state.failures import Failures
+from bloomdupe.crawl.state.limits import SlotLimits
+from bloomdupe.crawl.state.spider_state import STATE, SpiderState
+from bloomdupe.errors import FilterFullError
+from bloomdupe.feeds.exporter import FeedExporter
+from bloomdupe.feeds.feed_job import FeedJob
+from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.inside_scrapy.cookie_jars import CookieJars
+from bloomdupe.inside_scrapy.timer import Timer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    from scrapy import Request
+
+    from bloomdupe.crawl.engines.engine_contract import Accepted
+    from bloomdupe.crawl.engines.session import Session
+    from bloomdupe.crawl.leases.lease import Key
+    from bloomdupe.crawl.leases.outcomes import Line, Outcome
+    from bloomdupe.crawl.state.blocked import Blocked
+    from bloomdupe.filter.bloom import BloomFilter
+    from bloomdupe.frontier.slot_queue import Entry
+
+__all__ = ["EngineOnDisk"]
+
+REST = 0.01
+"""Seconds for the crawl between the parts of a checkpoint that is too much at once."""
+
+
+class EngineOnDisk(Settling):
+    """Frontier and checkpoint of an open crawl: an :class:`Engine`.
+
+    The frontier owns ``seen`` from now on. Raises the errors of opening the store, the
+    frontier or a feed.
+    """
+
+    features: Collection[Feature] = frozenset(Feature)
+
+    def __init__(
+        self,
+        session: Session,
+        seen: BloomFilter,
+        filter_full: Callable[[FilterFullError], None],
+        *,
+        ours: bool,
+    ) -> None:
+        settings = self.settings = session.settings
+        self._session = session
+        self._crawler = session.crawler
+        self._stats = session.stats
+        self._filter_full = filter_full
+        self._ours = ours
+        self._access = session.access
+        self.durable = self.has_feeds = settings.directory is not None
+        self._open_frontier(seen)
+        self.run = Run(
+            seen.notes,
+            pending=len(self),
+            again=settings.start_requests == "again",
+        )
+        self.outcomes = Outcomes(settings.directory)
+        self.children = Children()
+        self.cut_short = CutShort()
+        self.failures = self._open_failures()
+        super().__init__(
+            self.frontier,
+            self.outcomes,
+            self.children,
+            self.cut_short,
+            self.failures,
+            self._mark_settled,
+            self._push,
+        )
+        self.starting = Starting(
+            self.run,
+            settings.start_requests,
+            session.processing,
+            seen,
+            session.fingerprint,
+        )
+        self.limits = SlotLimits(settings, self.frontier, self._stats)
+        self._unmarked: set[bytes] = set()
+        """Fingerprints of requests in memory only: a request that a crash loses must
+        not have been marked.
+        """
+        self._carried_values = CarriedValues(session.serializer.callbacks)
+        self._restore()
+        self._closed = self.hurries = False
+        self._tick = Timer(self._on_tick)
+
+    # Opening
+
+    def _open_frontier(self, seen: BloomFilter) -> None:
+        order = QueueOrder.of(self._crawler.settings, durable=self.durable)
+        self._starts_apart = order.starts_apart
+        self.retries: Retries | None = None
+        wait = self._access.wait
+        if self.settings.retry_backoff is not None:
+            growing = GrowingWait(*self.settings.retry_backoff)
+            self.retries = Retries(self._crawler, self._access, growing)
+            wait = self.retries.circuits.wait
+        limit = self.settings.max_retry_after
+        self._backoff = Backoff(self._access.slot_of, wait, limit)
+        self.frontier = Frontier(
+            seen,
+            fifo=order.fifo,
+            start_fifo=order.start_fifo,
+            wait=self._backoff.wait,
+        )
+
+    def _open_failures(self) -> Failures | None:
+        store = self.frontier.store
+        limit = self.settings.max_failures
+        fingerprinter = self._crawler.request_fingerprinter
+        if store is None or not limit or fingerprinter is None:
+            return None
+        return Failures(
+            store, self._session.serializer, fingerprinter.fingerprint, limit
+        )
+
+    def _restore(self) -> None:
+        """Restore the state of the last checkpoint."""
+        crawler, settings, run = self._crawler, self.settings, self.run
+        crawl = CrawlRecord(self.frontier)
+        feeds = self._restore_feeds(crawl)
+        self.state = SpiderState(crawler, self._session.serializer)
+        self.state.restore(crawl.blobs.get(STATE))
+        self.children.restore(crawl.blobs_of(CHILDREN))
+        self.cut_short.restore(crawl.record.get("cut_short", {}))
+        self.after_a_kill = run.last == OPEN
+        if run.resumed:
+            before = crawl.record.get("totals", {}).get("start_items", 0)
+            self.starting.counted.restore(crawl.record.get("start_items", [before]))
+        self.waiting = Sleeping(crawler, self.frontier, settings.wait)
+        clock = Clock(crawl.record.get("clock"))
+        self.waiting.restore(clock.stored)
+        self._backoff.restore(crawl.record.get("holds", {}), clock)
+        self.checkpoint = Checkpoint(
+            crawler, self.frontier, self.outcomes, crawl, feeds
+        )
+        self.checkpoint.participants += [
+            self.starting.counted,
+            self.children,
+            self.cut_short,
+            self.state,
+            self._backoff,
+            clock,
+        ]
+        if self.retries is not None:
+            self.retries.circuits.restore(crawl.record.get("circuits", {}), clock)
+            self.retries.attach(self.frontier, self._session.leases)
+            self.checkpoint.participants.append(self.retries.circuits)
+        self.revisits = self._begin_revisits()
+        self.checkpoint.participants.append(self.limits)
+        store = self.frontier.store
+        if store is not None:
+            delays = Delays(self._access, store)
+            if run.resumed and self._access.throttled:
+                self._access.restore_delays(delays.of)
+            self.checkpoint.participants.append(delays)
+        self.cookies = self._restore_cookies()
+        if self.cookies is not None:
+            self.checkpoint.participants.append(self.cookies)
+        if self.failures is not None:
+            self.failures.restore(crawl.record.get("failures_left", 0))
+            self.checkpoint.participants.append(self.failures)
+        crawl.blobs.clear()
+        self.watch = Watch(
+            crawler,
+            settings,
+            self.frontier,
+            self.checkpoint,
+            self.failures,
+            SlotTimes(self.frontier, self._access, self._rests()),
+            self._session.stopping.fail,
+        )
+        if self.watch.history is not None:
+            self.checkpoint.participants.append(self.watch.history)
+        if not run.idle:
+            self.checkpoint.begin_run()
+
+    def _rests(self) -> Iterator[Callable[[], dict[str, float]]]:
+        yield self._backoff.resting
+        if self.retries is not None:
+            yield self.retries.circuits.resting
+
+    def _begin_revisits(self) -> Revisits:
+        revisits = Revisits(
+            self._crawler,
+            self.settings,
+            self.frontier,
+            self._access,
+            self._session.serializer,
+            self._session.fingerprint,
+            self._mark_visited,
+            self._session.stopping.fail,
+            starts_apart=self._starts_apart,
+        )
+        self._session.leases.watchers.append(revisits)
+        self._session.leases.leaves_out = revisits.leaves_out
+        return revisits
+
+    def _restore_feeds(self, crawl: CrawlRecord) -> FeedExporter | None:
+        if self.frontier.store is None:
+            return None
+        feeds = FeedExporter.of(self._crawler)
+        assert self.settings.directory is not None  # noqa: S101 - there is a store
+        job = FeedJob(
+            self._session.take_item,
+            self._session.stopping.fail,
+            self._session.serializer.dump_item,
+            self._session.serializer.load_value,
+            self.settings.directory,
+        )
+        feeds.restore(
+            job,
+            crawl.record,
+            crawl.blobs_of(FEED),
+            resumed=self.run.resumed,
+            accept=self.settings.feed_changed == "accept",
+        )
+        return feeds
+
+    def _restore_cookies(self) -> Cookies | None:
+        """Go on with the cookies of this round, if cookies are kept."""
+        store, crawler = self.frontier.store, self._crawler
+        if store is None:
+            return None
+        kept = self.settings.cookies
+        if not (kept and self.run.resumed):
+            forget_cookies(store)
+        jars = CookieJars.of(crawler) if kept else None
+        if jars is None:
+            return None
+        assert crawler.spider is not None  # noqa: S101 - the crawl is open
+        cookies = Cookies(jars, store, self._session.serializer, crawler.spider)
+        cookies.restore()
+        return cookies
+
+    def open(self, blocked: Blocked) -> None:
+        """Begin to write checkpoints."""
+        if self.failures is not None:
+            retried = self.failures.begin(
+                self.frontier, self.settings.retry_failed, blocked
+            )
+            self._stats.set_value("bloomdupe/retried_failures", retried)
+            if retried:
+                self._has_work()
+        if self.run.idle:
+            self.checkpoint.totals.show(self._stats)
+        else:
+            self._write(partial(self.checkpoint.commit, first=True))
+            self.watch.begin_run()
+        if self.settings.max_retry_after:
+            self._crawler.signals.connect(
+                self._backoff.response_downloaded, signals.response_downloaded
+            )
+        self.watch.begin()
+        self._tick.set(self.settings.checkpoint_interval)
+
+    def _has_work(self) -> None:
+        """Begin the run, if the job was finished and there is new work."""
+        if self.run.idle:
+            self.run.begin()
+            self.checkpoint.begin_run()
+            self.watch.begin_run()
+
+    # Acceptance
+
+    def slot_of(self, request: Request, parent: Lease | None) -> str:  # noqa: ARG002
+        """See :meth:`Engine.slot_of`."""
+        return self._access.slot_of(request)
+
+    def knows(self, key: bytes, *, exact: bool) -> bool:
+        """See :meth:`Engine.knows`."""
+        return key in self._unmarked or self.frontier.seen.contains(key, exact=exact)
+
+    def recognises(self, parent: Lease, identity: bytes) -> bool:
+        """See :meth:`Engine.recognises`."""
+        return self.children.recognises(parent, identity)
+
+    def has_room(self, request: Request) -> bool:
+        """See :meth:`Engine.has_room`."""
+        return not self.limits.on or self.limits.room_for(self._access.slot_of(request))
+
+    def concerns(self, request: Request, follows: Lease | None) -> bool:
+        """See :meth:`Engine.concerns`."""
+        return self.revisits.concerns(request, follows)
+
+    def may_replace(self, lease: Lease, slot: str, *, answers: bool) -> bool:  # noqa: ARG002
+        """See :meth:`Engine.may_replace`.
+
+        If the process is killed while both are pending, the page may answer well in the
+        next run, and both would yield the same outputs. An answer of the downloader
+        comes when its parent ends anyway.
+        """
+        return (
+            self.durable and not answers and lease.root is lease and not lease.passed_on
+        )
+
+    def hold(self, offer: Accepted) -> None:
+        """See :meth:`Engine.hold`."""
+        assert offer.parent is not None  # noqa: S101 - it takes its place
+        offer.parent.instead = offer._replace(keys=())
+
+    def take(self, offer: Accepted) -> bool:
+        """See :meth:`Engine.take`."""
+        self._push(offer, instead=offer.answers)
+        if offer.payload is not None:
+            self._mark_seen(offer.keys)
+        if self.frontier.due:
+            self._hurry()
+        return True
+
+    def _push(self, offer: Accepted, *, instead: bool = False) -> None:
+        """Make a request pending.
+
+        ``instead`` says that its parent ends in this step and that it takes the
+        parent's place.
+        """
+        self._has_work()
+        request, parent, payload = offer.request, offer.parent, offer.payload
+        memory = None
+        if payload is None and (memory := self._in_memory(offer)) is None:
+            return
+        attachment = None if payload else request
+        if payload and parent is not None:
+            follows = parent if offer.repeats else None
+            payload = self._with_visit(payload, follows, parent if instead else None)
+        entry = self.frontier.push(
+            offer.slot,
+            request.priority,
+            payload,
+            start=self._starts_apart and bool(request.meta.get("is_start_request")),
+            attachment=attachment,
+            not_before=offer.not_before,
+        )
+        if not request.dont_filter:
+            self.limits.took(offer.slot)
+        if memory is not None:
+            self._unmarked.update(key for key, _ in offer.keys)
+            self._session.leases.expect(entry, **memory, keys=list(offer.keys))
+        elif (
+            self.durable
+            and (request.dont_filter or not self._ours)
+            and parent is not None
+            and parent.is_named
+            and not instead
+        ):
+            self.children.add(parent, offer.identity)
+        where = "disk" if self.durable and payload is not None else "memory"
+        self._stats.inc_value(f"scheduler/enqueued/{where}")
+        self._stats.inc_value("scheduler/enqueued")
+
+    def _in_memory(self, offer: Accepted) -> dict[str, Any] | None:
+        """Return the state of a request that cannot be stored; None if it is done.
+
+        In that case an earlier run has done it, and its page runs again.
+        """
+        parent, name, leases = offer.parent, offer.name, self._session.leases
+        if parent is None:
+            return {"name": name}
+        if offer.repeats:
+            # A retry or redirect has the name of the request that it follows.
+            name = name or parent.name_of(None)
+            return {"name": name, "root": leases.part_of(parent, name)}
+        carried = self._carried_values.of(offer.request)
+        if name is None:
+            values = b"" if carried is None else carried.digest
+            name = parent.name_of(offer.identity + values)
+            if name is not None and self.children.recognises(parent, name):
+                return None
+        place = leases.part_of_page(parent.root, name, carried, recorded=not offer.keys)
+        return {"name": name, "of_page": place}
+
+    def _with_visit(
+        self, payload: bytes, follows: Lease | None, parent: Lease | None
+    ) -> bytes:
+        """Return the payload of a request with its visit, and the name that it takes.
+
+        A retry or redirect of ``follows`` inherits its visits. A request that takes the
+        place of ``parent`` also takes its name, if outputs of an earlier run are known
+        by this name.
+        """
+        visit = None if follows is None else self.revisits.follow(follows)
+        if parent is not None and self.owes(parent):
+            visit = replace(visit or Visit(), name=parent.pass_on())
+        if visit is None:
+            return payload
+        return self._session.serializer.with_visit(payload, visit.values)
+
+    def _mark_seen(self, keys: Sequence[Key]) -> None:
+        """Mark a stored request as seen.
+
+        A fingerprint that it shares with a request in memory is marked when that
+        request is done: after a crash, the other one must not count as seen.
+        """
+        for key, exact in keys:
+            if key not in self._unmarked:
+                self.frontier.seen.add(key, exact=exact)
+
+    def _mark_settled(self, keys: Sequence[Key]) -> None:
+        """Mark requests that lived in memory, and are settled now, as seen."""
+        for key, exact in keys:
+            self._unmarked.discard(key)
+            try:
+                self.frontier.seen.add(key, exact=exact)
+            except FilterFullError as error:
+                self._filter_full(error)
+            except OSError as error:
+                self._session.stopping.fail(error)
+
+    def _mark_visited(self, key: bytes) -> bool:
+        try:
+            return self.frontier.seen.add(key)
+        except FilterFullError as error:
+            self._filter_full(error)
+            return True
+
+    # Handing out
+
+    def next(self) -> Entry | None:
+        """See :meth:`Engine.next`."""
+        entry = self.frontier.lease()
+        if entry is None and not (self.frontier.pending or self._session.leases):
+            self.waiting.look()
+        return entry
+
+    def seconds_until_ready(self) -> float | None:
+        """See :meth:`Engine.seconds_until_ready`."""
+        return self.frontier.seconds_until_ready()
+
+    def begin(self, lease: Lease) -> None:
+        """See :meth:`Engine.begin`."""
+        super().begin(lease)
+        self.revisits.begin_visit(lease)
+        stored = self.durable and lease.entry.payload is not None
+        where = "disk" if stored else "memory"
+        self._stats.inc_value(f"scheduler/dequeued/{where}")
+
+    def set_aside(self, entry: Entry, why: str) -> None:  # noqa: ARG002
+        """See :meth:`Engine.set_aside`."""
+        self.frontier.release(entry)
+
+    # Output
+
+    def add_line(self, outcome: Outcome, line: Line) -> None:
+        """See :meth:`Engine.add_line`."""
+        self._has_work()
+        self.outcomes.add_line(outcome, line)
+
+    def put(self, outcome: Outcome, work: object) -> None:
+        """See :meth:`Engine.put`."""
+        self._has_work()
+        if type(work) is Lease:  # the next run yields it again
+            self.outcomes.forget(outcome)
+            return
+        if type(work) is StartItem and self.durable:
+            self._mark_settled([(work.name, True)])
+        self.outcomes.settle(outcome)
+
+    # The end
+
+    def __len__(self) -> int:
+        """Count the requests that are pending or scheduled for later."""
+        return self.frontier.pending + self.frontier.waiting
+
+    @property
+    def goes_on(self) -> bool:
+        """See :meth:`Engine.goes_on`.
+
+        The crawl ends if all requests are scheduled for a time that is too far away.
+        """
+        return self.frontier.pending > 0 or self.waiting.is_worth_it
+
+    @property
+    def left(self) -> int:
+        """See :meth:`Engine.left`."""
+        return len(self) + self.frontier.leased
+
+    @property
+    def later(self) -> int:
+        """See :meth:`Engine.later`."""
+        return self.frontier.waiting
+
+    def say_later(self) -> None:
+        """See :meth:`Engine.say_later`."""
+        self.waiting.say_end()
+
+    # Checkpoints
+
+    @property
+    def keeps_cookies(self) -> bool:
+        """See :attr:`Engine.keeps_cookies`."""
+        return self.cookies is not None
+
+    @property
+    def remedy(self) -> str:
+        """See :attr:`Engine.remedy`."""
+        if not self.durable:
+            return "They are lost, for there is no JOBDIR"
+        return (
+            "They stay in the job, and so do feeds that wait for its end. Mend the"
+            " cause and run the same command again, which tries them again; or take"
+            " them out with `bloomdupe drop`"
+        )
+
+    def _hurry(self) -> None:
+        """Write a checkpoint as soon as the running code returns control.
+
+        Until then callbacks pause, because their further output is kept in memory.
+        """
+        if self._tick.due is not None:
+            self._tick.set(0)
+            self.hurries = self.durable
+
+    def _on_tick(self) -> None:
+        self.commit()
+        stopped = self._closed or self._session.stopping.failure is not None
+        self.hurries = self.hurries and self.frontier.due and not stopped
+        if not self._closed:
+            soon = self.checkpoint.unfinished or self.frontier.due
+            self._tick.set(REST if soon else self.settings.checkpoint_interval)
+
+    def commit(self, *, last: bool = False, finished: bool = False) -> None:
+        """Make all changes durable.
+
+        The ``last`` checkpoint of a run writes everything that is left; ``finished``
+        says that no request is pending. If it fails, the crawl stops, and the previous
+        checkpoint is still valid.
+        """
+        if self._session.stopping.failure is not None or self.run.idle:
+            return
+        commit: Callable[[], None] = self.checkpoint.commit
+        if last:
+            commit = partial(self.checkpoint.commit_everything, finished=finished)
+        elif not self.checkpoint.changed:
+            return
+        try:
+            self._write(commit)
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - of any listener
+            self._session.stopping.fail(error)
+
+    def _write(self, commit: Callable[[], None]) -> None:
+        begun = perf_counter()
+        commit()
+        self.watch.wrote(perf_counter() - begun)
+        if self.durable:
+            self._stats.inc_value("bloomdupe/checkpoints")
+
+    def close(self, reason: str) -> None:
+        """Write the last checkpoint and the reason of the run's end; stop watching."""
+        self._closed, self.hurries = True, False
+        self._tick.cancel()
+        self.watch.end()
+        finished = reason == FINISHED
+        if finished:
+            self.children.end()
+        self.commit(last=True, finished=finished)
+        if not self.run.idle and self._session.stopping.failure is None:
+            # When the last items are in their files: until then, nothing has ended.
+            self.run.end(reason)
+            self.watch.end_run(reason)
+            self.commit(last=True, finished=finished)
+        self.outcomes.close()
+        if self.failures is not None:
+            self._stats.set_value("bloomdupe/failed", len(self.failures))
+            self.failures.end()
+        for name, value in (
+            ("pending", len(self)),
+            ("later", self.frontier.waiting),
+            ("unfinished", self.frontier.leased),
+            ("checkpoint_seconds_max", round(self.watch.longest, 4)),
+        ):
+            self._stats.set_value(f"bloomdupe/{name}", value)

@@ -1,0 +1,703 @@
+"""EngineOnRedis: the engine of a crawl that several workers share."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from scrapy import signals
+
+from bloomdupe.crawl.engines.on_redis.joining import FEATURES, by_settings
+from bloomdupe.crawl.engines.on_redis.messages import (
+    ITEM,
+    REQUEST,
+    joined,
+    message_of,
+    payload_of,
+)
+from bloomdupe.crawl.engines.on_redis.page_on_redis import PageOnRedis
+from bloomdupe.crawl.engines.on_redis.shared_cookies import SharedCookies
+from bloomdupe.crawl.engines.on_redis.shared_feeds import SharedFeeds
+from bloomdupe.crawl.engines.on_redis.slots import forget_inherited_slot
+from bloomdupe.crawl.engines.on_redis.worker import Worker
+from bloomdupe.crawl.engines.on_redis.worker_progress import Progress
+from bloomdupe.crawl.engines.queue_order import QueueOrder
+from bloomdupe.crawl.later.backoff import Backoff
+from bloomdupe.crawl.leases.lease import Lease
+from bloomdupe.crawl.requests.names import START, name_of
+from bloomdupe.crawl.start_outputs import StartItem, StartOutputs, is_fresh_start
+from bloomdupe.crawl.state.cookies_packed import PackedCookies
+from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.inside_scrapy.cookie_jars import CookieJars
+from bloomdupe.printable import logger_of, printable
+from bloomdupe.redis.partition import LeftRequest, Offer, SeenMark
+from bloomdupe.redis.shared_frontier import SharedFrontier
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from scrapy import Request
+
+    from bloomdupe.crawl.dupefilter import BloomDupeFilter
+    from bloomdupe.crawl.engines.crawl_job import CrawlJob
+    from bloomdupe.crawl.engines.engine_contract import Accepted
+    from bloomdupe.crawl.engines.features import Feature
+    from bloomdupe.crawl.engines.session import Session
+    from bloomdupe.crawl.later.retries import Retries
+    from bloomdupe.crawl.leases.outcomes import Line, Outcome
+    from bloomdupe.frontier.slot_queue import Entry
+    from bloomdupe.redis.partition import RedisLease
+
+__all__ = ["EngineOnRedis"]
+
+logger = logger_of(__name__)
+
+AT_HAND = 4
+"""Requests on a worker, for each request that it may have in progress at once."""
+HUNGRY = 64
+"""Further requests to fetch, when none of those at hand may go yet."""
+MOST_AT_HAND = 10_000
+FEW = 4
+"""Number of requests at hand from Redis at which their slot has its next turn."""
+
+
+class InMemory(NamedTuple):
+    """A request that cannot be stored, while Redis is asked about it."""
+
+    request: Request
+    slot: str
+    root: Lease | None
+    page: PageOnRedis
+
+
+class EngineOnRedis:
+    """Keeps requests on Redis, for all workers with its URL: an :class:`Engine`.
+
+    Each worker is a process that runs ``scrapy crawl`` with the same settings. The
+    workers share the hosts; if a worker dies, other workers do its requests in progress
+    again. See :class:`bloomdupe.redis.shared_frontier.SharedFrontier`.
+
+    Redis answers later, on another thread, which reports the answers (see
+    :class:`bloomdupe.crawl.engines.on_redis.worker.WorkerReports`).
+
+    ``spider.state`` is a dictionary. Each worker has its own, and it ends with the
+    worker.
+    """
+
+    durable = has_feeds = True
+    features: Collection[Feature] = FEATURES
+    hurries = False
+    retries: Retries | None = None
+    later = 0
+
+    def __init__(
+        self, session: Session, job: CrawlJob, dupefilter: BloomDupeFilter
+    ) -> None:
+        crawler, settings = session.crawler, session.settings
+        self._session = session
+        self._stats = session.stats
+        self._access = session.access
+        self._spider = spider = session.spider
+        if getattr(spider, "state", None) is None:
+            spider.state = {}  # type: ignore[attr-defined]
+        self._closed = False
+        self._finished = False
+        # Number of pages that workers have left, when no other request is pending.
+        self._left = self._aside = 0
+        # Requests that cannot be stored, by fingerprint: the page that is not done
+        # before them, or None; and the number of requests that Redis is asked about.
+        self._carriers: dict[bytes, Lease | None] = {}
+        self._asked = 0
+        # Pages with such requests, until Redis has answered their settlement.
+        self._settling: dict[tuple[int, str, bytes], Lease] = {}
+        # Number of requests at hand from Redis, by slot.
+        self._from_redis = Counter[str]()
+        self._feeds = SharedFeeds(crawler, session.take_item, session.stopping.fail)
+        order = QueueOrder.of(crawler.settings, durable=True)
+        self._starts_apart = order.starts_apart
+        self._backoff = Backoff(
+            self._access.slot_of, self._access.wait, settings.max_retry_after
+        )
+        # Requests that this worker has offered, and that Redis has handed out to it.
+        self._seen = dupefilter.open_shared(job.recent())
+        self._at_hand = Frontier(
+            self._seen,
+            fifo=order.fifo,
+            start_fifo=order.start_fifo,
+            wait=self._backoff.wait,
+        )
+        self._frontier = _open_frontier(job, self._feeds.names, fifo=order.fifo)
+        self.starting = StartOutputs(session.processing, START, session.fingerprint)
+        concurrent = crawler.settings.getint("CONCURRENT_REQUESTS")
+        self._enough = AT_HAND * max(1, concurrent)
+        self._cookies = self._shared_cookies() if settings.cookies else None
+        self._worker = Worker(
+            self._frontier,
+            settings.redis_lease,
+            self,
+            cookies=self._cookies is not None,
+        )
+        interval = settings.progress_interval
+        self._progress = Progress(crawler, self._at_hand, self._frontier, interval)
+
+    def _shared_cookies(self) -> SharedCookies | None:
+        jars = CookieJars.of(self._session.crawler)
+        if jars is None:
+            return None
+        packed = PackedCookies(self._session.serializer, self._spider)
+        return SharedCookies(jars, packed)
+
+    def open(self) -> None:
+        """Begin to talk to Redis."""
+        settings = self._session.settings
+        if settings.max_retry_after:
+            self._session.crawler.signals.connect(
+                self._backoff.response_downloaded, signals.response_downloaded
+            )
+        self._worker.start()
+        self._worker.want(self._enough)
+        self._progress.begin()
+        extra = {"spider": self._spider}
+        logger.info(
+            "This is worker %(worker)s on %(shown)s",
+            {"worker": self._frontier.worker, "shown": self._frontier.shown},
+            extra=extra,
+        )
+        if settings.redis_partition_by == "url":
+            logger.info(
+                "BLOOMDUPE_REDIS_PARTITION_BY is url: delays and concurrency of a host"
+                " hold for each worker by itself",
+                extra=extra,
+            )
+
+    @property
+    def keeps_cookies(self) -> bool:
+        """See :attr:`Engine.keeps_cookies`."""
+        return self._cookies is not None
+
+    # Acceptance
+
+    def slot_of(self, request: Request, parent: Lease | None) -> str:
+        """See :meth:`Engine.slot_of`."""
+        if parent is not None:
+            forget_inherited_slot(request, parent.request)
+        return self._access.slot_of(request)
+
+    def knows(self, key: bytes, *, exact: bool) -> bool:
+        """See :meth:`Engine.knows`.
+
+        Only Redis knows the offers of other workers: a duplicate of these is skipped,
+        too, and counted when Redis has answered.
+        """
+        return self._seen.contains(key, exact=exact)
+
+    def recognises(self, parent: Lease, identity: bytes) -> bool:  # noqa: ARG002
+        """See :meth:`Engine.recognises`: Redis accepts no name twice."""
+        return False
+
+    def has_room(self, request: Request) -> bool:  # noqa: ARG002
+        """See :meth:`Engine.has_room`: there is no limit."""
+        return True
+
+    def concerns(self, request: Request, follows: Lease | None) -> bool:  # noqa: ARG002
+        """See :meth:`Engine.concerns`: no page comes again."""
+        return False
+
+    def may_replace(self, lease: Lease, slot: str, *, answers: bool) -> bool:  # noqa: ARG002
+        """See :meth:`Engine.may_replace`.
+
+        Otherwise both would be pending for a moment, and the failed parent might
+        succeed when another worker does it again.
+        """
+        page: PageOnRedis = lease.own
+        return (
+            page.lease is not None
+            and page.may_hold
+            and lease.root is lease
+            and not lease.left
+            and self._frontier.may_stand_in(SeenMark(slot, b""), page.lease)
+        )
+
+    def take(self, offer: Accepted) -> bool:
+        """See :meth:`Engine.take`."""
+        self._send_cookies()
+        filtered = not offer.request.dont_filter
+        in_memory, key = offer.payload is None, offer.name
+        if in_memory and filtered and key and self._is_carried(key, offer.parent):
+            return False
+        self._finished = False
+        name = self._name_of(offer, held=False)
+        self._stats.inc_value("scheduler/enqueued")
+        if in_memory:
+            self._keep(offer, name, key)
+        else:
+            self._worker.offer(self._offer_of(offer, name))
+        return True
+
+    def hold(self, offer: Accepted) -> None:
+        """See :meth:`Engine.hold`."""
+        assert offer.parent is not None  # noqa: S101 - it takes its place
+        self._send_cookies()
+        self._finished = False
+        name = self._name_of(offer, held=True)
+        self._stats.inc_value("scheduler/enqueued")
+        page: PageOnRedis = offer.parent.own
+        offer.parent.instead = self._offer_of(offer, name)
+        page.may_hold, page.is_child = False, not offer.repeats
+
+    def let_go(self, lease: Lease) -> None:
+        """See :meth:`Engine.let_go`."""
+        instead, lease.instead = lease.instead, None
+        if not self._closed:
+            self._finished = False
+            self._worker.offer(instead)
+
+    def _name_of(self, offer: Accepted, *, held: bool) -> bytes:
+        """Return the name of a request, unique in the crawl."""
+        if offer.name is not None:
+            return offer.name
+        parent = offer.parent
+        if parent is None:  # of a timer, or spider_idle: each is new
+            return name_of(b"nobody", os.urandom(16))
+        if offer.answers or (held and offer.repeats):
+            return name_of(b"answer", parent.name, offer.identity)
+        named = parent.name_of(offer.identity)
+        assert named is not None  # noqa: S101 - every request has a name here
+        return named
+
+    def _offer_of(self, offer: Accepted, name: bytes) -> Offer:
+        """Return a request as Redis gets it, and remember it."""
+        request, parent = offer.request, offer.parent
+        also = known_as = None
+        if offer.keys:
+            known_as = offer.keys[-1][0]
+            self._seen.add(known_as)
+            if request.dont_filter:
+                also = SeenMark(offer.slot, known_as)
+        self._stats.inc_value("scheduler/enqueued/redis")
+        assert offer.payload is not None  # noqa: S101 - it is stored
+        return Offer(
+            offer.slot,
+            name,
+            payload_of(REQUEST, name, offer.payload),
+            request.priority,
+            self._starts_apart and bool(request.meta.get("is_start_request")),
+            None if parent is None else parent.root.own.lease,
+            also,
+            known_as,
+        )
+
+    def _send_cookies(self) -> None:
+        """Send the cookies that this worker has changed to Redis."""
+        if self._cookies is not None:
+            changes = self._cookies.changes()
+            if changes:
+                self._worker.keep_cookies(changes)
+
+    # Requests that cannot be stored
+
+    def _is_carried(self, key: bytes, parent: Lease | None) -> bool:
+        """Whether another page carries a request that cannot be stored.
+
+        That page yields the request again if it is done again, on any worker. So this
+        page may go without the request as long as this worker has the other page: it
+        relies on it.
+        """
+        if key not in self._carriers:
+            return False
+        carrier = self._carriers[key]
+        root = None if parent is None else parent.root
+        if carrier is root or root is None or root.own.lease is None:
+            return True  # the same page, or it is never done again
+        lease = None if carrier is None else carrier.own.lease
+        if key in root.own.carries:
+            return True
+        if lease is None or not self._frontier.holds(lease):
+            return False
+        root.own.relies[lease.token] = lease
+        return True
+
+    def _keep(self, offer: Accepted, name: bytes, key: bytes | None) -> None:
+        """Keep a request in memory; its parent is not done before it is."""
+        root = self._session.leases.part_of(offer.parent, name)
+        kept = InMemory(offer.request, offer.slot, root, PageOnRedis(name, None, key))
+        if key is None:
+            self._begin_in_memory(kept)
+            return
+        mark = SeenMark(offer.slot, key)
+        if root is not None:
+            root.own.carries[key] = mark
+        self._carriers[key] = root
+        self._asked += 1
+        self._worker.ask(mark, kept)
+
+    def _begin_in_memory(self, kept: InMemory) -> None:
+        request = kept.request
+        start = self._starts_apart and bool(request.meta.get("is_start_request"))
+        entry = self._at_hand.push(
+            kept.slot, request.priority, b"", start=start, attachment=request
+        )
+        page = kept.page
+        self._session.leases.expect(entry, root=kept.root, name=page.name, own=page)
+        self._access.wake()
+
+    def _let_go_of(self, key: bytes, root: Lease | None) -> None:
+        """Forget that a page carries a request."""
+        if key in self._carriers and self._carriers[key] is root:
+            del self._carriers[key]
+
+    def _give_back(self, root: Lease) -> None:
+        """Let other pages do the requests that this page carries."""
+        for key in root.own.carries:
+            self._let_go_of(key, root)
+
+    def _mark(self, root: Lease) -> None:
+        """Drop requests that a page has carried, for they are done."""
+        for key in root.own.carries:
+            self._let_go_of(key, root)
+            self._seen.add(key)
+
+    # Handing out
+
+    def next(self) -> Entry | None:
+        """See :meth:`Engine.next`."""
+        leases, worker = self._session.leases, self._worker
+        while True:
+            entry = self._at_hand.lease()
+            pending = self._at_hand.pending
+            if entry is None:
+                # All hosts at hand are busy, and further hosts may be free.
+                more = HUNGRY if pending < MOST_AT_HAND else 0
+                worker.want(max(self._enough - pending, more))
+                return None
+            worker.want(max(0, self._enough - pending))
+            page: Any = leases.own_of(entry)
+            if page.lease is None:
+                return entry
+            self._count_taken(page.lease.slot)
+            if self._frontier.holds(page.lease):
+                self._stats.inc_value("scheduler/dequeued/redis")
+                return entry
+            # The lease has run out, and another worker has it.
+            leases.forget(entry)
+            self._at_hand.settle(entry)
+            self._stats.inc_value("bloomdupe/leases_lost")
+
+    def _count_taken(self, slot: str) -> None:
+        """Let a slot take its next turn in Redis when few of it are at hand."""
+        at_hand = self._from_redis[slot] - 1
+        if at_hand <= FEW:
+            self._worker.ask_again(slot)
+        if at_hand:
+            self._from_redis[slot] = at_hand
+        else:
+            del self._from_redis[slot]
+
+    def seconds_until_ready(self) -> float | None:
+        """See :meth:`Engine.seconds_until_ready`."""
+        return self._at_hand.seconds_until_ready()
+
+    def begin(self, lease: Lease) -> None:
+        """See :meth:`Engine.begin`."""
+        request = lease.request
+        if request.dont_filter and is_fresh_start(request):
+            self.starting.add_page(self._session.fingerprint(request))
+
+    def owes(self, lease: Lease) -> bool:  # noqa: ARG002
+        """See :meth:`Engine.owes`: names recognise the output."""
+        return False
+
+    def release(self, entry: Entry) -> None:
+        """See :meth:`Engine.release`."""
+        self._at_hand.release(entry)
+
+    def set_aside(self, entry: Entry, why: str) -> None:
+        """See :meth:`Engine.set_aside`."""
+        page: Any = self._session.leases.forget(entry)
+        self._at_hand.settle(entry)
+        lease: RedisLease = page.lease
+        self._worker.leave(LeftRequest(lease, lease.payload, reason=printable(why)))
+        self._worker.ask_again(lease.slot)
+
+    # The end of requests
+
+    def ended(self, lease: Lease, *, whole: bool) -> None:  # noqa: ARG002
+        """See :meth:`Engine.ended`."""
+        self._at_hand.settle(lease.entry)
+
+    def settle(self, root: Lease) -> None:
+        """See :meth:`Engine.settle`."""
+        page: PageOnRedis = root.own
+        if self._session.stopping.failure is not None:
+            # This very page may have caused the failure.
+            self.leave(root)
+        elif page.lease is not None:
+            self._send_cookies()
+            if page.carries:
+                self._settling[page.lease.token] = root
+            done, child = page.done(root, _lines_of(root.outcome))
+            if child is not None:
+                self._finished = False
+                self._worker.offer(child)
+            self._worker.settle(done)
+        else:
+            self._settle_in_memory(root, page)
+
+    def _settle_in_memory(self, root: Lease, page: PageOnRedis) -> None:
+        """Put out the items of a request that no page of Redis has yielded.
+
+        They have the name of the request, so they come once, though another worker may
+        do the same start request.
+        """
+        lines = _lines_of(root.outcome)
+        if lines:
+            self._offer_lines(page.name, lines)
+        if page.key is not None:
+            page.carries[page.key] = SeenMark(root.entry.queue.name, page.key)
+            self._let_go_of(page.key, None)
+        self._worker.mark(page.carries.values())
+        self._mark(root)
+
+    def leave(self, root: Lease) -> None:
+        """See :meth:`Engine.leave`."""
+        page: PageOnRedis = root.own
+        root.left = True
+        self._give_back(root)
+        lines = _lines_of(root.outcome)
+        if self._closed:
+            return
+        if page.lease is not None:
+            self._stats.inc_value("bloomdupe/unfinished")
+            self._worker.leave(page.left(lines))
+        elif lines:
+            self._offer_lines(os.urandom(16), lines)
+
+    # Output
+
+    def add_line(self, outcome: Outcome, line: Line) -> None:
+        """See :meth:`Engine.add_line`."""
+        outcome.lines.append(line)
+
+    def put(self, outcome: Outcome, work: object) -> None:
+        """See :meth:`Engine.put`."""
+        lines = _lines_of(outcome)
+        if not lines or self._closed:
+            return
+        if type(work) is Lease:  # its page was left
+            page: PageOnRedis = work.root.own
+            if page.lease is not None:
+                self._worker.leave(page.left(lines))
+        elif type(work) is StartItem:
+            named = self._frontier.names_start_items
+            self._offer_lines(work.name if named else b"%d" % work.number, lines)
+        else:
+            self._offer_lines(os.urandom(16), lines)
+
+    def _offer_lines(self, name: bytes, lines: list[bytes]) -> None:
+        """Offer lines that belong to no request: once for each name."""
+        name = name_of(b"item", name)
+        self._finished = False
+        self._worker.offer(Offer("", name, payload_of(ITEM, name, joined(lines))))
+
+    # The end
+
+    def __len__(self) -> int:
+        """Count the requests on this worker that are not in progress yet."""
+        return self._at_hand.pending
+
+    @property
+    def goes_on(self) -> bool:
+        """See :meth:`Engine.goes_on`: any worker may have pending requests."""
+        # Redis does not know the requests here that cannot be stored.
+        return not self._finished or self._at_hand.pending > 0 or self._asked > 0
+
+    @property
+    def left(self) -> int:
+        """See :meth:`Engine.left`."""
+        return self._left + self._aside
+
+    def say_later(self) -> None:
+        """See :meth:`Engine.say_later`: no request is scheduled for later."""
+
+    @property
+    def remedy(self) -> str:
+        """See :attr:`Engine.remedy`."""
+        said = []
+        if self._left:
+            said.append(
+                f"{self._left} pages were left, for something other than their"
+                " callbacks broke off: see the errors above, or in the logs of other"
+                " workers."
+            )
+        if self._aside:
+            said.append(
+                f"Requests that cannot be restored: {self._aside}; `bloomdupe info URL`"
+                " says why."
+            )
+        said.append("They stay in Redis. Mend the cause, and start a worker again")
+        return " ".join(said)
+
+    def close(self, reason: str) -> None:  # noqa: ARG002
+        """See :meth:`Engine.close`."""
+        self._closed = True
+        self._progress.end()
+        error = self._worker.close()
+        if error is not None:
+            self._session.stopping.fail(error)
+
+    # Reports of the thread (see WorkerReports)
+
+    def handed_out(self, leases: Sequence[RedisLease]) -> None:
+        """Take requests to work on."""
+        if self._closed:
+            return
+        for lease in leases:
+            message = message_of(lease.payload)
+            page = PageOnRedis(message.name, lease, put_out=message.put_out)
+            entry = self._at_hand.push(
+                lease.slot,
+                lease.priority,
+                message.body,
+                start=lease.again.start,
+            )
+            self._session.leases.expect(entry, name=page.name, own=page)
+            self._from_redis[lease.slot] += 1
+            self._keep_delay(lease)
+        self._access.wake()
+
+    def _keep_delay(self, lease: RedisLease) -> None:
+        """Let the delay of a slot pass after the last request of its last owner."""
+        last = self._frontier.last_owner_until(lease)
+        if last is not None:
+            delay = self._access.delay_of(lease.slot)
+            self._backoff.hold(lease.slot, last + delay)
+
+    def cookies(self, news: Sequence[bytes]) -> None:
+        """Apply the cookies that other workers have changed."""
+        if self._cookies is not None and not self._closed:
+            self._cookies.take(news)
+
+    def give_back(self, partitions: frozenset[int]) -> None:
+        """Begin no more requests of partitions that other workers will get."""
+        if self._closed:
+            return
+        known = self._session.leases
+
+        def is_theirs(entry: Entry) -> bool:
+            page: Any = known.own_of(entry)
+            return page.lease is not None and page.lease.partition in partitions
+
+        pages: list[Any] = list(map(known.forget, self._at_hand.withdraw(is_theirs)))
+        leases = [page.lease for page in pages]
+        self._from_redis.subtract(lease.slot for lease in leases)
+        self._worker.not_begin(leases)
+
+    def known(self, count: int) -> None:
+        """Count duplicates of offers by this or another worker."""
+        if not self._closed:
+            self._stats.inc_value("dupefilter/filtered", count)
+
+    def answered(self, answers: Sequence[tuple[Any, bool]]) -> None:
+        """Begin with requests that cannot be stored, unless they were done before."""
+        if self._closed:
+            return
+        for kept, known in answers:
+            self._asked -= 1
+            if known:
+                self._drop(kept)
+            else:
+                self._begin_in_memory(kept)
+        self._access.wake()
+
+    def _drop(self, kept: InMemory) -> None:
+        """Drop a request that cannot be stored, because it was done before."""
+        root, key = kept.root, kept.page.key
+        assert key is not None  # noqa: S101 - Redis was asked about it
+        self._stats.inc_value("dupefilter/filtered")
+        self._seen.add(key)
+        self._let_go_of(key, root)
+        if root is not None:
+            del root.own.carries[key]
+            self._session.leases.end_part(root)
+
+    def accepted(self, leases: Sequence[RedisLease], sure: bool) -> None:
+        """Treat requests that these pages have carried as duplicates, if ``sure``.
+
+        Redis may have lost the settlement otherwise, and then other pages may do them.
+        """
+        if not self._closed:
+            end = self._mark if sure else self._give_back
+            for lease in leases:
+                end(self._settling.pop(lease.token))
+
+    def refused(self, leases: Sequence[RedisLease]) -> None:
+        """Count and log pages that were settled too late, and are done again."""
+        for lease in leases:
+            if root := self._settling.pop(lease.token, None):
+                self._give_back(root)
+        if self._closed:
+            return
+        self._stats.inc_value("bloomdupe/refused_settlements", len(leases))
+        logger.warning(
+            "%(count)d pages were settled after their lease had run out: they are"
+            " fetched again, and their items of this time do not count. Was the process"
+            " stopped, or Redis away, for longer than BLOOMDUPE_REDIS_LEASE?",
+            {"count": len(leases)},
+            extra={"spider": self._spider},
+        )
+
+    def finished(self, offered: int, left: int, aside: int) -> None:
+        """Let the crawl end, because only ``left`` pages are pending.
+
+        Besides these, ``aside`` requests cannot be restored.
+        Does nothing if this worker has offered requests since the look.
+        """
+        if self._closed or self._worker.offered != offered:
+            return
+        self._finished = True
+        self._left, self._aside = left, aside
+        self._access.wake()
+
+    def interrupted(self) -> None:
+        """Forget the seen requests, because Redis may have lost its last writes.
+
+        The frontier repeats the offers of pages that this worker has not settled yet.
+        But a page that was settled in the lost moment is done again, and its links must
+        not be skipped then.
+        """
+        if not self._closed:
+            self._seen.clear()
+            self._session.forget_links()
+
+    def failed(self, error: BaseException) -> None:
+        """Stop the crawl, because no request reaches Redis any more."""
+        if not self._closed:
+            self._session.stopping.fail(error)
+
+
+def _open_frontier(job: CrawlJob, feeds: list[str], *, fifo: bool) -> SharedFrontier:
+    settings = job.settings
+    assert settings.redis_url is not None  # noqa: S101 - it was checked
+    with by_settings():
+        return SharedFrontier.open(
+            settings.redis_url,
+            settings.capacity,
+            settings.fpp,
+            partitions=settings.redis_partitions,
+            partition_by=settings.redis_partition_by,
+            lease_seconds=settings.redis_lease,
+            fifo=fifo,
+            replicas=settings.redis_replicas,
+            identity={
+                "spider": job.spider,
+                "fingerprinter": job.fingerprinter,
+                "feeds": feeds,
+            },
+        )
+
+
+def _lines_of(outcome: Outcome) -> list[bytes]:
+    """Take the lines out of an outcome: each with the number of its feed."""
+    lines, outcome.lines = outcome.lines, []
+    return [b"%d %b" % line for line in lines]

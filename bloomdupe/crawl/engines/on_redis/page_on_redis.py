@@ -1,0 +1,110 @@
+"""PageOnRedis: state of a request in progress that only the engine on Redis knows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bloomdupe.crawl.engines.on_redis.messages import (
+    REQUEST,
+    again_with,
+    message_of,
+    payload_of,
+)
+from bloomdupe.crawl.requests.names import OutputNames
+from bloomdupe.redis.partition import LeftRequest, Settled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from bloomdupe.crawl.leases.lease import Lease
+    from bloomdupe.redis.partition import Offer, RedisLease, SeenMark
+
+__all__ = ["PageOnRedis"]
+
+
+class PageOnRedis:
+    """A request of this worker: handed out by Redis, or not storable there.
+
+    A request that cannot be stored lives in the memory of the worker that has found it.
+    """
+
+    __slots__ = (
+        "_line_names",
+        "_put_out",
+        "carries",
+        "is_child",
+        "key",
+        "lease",
+        "may_hold",
+        "name",
+        "relies",
+    )
+
+    def __init__(
+        self,
+        name: bytes,
+        lease: RedisLease | None,
+        key: bytes | None = None,
+        put_out: Iterable[bytes] = (),
+    ) -> None:
+        self.name = name
+        self.lease = lease
+        self.key = key
+        """Mark of a request that cannot be stored when it is done: its fingerprint.
+
+        With ``dont_filter``, it is the name of a start request, and otherwise None.
+        """
+        self.carries: dict[bytes, SeenMark] = {}
+        """Of the root: its parts that have a fingerprint."""
+        self.relies: dict[tuple[int, str, bytes], RedisLease] = {}
+        """Of the root: pages that carry the same links."""
+        self.is_child = False
+        """Whether the request that is held back has the name of a child."""
+        self.may_hold = True
+        """Whether a request may still be held back for this."""
+        self._put_out = set(put_out)
+        """Names of its lines of output from before it was left."""
+        self._line_names: OutputNames | None = None
+
+    def done(self, root: Lease, lines: list[bytes]) -> tuple[Settled, Offer | None]:
+        """Return the settlement of a root, and a child that must be offered before."""
+        assert self.lease is not None  # noqa: S101 - Redis knows it
+        instead, child = self._successor(root, bool(lines))
+        new = self._new(lines) if self._put_out else lines
+        marks, relies = list(self.carries.values()), list(self.relies.values())
+        return Settled(self.lease, new, instead, marks, relies), child
+
+    def _successor(
+        self, root: Lease, has_lines: bool
+    ) -> tuple[Offer | None, Offer | None]:
+        """Return the request that takes the place of the root, and a further child.
+
+        It takes its name, too, so the outputs that the root had yielded before a crash
+        are recognised. If the root has yielded other outputs this time as well, those
+        of the successor may be further ones, and it keeps a name of its own: that of a
+        child, if it ``is_child``.
+        """
+        instead: Offer | None = root.instead
+        if instead is None:
+            return None, None
+        yielded = 0 if root.outputs is None else root.outputs.count
+        if has_lines or yielded > self.is_child:
+            return (None, instead) if self.is_child else (instead, None)
+        body = message_of(instead.payload).body
+        payload = payload_of(REQUEST, self.name, body)
+        return instead._replace(payload=again_with(payload, self._put_out)), None
+
+    def left(self, lines: list[bytes]) -> LeftRequest:
+        """Return the root as left, with the lines of output that count all the same."""
+        assert self.lease is not None  # noqa: S101 - Redis knows it
+        new = self._new(lines)
+        payload = again_with(self.lease.payload, self._put_out)
+        return LeftRequest(self.lease, payload, new)
+
+    def _new(self, lines: list[bytes]) -> list[bytes]:
+        """Return only the lines that are new, and remember their names."""
+        names = self._line_names = self._line_names or OutputNames(self.name)
+        new = {names.name_of(line): line for line in lines}
+        new = {name: line for name, line in new.items() if name not in self._put_out}
+        self._put_out.update(new)
+        return list(new.values())

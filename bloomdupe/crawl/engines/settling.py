@@ -1,0 +1,116 @@
+"""Settling: how requests in progress end in a store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bloomdupe.crawl.leases.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bloomdupe.crawl.leases.children import Children
+    from bloomdupe.crawl.leases.cut_short import CutShort
+    from bloomdupe.crawl.leases.lease import Key, Lease
+    from bloomdupe.crawl.leases.outcomes import Outcomes
+    from bloomdupe.crawl.state.failures import Failures
+    from bloomdupe.frontier.frontier import Frontier
+    from bloomdupe.frontier.slot_queue import Entry
+
+__all__ = ["Settling"]
+
+
+class Settling:
+    """Ends requests in the frontier, with their output and the rest of their state.
+
+    ``mark`` sets the marks of requests that lived in memory; ``replace`` makes the
+    request pending that takes the place of its parent.
+    """
+
+    def __init__(
+        self,
+        frontier: Frontier,
+        outcomes: Outcomes,
+        children: Children,
+        cut_short: CutShort,
+        failures: Failures | None,
+        mark: Callable[[list[Key]], None],
+        replace: Callable[..., None],
+    ) -> None:
+        self._frontier = frontier
+        self._outcomes = outcomes
+        self._children = children
+        self._cut_short = cut_short
+        self._failures = failures
+        self._mark = mark
+        self._replace = replace
+        self.after_a_kill = False
+        """Whether the last run was killed: its requests in progress run again."""
+
+    def begin(self, lease: Lease) -> None:
+        """See :meth:`Engine.begin`."""
+        lease.repeated = self.after_a_kill
+        lease.answers_before = self._cut_short.answers_of(lease)
+
+    def owes(self, lease: Lease) -> bool:
+        """See :meth:`Engine.owes`.
+
+        The output is children with ``dont_filter``, or items of a callback that was cut
+        short.
+        """
+        return (lease.root is lease and not lease.passed_on) and (
+            self._children.owes(lease) or bool(lease.items_left)
+        )
+
+    def release(self, entry: Entry) -> None:
+        """See :meth:`Engine.release`."""
+        self._frontier.release(entry)
+
+    def let_go(self, lease: Lease) -> None:
+        """See :meth:`Engine.let_go`."""
+        self._replace(lease.instead)
+        lease.instead = None
+
+    def ended(self, lease: Lease, *, whole: bool) -> None:
+        """See :meth:`Engine.ended`."""
+        if not whole:
+            return
+        root = lease.root
+        if root.open_parts == 1 and root.instead is not None:
+            self._replace(root.instead, instead=True)
+            root.instead = None
+        failures = self._failures
+        if failures is not None and (lease.failed is not None or failures.urls):
+            failures.ended(lease)
+        if root is not lease or root.of_page is not None:
+            self._frontier.settle(lease.entry)
+
+    def settle(self, root: Lease) -> None:
+        """See :meth:`Engine.settle`."""
+        place = root.of_page
+        if place is None:
+            self._frontier.settle(root.entry)
+        elif place.recorded and place.page.is_named:
+            self._children.add(place.page, root.name)
+        self._children.forget(root.name, passed_on=root.passed_on)
+        self._cut_short.forget(root.name, root if root.passed_on else None)
+        for name in filter(None, {*root.parts} - {root.name}):
+            self._children.forget(name)
+            self._cut_short.forget(name)
+        for part in (root, *root.held):
+            self._mark(part.keys)
+            self._outcomes.settle(part.outcome)
+
+    def leave(self, root: Lease) -> None:
+        """See :meth:`Engine.leave`.
+
+        The items of a callback that was cut short count, unless other requests are part
+        of it: the next run repeats them all.
+        """
+        outcome, root.own_outcome = root.own_outcome, Outcome()
+        if root.broken or root.parts:
+            self._outcomes.forget(outcome)
+            return
+        if root.is_named:
+            self._cut_short.note(root)
+        self._outcomes.settle(outcome)
