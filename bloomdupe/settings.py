@@ -8,6 +8,7 @@ import math
 import os
 import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -198,6 +199,18 @@ class JobSettings:
             redis_replicas=_number(*given("BLOOMDUPE_REDIS_REPLICAS")),
             debug=settings.getbool("DUPEFILTER_DEBUG"),
         )
+
+
+def unknown(settings: BaseSettings) -> dict[str, str | None]:
+    """Return settings that begin as ours do and do not exist, with the likely names."""
+    start = "BLOOMDUPE_"
+    known = {name.removeprefix(start): name for name in DEFAULTS}
+    found = {}
+    for name in map(str, settings):
+        if name.startswith(start) and name not in DEFAULTS:
+            close = get_close_matches(name.removeprefix(start), known, 1)
+            found[name] = known[close[0]] if close else None
+    return found
 
 
 def _directory(jobdir: object) -> Path | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe._version import __version__
@@ -25,6 +27,7 @@ from bloomdupe.cli.move.union import Union
 from bloomdupe.cli.output import flush, say_all, warn
 from bloomdupe.cli.show.check import Check
 from bloomdupe.cli.show.info import Info
+from bloomdupe.cli.show.jobs import Jobs
 from bloomdupe.cli.show.list import List
 from bloomdupe.cli.show.report import Report
 from bloomdupe.cli.show.size import Size
@@ -45,6 +48,7 @@ __all__ = ["add_verbs", "build_parser", "main", "run"]
 VERBS: tuple[Verb[Any], ...] = (
     Size(),
     Info(),
+    Jobs(),
     List(),
     Top(),
     Report(),
@@ -103,8 +107,17 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         for line in self.format_usage().splitlines():
             warn(line)
-        warn(f"{self.prog}: error: {message}")
+        warn(f"{self.prog}: error: {message}{_meant(message)}")
         sys.exit(2)
+
+
+def _meant(message: str) -> str:
+    """Return which verb was meant by a word that is none."""
+    named = re.match(r"argument VERB: invalid choice: '([^']*)'", message)
+    close = (
+        get_close_matches(named[1], [verb.name for verb in VERBS], 1) if named else []
+    )
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 class _AnyOrder(_Parser):

@@ -58,11 +58,23 @@ def bytes_of(total: int | None) -> Iterator[Callable[[int], None]]:
         yield passed
 
 
+class _Bar(tqdm):  # type: ignore[misc]
+    """A bar that is never drawn before its delay has passed.
+
+    Without this, each line that is printed above the bar would draw it.
+    """
+
+    def display(self, msg: str | None = None, pos: int | None = None) -> None:
+        early = self.delay > 0 and self._time() < self.start_t + self.delay
+        if msg is not None or not early:
+            super().display(msg, pos)
+
+
 def _bar(total: int | None, unit: str) -> Any:  # noqa: ANN401 - tqdm has no types
     known = (
         sys.stderr.isatty() and os.get_terminal_size(sys.stderr.fileno()).columns > 0
     )
-    return tqdm(
+    return _Bar(
         total=total,
         unit=unit,
         unit_scale=True,

@@ -1,13 +1,13 @@
-"""Table: names and values in two columns."""
+"""Table: names and values, or rows of figures, in columns."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-__all__ = ["slot_name", "table"]
+__all__ = ["columns", "slot_name", "table"]
 
 
 def table(rows: Iterable[tuple[str, str]]) -> list[str]:
@@ -15,6 +15,21 @@ def table(rows: Iterable[tuple[str, str]]) -> list[str]:
     rows = list(rows)
     width = max(len(name) for name, _ in rows)
     return [f"{name:<{width}}  {value}" for name, value in rows]
+
+
+def columns(rows: Sequence[Sequence[str]], left: int) -> list[str]:
+    """Return a line for each row; the first ``left`` columns are aligned to the left.
+
+    The other columns are figures, aligned to the right.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if number < left else cell.rjust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def slot_name(name: str) -> str:

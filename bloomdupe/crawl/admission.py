@@ -20,7 +20,7 @@ from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.errors import BloomDupeError, SettingError
 from bloomdupe.inside_scrapy.commands import cancel_crawl, running_command
 from bloomdupe.printable import logger_of
-from bloomdupe.settings import JobSettings
+from bloomdupe.settings import JobSettings, unknown
 
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -66,6 +66,14 @@ def find_job(crawler: Crawler, settings: BaseSettings) -> None:
                 expanded = expand(settings[place], getattr(spider, "name", None))
                 settings.set(place, expanded, settings.getpriority(place) or 0)
         JobSettings.read(settings)
+        for name, meant in unknown(settings).items():
+            logger.warning(
+                "There is no setting %(name)s, so it has no effect%(meant)s",
+                {
+                    "name": name,
+                    "meant": f"; did you mean {meant}?" if meant else "",
+                },
+            )
     except BloomDupeError as error:
         refuse(crawler, settings, error)
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from bloomdupe.crawl.engines.engine_contract import Engine
+    from bloomdupe.crawl.totals import Totals
 
 __all__ = ["INCOMPLETE", "Ending"]
 
@@ -64,6 +65,21 @@ class Ending:
             self._engine.say_later()
         if reason != FINISHED:  # unless there is work by now: the engine looks
             raise CloseSpider(reason)
+
+    def say_end(self, reason: str, totals: Totals) -> None:
+        """Log how the run ended, and what the user can do."""
+        if reason in (INCOMPLETE, WAITING):  # they say more
+            return
+        done = f"{totals.pages:,} pages, {totals.items:,} items"
+        if reason == FINISHED:
+            line = f"Finished; {done}"
+        else:
+            remedy = "run the same command to go on"
+            if not self._engine.durable:
+                remedy = "they are lost, for there is no JOBDIR"
+            pending = self.left - self._apart
+            line = f"Stopped; {done}, {pending:,} requests pending: {remedy}"
+        logger.info("%(line)s", {"line": line}, extra={"spider": self._crawler.spider})
 
     def say(self) -> None:
         """Log the requests that are left; the process ends with status 1."""

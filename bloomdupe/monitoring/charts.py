@@ -97,7 +97,6 @@ def _over_all_runs(view: View, runs: Sequence[Ran]) -> Iterator[Chart]:
         yield chart("Pending", "Pending requests.")
     with _over_time(view, runs) as (axes, chart):
         axes.plot(*_line(view, lambda point: point.slots), color=FIRST)
-        axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
         yield chart(
             "Active hosts", "Slots with requests that are pending or in progress."
         )
@@ -111,6 +110,7 @@ def _over_all_runs(view: View, runs: Sequence[Ran]) -> Iterator[Chart]:
         )
     with _over_time(view, runs) as (axes, chart):
         axes.vlines(*_highest(view), color=FIRST)
+        axes.yaxis.set_major_locator(MaxNLocator(5))
         axes.yaxis.set_major_formatter(EngFormatter("s"))
         yield chart("Checkpoints", "The longest one of each stretch of time.")
     with _over_time(view, runs) as (axes, chart):
@@ -126,6 +126,8 @@ def _over_all_runs(view: View, runs: Sequence[Ran]) -> Iterator[Chart]:
 @contextmanager
 def _over_time(view: View, runs: Sequence[Ran]) -> Iterator[tuple[Axes, Maker]]:
     with drawing() as (axes, maker):
+        whole = MaxNLocator(5, integer=True, min_n_ticks=1)
+        axes.yaxis.set_major_locator(whole)
         size, unit = _unit(view)
         axes.set_xlabel(f"{unit} that the crawl was running")
         first: dict[int, float] = {}

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
@@ -15,6 +16,7 @@ from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
 from bloomdupe.cli import main as cli
+from bloomdupe.cli import progress_bar
 from bloomdupe.cli.show.size import amount
 from bloomdupe.filter import hashing, sizing
 
@@ -75,7 +77,8 @@ def test_size_measures(verb: Verb, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("place", ["/dev/zero", "/dev/zero/job"])
 @pytest.mark.parametrize("name", ["info", "top", "report", "verify", "list", "add"])
 def test_a_file_is_no_job(verb: Verb, name: str, place: str) -> None:
-    code, _, err = verb(name, place)
+    urls = ["https://a.example/"] if name == "add" else []
+    code, _, err = verb(name, place, *urls)
     assert code == 1
     assert f"{place} is not a directory; name a JOBDIR" in err
 
@@ -240,3 +243,15 @@ def test_bits_of_the_smallest_filter_are_what_size_says() -> None:
     shape = sizing.layer_geometry(1_000_000, 1e-3, 0)
     seen = BloomFilter(1_000_000, 1e-3)
     assert seen.info().layers[0].pages == shape.pages
+
+
+def test_a_line_above_a_bar_does_not_draw_it_before_its_time() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    shown = Terminal()
+    for delay, drawn in ((3_600.0, False), (0.0, True)):
+        with progress_bar._Bar(total=9, file=shown, delay=delay, leave=False):
+            progress_bar._Bar.write("a line", file=shown)
+        assert ("0/9" in shown.getvalue()) == drawn

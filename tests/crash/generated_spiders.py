@@ -47,7 +47,7 @@ TRIES = 4
 SHRINKING = 60.0
 """Seconds for which a program is made smaller."""
 RAISING = {"fails"}
-NOT_STORED = {"lambda", "partial", "closure"}
+NOT_STORED = {"closure"}
 
 
 WITH_CHILDREN: Program = {

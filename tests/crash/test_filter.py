@@ -76,7 +76,7 @@ def test_acknowledging_before_the_checkpoint_loses_keys(tmp_path: Path) -> None:
 
 
 def test_killed_while_creating(tmp_path: Path) -> None:
-    """Whatever is left of a creation is no store, or a whole one."""
+    """The place holds no store then, or a whole one."""
     rng = random.Random(4)
     for attempt in range(30):
         path = tmp_path / str(attempt)

@@ -91,6 +91,54 @@ def test_the_board_asks_for_what_there_is(metrics: str) -> None:
     assert asked <= given
 
 
+ALERTS = BOARD.with_name("alerts.yml")
+RULES = """
+rule_files: [alerts.yml]
+tests:
+  - interval: 1m
+    input_series:
+      - {series: 'bloomdupe_heartbeat_timestamp_seconds{spider="hangs"}',
+         values: '0x30'}
+      - {series: 'bloomdupe_pages_total{spider="hangs"}', values: '5x30'}
+      - {series: 'bloomdupe_pages_total{spider="runs"}', values: '0+60x30'}
+      - {series: 'bloomdupe_pending{spider="hangs"}', values: '5x30'}
+      - {series: 'bloomdupe_pending{spider="runs"}', values: '5x30'}
+      - {series: 'bloomdupe_pending{spider="gone"}', values: '5x9'}
+      - {series: 'bloomdupe_failed{spider="runs"}', values: '0+9x30'}
+      - {series: 'bloomdupe_disk_free_bytes{spider="runs"}', values: '1e9-1e7x30'}
+    promql_expr_test:
+"""
+FIRING = {
+    "CrawlGivesNoSignOfLife": "hangs",
+    "CrawlIsGone": "gone",
+    "CrawlStandsStill": "hangs",
+    "CrawlFails": "runs",
+    "CrawlDiskIsFull": "runs",
+}
+
+
+def test_the_alerts_ask_for_what_there_is_and_fire(
+    metrics: str, tmp_path: Path
+) -> None:
+    text = ALERTS.read_text("utf-8")
+    given = set(re.findall(r"^(bloomdupe_\w+)\{", read(metrics), re.MULTILINE))
+    assert set(re.findall(r"bloomdupe_\w+", text)) <= given
+    program = needs_program("promtool")
+    (tmp_path / "alerts.yml").write_text(text)
+    expected = "".join(
+        "      - {eval_time: 20m, expr: 'count by (alertname, spider) "
+        f'(ALERTS{{alertname="{name}", alertstate="firing"}})\', exp_samples:'
+        f' [{{labels: \'{{alertname="{name}", spider="{spider}"}}\', value: 1}}]}}\n'
+        for name, spider in FIRING.items()
+    )
+    (tmp_path / "tests.yml").write_text(RULES + expected)
+    command = [program, "test", "rules", "tests.yml"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_a_port_that_is_taken_is_named_and_the_crawl_goes_on(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -14,6 +14,7 @@ from spiders.names import (
     ReadsQueue,
     Refused,
     WaitsForRetry,
+    WaitsInMemory,
     count_items,
 )
 from support.site import Answer
@@ -115,6 +116,12 @@ def test_a_page_in_memory_is_known_whichever_page_leads_to_it(crawl: Crawl) -> N
 def test_a_callback_may_wait_for_its_retry(crawl: Crawl) -> None:
     assert crawl.run(WaitsForRetry, **RETRY).finish_reason == "finished"
     assert parts(crawl) == Counter(["child", "child", "page", "page"])
+
+
+@pytest.mark.usefixtures("engine")
+def test_so_may_that_of_a_child_in_memory(crawl: Crawl) -> None:
+    assert crawl.run(WaitsInMemory, **RETRY).finish_reason == "finished"
+    assert parts(crawl) == Counter(["page"])
 
 
 @pytest.mark.usefixtures("engine")

@@ -13,6 +13,7 @@ from spiders.follow import Follow
 from spiders.scheduler import (
     Again,
     Closes,
+    Currencies,
     Everything,
     Forgetful,
     Hosts,
@@ -25,6 +26,7 @@ from spiders.scheduler import (
     Renamed,
     RenamedLater,
     Rules,
+    StartCurrencies,
     Status,
     Twice,
     Unstorable,
@@ -417,10 +419,15 @@ def test_half_a_file_of_scrapys_state_is_not_read(crawl: Crawl) -> None:
     assert "Traceback" not in run.log
 
 
-def test_start_requests_that_were_found_as_links_come_once(crawl: Crawl) -> None:
+@pytest.mark.parametrize("spider", [LateStart, Currencies, StartCurrencies])
+def test_with_a_common_fingerprint_each_comes_once(
+    crawl: Crawl, spider: type[Spider]
+) -> None:
+    """Requests that differ in their arguments only, in an order that changes."""
     crawl.settings["FEEDS"] = FEEDS
-    crawl.killed(LateStart, stop="here three")
-    assert crawl.run(LateStart).finish_reason == "finished"
+    crawl.killed(spider, stop="here three", FIRST="ABCDEF")
+    run = crawl.run(spider, FIRST="FEDCBA")
+    assert run.finish_reason == "finished"
     assert sorted(item["name"] for item in crawl.items()) == list("ABCDEF")
 
 

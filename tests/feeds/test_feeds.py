@@ -14,6 +14,7 @@ from spiders.feeds import (
     Late,
     Many,
     Shop,
+    Starts,
     die_at_piece,
     few_files,
     small,
@@ -131,6 +132,16 @@ def test_filters_and_fields_of_each_feed_are_obeyed(crawl: Crawl) -> None:
     rows = in_csv((crawl.folder / "kinds.csv").read_bytes())
     assert {*rows[0]} == {"No", "Where"}
     assert sorted((row["Where"], int(row["No"])) for row in rows) == ITEMS
+
+
+def test_items_of_start_come_once(crawl: Crawl) -> None:
+    crawl.settings["FEEDS"] = FEEDS
+    for number in (1, 4):
+        crawl.killed(Starts, before=partial(die_at_piece, number, NOT_WRITTEN))
+    run = crawl.run(Starts)
+    expected = sorted([*ITEMS, *items_of("start")])
+    assert read(crawl.folder / "items.jsonl") == expected
+    assert run.stats["bloomdupe/total_items"] == len(expected)
 
 
 def test_an_item_that_comes_after_the_end_comes_again(crawl: Crawl) -> None:

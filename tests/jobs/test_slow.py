@@ -85,9 +85,8 @@ def test_a_server_that_asks_for_patience_is_named(crawl: Crawl, site: Site) -> N
 
 
 def test_delays_are_shown_and_the_slowest_slot_decides_when_it_ends(
-    crawl: Crawl, site: Site, job: Callable[..., Any]
+    crawl: Crawl, job: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    site.hold("/a")
     process = crawl.start(
         Follow,
         DOWNLOAD_SLOTS={"127.0.0.1": {"delay": 50, "concurrency": 1}},
@@ -96,7 +95,10 @@ def test_delays_are_shown_and_the_slowest_slot_decides_when_it_ends(
     process.until(lambda: crawl.store.exists() and job("info")[1].get("pending") == 6)
     assert job("info")[1]["delays"] == {"127.0.0.1": 50}
     assert "a request every 50 s" in job("top")[0]
-    process.kill()
+    assert process.interrupt().finish_reason == "shutdown"
+    path = str(crawl.folder / "job")
+    found = json.loads(verb(capsys, "top", path, "--json").out)
+    assert found["last_point"]["slowest"] == 50 * found["last_point"]["pending"] > 0
 
 
 def test_a_rest_has_an_end_and_a_reason() -> None:

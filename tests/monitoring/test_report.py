@@ -72,6 +72,13 @@ def test_the_numbers_are_those_of_info(
     assert "b.example" in page.texts  # a bar
 
 
+def test_there_are_no_thousandths_of_a_page(
+    tmp_path: Path, report: Callable[[Path], Page]
+) -> None:
+    texts = report(monitored_job(tmp_path, rate=0)).texts
+    assert not [text for text in texts if re.fullmatch(r"\d+ ?m", text)]
+
+
 def test_kills_are_told_from_runs_that_end_and_that_run(
     tmp_path: Path, report: Callable[[Path], Page]
 ) -> None:

@@ -92,6 +92,7 @@ def test_the_rate_at_capacity_is_as_promised(url: str, fpp: float) -> None:
         assert abs(seen.estimated_keys() - len(seen)) < 0.02 * len(seen)
 
 
+@pytest.mark.slow
 def test_growth_keeps_the_rate(url: str) -> None:
     with opened(url, 2_000, 1e-2, key=KEY) as seen:
         seen.update(keys(40_000))

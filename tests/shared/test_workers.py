@@ -124,7 +124,7 @@ def test_whatever_happens_every_item_stands_once(
                 redis.cut_back(*before)
             redis.start()
     for worker in alive:
-        worker.finish()
+        worker.until_finished()
     crawl.finish(Everyday)  # Redis may have gone back when all workers had finished
     assert lines(crawl.items()) == expected
     crawl.bloomdupe("collect", crawl.engine.job, "collected")

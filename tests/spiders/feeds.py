@@ -89,6 +89,19 @@ class Late(Shop):
         yield self.item("start", 0)
 
 
+class Starts(Shop):
+    """Items from ``start()``, before the request and after it."""
+
+    name = "starts"
+
+    async def start(self) -> Any:
+        yield self.item("start", 0)
+        async for request in super().start():
+            yield request
+        for number in (1, 2):
+            yield self.item("start", number)
+
+
 class Kinds(Shop):
     name = "kinds"
 

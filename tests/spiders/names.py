@@ -144,6 +144,26 @@ class Carried(Refused):
         return super().parse(response)
 
 
+class WaitsInMemory(WaitsForRetry):
+    """The callback of a request that cannot be stored waits for the retry."""
+
+    name = "waits_in_memory"
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        assert response.request is not None
+        if "retry_times" in response.meta:
+            self.over = True
+            return
+
+        async def waiting(_: Response) -> AsyncIterator[Any]:
+            while not self.over:
+                await pause(0.01)
+            yield {"part": "page"}
+
+        yield get_retry_request(response.request, spider=self, reason="half")
+        yield response.follow("/a", waiting)
+
+
 class Held:
     """A pipeline in which the item of a captcha is stopped."""
 

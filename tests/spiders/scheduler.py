@@ -187,7 +187,49 @@ class Closes(Follow):
         yield {"page": f"{page} 2"}
 
 
-class LateStart(Follow):
+class Currencies(Follow):
+    """The same page once for each name, killed when three are on disk."""
+
+    name = "currencies"
+
+    def requests(self) -> Any:
+        for name in self.settings["FIRST"]:
+            yield Request(
+                self.start_urls[0] + "a",
+                self.price,
+                dont_filter=True,
+                cookies={"currency": name},
+                cb_kwargs={"name": name},
+            )
+
+    async def stop(self, number: int, before: int) -> None:
+        if number == 3:
+            stats = self.crawler.stats
+            await moment(
+                self,
+                "three",
+                when=lambda: stats.get_value("scheduler/enqueued") == before + 3,
+            )
+
+    async def parse(self, response: Any) -> Any:
+        for number, request in enumerate(self.requests()):
+            await self.stop(number, 1)
+            yield request
+
+    def price(self, response: Any, name: Any) -> Any:
+        yield {"name": name}
+
+
+class StartCurrencies(Currencies):
+    name = "start_currencies"
+
+    async def start(self) -> Any:
+        for number, request in enumerate(self.requests()):
+            await self.stop(number, 0)
+            yield request
+
+
+class LateStart(Currencies):
     """What start() yields late was found as a link before."""
 
     name = "late_start"
@@ -200,9 +242,9 @@ class LateStart(Follow):
             "three",
             when=lambda: stats.get_value("response_received_count") == 7,
         )
-        for name in "ABCDEF":
+        for path, name in zip("abcdef", "ABCDEF", strict=True):
             yield Request(
-                self.start_urls[0] + name.lower(),
+                self.start_urls[0] + path,
                 self.price,
                 dont_filter=True,
                 cb_kwargs={"name": name},
@@ -211,11 +253,9 @@ class LateStart(Follow):
     def links(self, response: Any) -> Any:
         yield from Follow.parse(self, response)
 
-    def parse(self, response: Any) -> Any:
-        return []
-
-    def price(self, response: Any, name: str) -> Any:
-        yield {"name": name}
+    async def parse(self, response: Any) -> Any:
+        for _ in ():
+            yield
 
 
 class Quota(Follow):

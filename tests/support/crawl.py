@@ -137,9 +137,15 @@ class Process:
         return self.wait()
 
     def finish(self, seconds: float = DEADLINE) -> Run:
-        """Wait until it has finished the crawl, and has nothing to complain of.
+        """Wait until it has finished the crawl, and has nothing to complain of."""
+        run = self.until_finished(seconds)
+        assert self._crawl.engine.finished
+        return run
 
-        A worker that is slower may still offer requests, after Redis has gone back.
+    def until_finished(self, seconds: float = DEADLINE) -> Run:
+        """Wait until it says that the crawl is finished, and has ended well.
+
+        If Redis goes back then, a slower worker still offers requests.
         """
         run = self.wait(seconds)
         assert (run.status, run.finish_reason) == (0, "finished"), run.log
@@ -272,9 +278,7 @@ class Crawl:
     ) -> list[Run]:
         """Let so many workers finish the crawl together."""
         crew = [self.start(spider, **options) for _ in range(workers)]
-        runs = [worker.finish() for worker in crew]
-        assert self.engine.finished
-        return runs
+        return [worker.finish() for worker in crew]
 
     def stock(self, spider: type[Spider] | str, **options: Any) -> tuple[Any, Any]:
         """Let stock Scrapy crawl; return the lines and the pages asked for, counted."""

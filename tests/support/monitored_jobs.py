@@ -47,10 +47,13 @@ def point(at: float, run: int = 1, **values: Any) -> Point:
     return Point(**{**nothing, **given, **values})
 
 
-def monitored_job(folder: Path, *, history: bool = True, bad: str = "") -> Path:
+def monitored_job(
+    folder: Path, *, history: bool = True, bad: str = "", rate: int = 100
+) -> Path:
     """Make a job with three slots, four failures, and a minute of history.
 
-    ``bad`` stands in the URL of another failure, and in what is said of it.
+    ``bad`` stands in the URL of another failure, and in what is said of it. ``rate`` is
+    the number of pages from one point of the history to the next.
     """
     waiting = [f"http://a.example/{n}" for n in range(5)]
     waiting += ["http://b.example/1", f"http://{LONG}/1"]
@@ -65,6 +68,6 @@ def monitored_job(folder: Path, *, history: bool = True, bad: str = "") -> Path:
             kept = History(store)
             kept.begin_run(1)
             for n in range(13):
-                kept.add(point(5.0 * n, pages=100 * n, pending=7, disk=1, seen=12))
+                kept.add(point(5.0 * n, pages=rate * n, pending=7, disk=1, seen=12))
             store.commit(kept.prepare())
     return job

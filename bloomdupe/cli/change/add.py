@@ -8,6 +8,7 @@ from bloomdupe.cli.change.added_counts import as_json, in_words
 from bloomdupe.cli.change.urls_argument import (
     add_request_options,
     add_urls,
+    check_named,
     given_lines,
 )
 from bloomdupe.cli.store_argument import add_store
@@ -57,6 +58,7 @@ class Add(Verb["Added"]):
         from bloomdupe.jobs.on_disk.stopped_job import StoppedJob
         from bloomdupe.jobs.request_line import Defaults, read_all
 
+        check_named(options)
         added = Added()
         path = options.job.new_directory
         with StoppedJob.open_or_begin(

@@ -13,6 +13,7 @@ from bloomdupe.cli.change.selection_arguments import (
 from bloomdupe.cli.change.urls_argument import (
     add_request_options,
     add_urls,
+    check_named,
     given_lines,
 )
 from bloomdupe.cli.progress_bar import counted
@@ -68,6 +69,8 @@ class Requeue(Verb["Added"]):
         reasons = reasons_of(options)
         if reasons is not None and (options.urls or options.file is not None):
             raise SettingError("--failed goes without URLs and --from")
+        if reasons is None:
+            check_named(options)
         path = options.job.directory
         with StoppedJob.open(path, options.project_settings) as job:
             if reasons is not None:

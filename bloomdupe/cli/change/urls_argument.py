@@ -15,7 +15,14 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-__all__ = ["add_request_options", "add_urls", "given_lines", "opened", "size_of_file"]
+__all__ = [
+    "add_request_options",
+    "add_urls",
+    "check_named",
+    "given_lines",
+    "opened",
+    "size_of_file",
+]
 
 
 def add_urls(parser: argparse.ArgumentParser, *, file: bool = True) -> None:
@@ -33,6 +40,12 @@ def add_urls(parser: argparse.ArgumentParser, *, file: bool = True) -> None:
                 " it; - is standard input"
             ),
         )
+
+
+def check_named(options: argparse.Namespace) -> None:
+    """Refuse a verb that is given neither URLs nor a file."""
+    if not options.urls and options.file is None:
+        raise SettingError("no URLs are given: name some, or a file with --from")
 
 
 def add_request_options(parser: argparse.ArgumentParser) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.cli.change.urls_argument import add_urls, given_lines
+from bloomdupe.cli.change.urls_argument import add_urls, check_named, given_lines
 from bloomdupe.cli.progress_bar import counted
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
@@ -56,6 +56,7 @@ class Check(Verb[Checked]):
         """Look for them."""
         from bloomdupe.jobs.on_disk.lookup import look_up
 
+        check_named(options)
         problems = Problems()
         urls, fpp = look_up(
             options.job.directory,

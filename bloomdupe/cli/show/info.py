@@ -49,7 +49,7 @@ class Info(Verb[Description]):
         return job.describe()
 
     def text(self, result: Description) -> Iterable[str]:
-        """Return the figures of the filter below each other; then the job."""
+        """Return the figures of the job below each other; then the filter."""
         return table(_rows(result))
 
     def json(self, result: Description) -> dict[str, Any]:
@@ -68,9 +68,9 @@ def _rows(found: Description) -> Iterator[tuple[str, str]]:
         grown = info.grown_partitions
         more = f", {grown:,} have grown" if grown else ""
         yield "partitions", f"{len(job.workers.partitions):,}{by}{more}"
-    yield from _rows_of_filter(info)
     if job is not None:
         yield from _rows_of_job(job)
+    yield from _rows_of_filter(info)
 
 
 def _rows_of_filter(info: FilterInfo | PartitionedFilter) -> Iterator[tuple[str, str]]:

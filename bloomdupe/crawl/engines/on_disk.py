@@ -597,6 +597,8 @@ class EngineOnDisk(Settling):
             self.run.end(reason)
             self.watch.end_run(reason)
             self.commit(last=True, finished=finished)
+        if not self.run.idle and self._session.stopping.failure is None:
+            self._session.ending.say_end(reason, self.checkpoint.totals)
         self.outcomes.close()
         if self.failures is not None:
             self._stats.set_value("bloomdupe/failed", len(self.failures))

@@ -331,14 +331,14 @@ class Lease:
 
     @property
     def holds_back(self) -> bool:
-        """Whether a request is held back until this request ends."""
-        return self.instead is not None
+        """Whether a request is held back until its root ends."""
+        return self.root.instead is not None
 
     def waits(self) -> None:
         """Let the request go that is held back: the callback may wait for it."""
-        self.waiting = True
-        if self.instead is not None:
-            self.leases.engine.let_go(self)
+        self.waiting, root = True, self.root
+        if root.instead is not None:
+            self.leases.engine.let_go(root)
 
     def cut_short(self) -> None:
         """Remember that ``CloseSpider`` has ended the callback."""

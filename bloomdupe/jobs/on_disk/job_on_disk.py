@@ -22,6 +22,7 @@ from bloomdupe.frontier.pending_requests import count_pending, pending_requests
 from bloomdupe.jobs.job_contract import Job
 from bloomdupe.jobs.listed import ListedRequest
 from bloomdupe.jobs.on_disk.failed_requests import failed_requests
+from bloomdupe.jobs.on_disk.neighbours import no_job
 from bloomdupe.jobs.on_disk.state_on_disk import StoreReader, overview
 from bloomdupe.jobs.overview import Description
 from bloomdupe.store import files
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 __all__ = ["JobOnDisk"]
 
 REMOVING = ".removing"
+STATE = "spider.state"
+"""File in a JOBDIR, of Scrapy's extension."""
 
 
 class JobOnDisk(Job):
@@ -56,7 +59,11 @@ class JobOnDisk(Job):
         """The store in the JOBDIR, or the directory itself."""
         directory = self._checked()
         inside = directory / "bloomdupe"
-        return inside if inside.is_dir() else directory
+        if inside.is_dir():
+            return inside
+        if not any((directory / name).exists() for name in (files.DATA, files.MARKER)):
+            raise no_job(directory)
+        return directory
 
     @property
     def new_directory(self) -> Path:
@@ -181,7 +188,9 @@ class JobOnDisk(Job):
         try:
             places = [store, store.with_name(store.name + ".feeds")]
             paths = [place for place in places if place.is_dir()]
-            yield StoreRemoval(paths, contents, stays)
+            state = store.with_name(STATE)
+            has_state = store.name == "bloomdupe" and state.is_file()
+            yield StoreRemoval(paths, contents, stays, state if has_state else None)
         finally:
             lock.close()
 
@@ -223,14 +232,24 @@ class StoreRemoval:
     paths: list[Path]
     contents: str
     stays: list[str]
+    state: Path | None
+    """The state of the spider, which Scrapy writes beside the store."""
 
     @property
     def places(self) -> list[str]:
-        """The directories to remove."""
-        return [str(path) for path in self.paths]
+        """The directories and the file to remove."""
+        return [str(path) for path in (*self.paths, self.state) if path is not None]
 
     def remove(self) -> None:
-        """Remove each directory: rename it in one step, and then delete it."""
+        """Remove the state, and each directory: rename it in one step, and delete it.
+
+        As long as the store is there, an interrupted removal is repeated.
+        """
+        if self.state is not None:
+            try:
+                self.state.unlink(missing_ok=True)
+            except OSError as error:
+                raise StoreError(f"cannot remove {self.state}: {error}") from error
         for path in self.paths:
             aside = path.with_name(path.name + REMOVING)
             files.delete_unfinished(aside)

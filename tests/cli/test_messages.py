@@ -1,0 +1,120 @@
+"""What the command line says when the user names the wrong thing."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from spiders.follow import Follow
+from support.jobs import call
+from support.monitored_jobs import monitored_job
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.crawl import Crawl
+    from support.jobs import Verb
+
+
+@pytest.fixture
+def crawls(tmp_path: Path) -> Path:
+    """Return a directory with two jobs, and a damaged one."""
+    for name in ("alpha", "beta"):
+        (tmp_path / "crawls" / name).mkdir(parents=True)
+        monitored_job(tmp_path / "crawls" / name)
+    broken = tmp_path / "crawls" / "broken" / "bloomdupe"
+    broken.mkdir(parents=True)
+    (broken / "data.mdb").write_bytes(b"x")
+    return tmp_path / "crawls"
+
+
+def test_jobs_are_a_table(verb: Verb, crawls: Path) -> None:
+    answer = verb("jobs", crawls)
+    assert answer.code == 0
+    head, *lines = answer.out.splitlines()
+    assert head.split() == [
+        "job", "state", "age", "pages/min", "pages", "pending", "failed"
+    ]  # fmt: skip
+    assert [line.split()[0] for line in lines] == [
+        str(crawls / name) for name in ("alpha/job", "beta/job", "broken")
+    ]
+    assert re.search(r"stopped: shutdown +\S+ \S+ +0 +7 +4$", lines[0])
+    assert "cannot be read: `bloomdupe verify" in lines[2]
+    found = [
+        json.loads(line) for line in verb("jobs", crawls, "--json").out.splitlines()
+    ]
+    assert [one["state"] for one in found] == ["stopped", "stopped", "cannot be read"]
+    assert (found[0]["pending"], found[0]["failed"]) == (7, 4)
+    assert verb("jobs", crawls / "nothing").code == 2
+
+
+@pytest.mark.parametrize("name", ["info", "list", "top", "verify"])
+def test_a_path_that_was_mistyped_is_corrected(
+    verb: Verb, crawls: Path, name: str
+) -> None:
+    answer = verb(name, crawls / "alhpa")
+    assert answer.code == 1
+    assert f"did you mean {crawls / 'alpha'}?" in answer.err
+    answer = verb(name, crawls / "gamma/delta/x")
+    assert answer.code == 1
+    assert "there is no bloomdupe store\n" in answer.err
+
+
+def test_the_parent_of_jobs_says_which_jobs_it_holds(verb: Verb, crawls: Path) -> None:
+    answer = verb("info", crawls)
+    assert answer.code == 1
+    assert f"but 3 jobs ({crawls / 'alpha/job'}, " in answer.err
+    assert f"`bloomdupe jobs {crawls}` shows all" in answer.err
+
+
+def test_a_jobdir_of_scrapy_alone_can_be_imported(verb: Verb, tmp_path: Path) -> None:
+    (tmp_path / "requests.queue").mkdir()
+    answer = verb("info", tmp_path)
+    assert answer.code == 1
+    assert f"`bloomdupe import {tmp_path} --spider NAME` imports it" in answer.err
+
+
+def test_a_verb_that_was_mistyped_is_corrected(tmp_path: Path) -> None:
+    done = call("inof", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.rstrip().endswith("did you mean info?")
+    done = call("xyz", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "did you mean" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["drop", "requeue", "add", "check"])
+def test_a_verb_without_an_object_is_bad_usage(
+    verb: Verb, crawls: Path, name: str
+) -> None:
+    answer = verb(name, crawls / "alpha/job")
+    assert (answer.code, answer.out) == (2, "")
+
+
+# In a crawl
+
+
+def test_a_setting_that_was_mistyped_is_named(crawl: Crawl) -> None:
+    log = crawl.run(Follow, BLOOMDUPE_EXPECTD_URLS=1_000, BLOOMDUPE_X=1).log
+    said = "There is no setting BLOOMDUPE_EXPECTD_URLS, so it has no effect"
+    assert f"{said}; did you mean BLOOMDUPE_EXPECTED_URLS?" in log
+    assert "There is no setting BLOOMDUPE_X, so it has no effect\n" in log
+
+
+def test_a_run_says_how_it_ended_and_how_to_go_on(crawl: Crawl) -> None:
+    log = crawl.interrupted(Follow, after=3, CONCURRENT_REQUESTS=1).log
+    said = r"Stopped; [34] pages, 0 items, \d+ requests pending: run the same command"
+    assert re.search(said, log)
+    assert "Finished; 13 pages, 0 items\n" in crawl.run(Follow).log
+    assert "Finished; " not in crawl.run(Follow).log  # there is nothing to do
+
+
+def test_reset_removes_the_state_of_the_spider(crawl: Crawl) -> None:
+    crawl.run(Follow)
+    state = crawl.folder / "job" / "spider.state"
+    assert state.exists()
+    assert "job/spider.state" in crawl.bloomdupe("reset", "job", "--yes")
+    assert not state.exists()
+    assert not crawl.store.exists()
