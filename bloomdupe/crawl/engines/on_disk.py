@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 
@@ -19,6 +19,7 @@ from bloomdupe.crawl.later.growing_wait import GrowingWait
 from bloomdupe.crawl.later.retries import Retries
 from bloomdupe.crawl.later.revisits import Revisits
 from bloomdupe.crawl.later.sleeping import Sleeping
+from bloomdupe.crawl.leases.carried import CarriedValues
 from bloomdupe.crawl.leases.children import PREFIX as CHILDREN
 from bloomdupe.crawl.leases.children import Children
 from bloomdupe.crawl.leases.cut_short import CutShort
@@ -108,6 +109,7 @@ class EngineOnDisk(Settling):
         """Fingerprints of requests in memory only: a request that a crash loses must
         not have been marked.
         """
+        self._carried_values = CarriedValues(session.serializer.callbacks)
         self._restore()
         self._closed = self.hurries = False
         self._tick = Timer(self._on_tick)
@@ -319,7 +321,10 @@ class EngineOnDisk(Settling):
         comes when its parent ends anyway.
         """
         return (
-            self.durable and not answers and lease.root is lease and not lease.passed_on
+            self.durable
+            and not (answers or lease.passed_on)
+            and lease.root is lease
+            and lease.of_page is None
         )
 
     def hold(self, offer: Accepted) -> None:
@@ -340,6 +345,9 @@ class EngineOnDisk(Settling):
         """See :meth:`Settling._push`: ``instead`` says that the parent ends now."""
         self._has_work()
         request, parent, payload = offer.request, offer.parent, offer.payload
+        memory = None
+        if payload is None and (memory := self._in_memory(offer)) is None:
+            return
         attachment = None if payload else request
         if payload and parent is not None:
             follows = parent if offer.repeats else None
@@ -354,16 +362,9 @@ class EngineOnDisk(Settling):
         )
         if not request.dont_filter:
             self.limits.took(offer.slot)
-        if payload is None:
+        if memory is not None:
             self._unmarked.update(key for key, _ in offer.keys)
-            name = offer.name
-            if name is None and parent is not None:
-                # A retry or redirect has the name of the request that it follows.
-                name = parent.name_of(None if offer.repeats else offer.identity)
-            root = self._session.leases.part_of(parent, name)
-            self._session.leases.expect(
-                entry, root=root, keys=list(offer.keys), name=name
-            )
+            self._session.leases.expect(entry, **memory, keys=list(offer.keys))
         elif (
             self.durable
             and (request.dont_filter or not self._ours)
@@ -375,6 +376,27 @@ class EngineOnDisk(Settling):
         where = "disk" if self.durable and payload is not None else "memory"
         self._stats.inc_value(f"scheduler/enqueued/{where}")
         self._stats.inc_value("scheduler/enqueued")
+
+    def _in_memory(self, offer: Accepted) -> dict[str, Any] | None:
+        """Return the state of a request that cannot be stored; None if it is done.
+
+        In that case an earlier run has done it, and its page runs again.
+        """
+        parent, name, leases = offer.parent, offer.name, self._session.leases
+        if parent is None:
+            return {"name": name}
+        if offer.repeats:
+            # A retry or redirect has the name of the request that it follows.
+            name = name or parent.name_of(None)
+            return {"name": name, "root": leases.part_of(parent, name)}
+        carried = self._carried_values.of(offer.request)
+        if name is None:
+            values = b"" if carried is None else carried.digest
+            name = parent.name_of(offer.identity + values)
+            if name is not None and self.children.recognises(parent, name):
+                return None
+        place = leases.part_of_page(parent.root, name, carried, recorded=not offer.keys)
+        return {"name": name, "of_page": place}
 
     def _with_visit(
         self, payload: bytes, follows: Lease | None, parent: Lease | None

@@ -2,7 +2,8 @@
 
 Children are committed while their parent is in progress, so after a crash the parent
 yields them again. Ordinary children are dropped, because they are marked as seen.
-Children with ``dont_filter`` are remembered here until the parent is settled.
+Children with ``dont_filter`` are remembered here until the parent is settled: stored
+ones when they are accepted, and those in memory, by their names, when they count.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from scrapy import Request
 from scrapy.http import Response
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from bloomdupe.crawl.leases.answers import Answers
+    from bloomdupe.crawl.leases.carried import Carried
     from bloomdupe.crawl.requests.visits import Look, Visit
     from bloomdupe.frontier.slot_queue import Entry
 
@@ -24,6 +25,22 @@ __all__ = ["Key", "Lease", "LeaseEngine", "Watcher"]
 
 Key: TypeAlias = tuple[bytes, bool]
 """A fingerprint, and whether it is kept exactly."""
+
+
+class OfPage(NamedTuple):
+    """A request in memory that is a root of its own, and has been yielded by a page."""
+
+    page: Lease
+    """The root that has yielded it; it is not settled before."""
+    recorded: bool
+    """Whether it is recorded with its page when it counts; or it is marked."""
+    carried: Carried | None
+    """The values that it came with, if they cannot change."""
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether it counts before its page: no callback has changed its values."""
+        return self.carried is not None and self.carried.is_unchanged()
 
 
 class Watcher:
@@ -103,6 +120,10 @@ class Lease:
     the request that has yielded it yields it again. So it counts as a part of that
     request, its *root*: the root is not settled before all its parts are done, and
     their items belong to the root. A chain of such requests has one root.
+
+    An engine can make it a root of its own, with a *page*. It counts before its page if
+    its callback cannot have changed a value that another callback has, see
+    :mod:`bloomdupe.crawl.leases.carried`. Otherwise it counts together with its page.
     """
 
     __slots__ = (
@@ -114,6 +135,7 @@ class Lease:
         "failed",
         "given_name",
         "handed",
+        "held",
         "instead",
         "items",
         "keys",
@@ -121,6 +143,7 @@ class Lease:
         "left",
         "look",
         "names",
+        "of_page",
         "open_parts",
         "outputs",
         "owed",
@@ -154,6 +177,10 @@ class Lease:
         self.request = request
         self.entry = entry
         self.root = self if root is None else root
+        self.of_page: OfPage | None = None
+        """Its page, if it is a request in memory and has one."""
+        self.held: list[Lease] = []
+        """Requests in memory that are done, and count together with it."""
         self.own_outcome = Outcome()
         self.outputs: OutputNames | None = None
         """Names of the requests that it has yielded and that their parents name."""
@@ -161,10 +188,10 @@ class Lease:
         """Marks to set when the request is settled."""
         self.open_parts = 1
         """Number of open requests: this request, and the unstored requests it is the
-        root of.
+        root or the page of.
         """
         self.parts: list[bytes | None] = []
-        """Names of the unstored requests of which it has ever been the root."""
+        """Names of the unstored requests of which it has been the root or the page."""
         self.broken = False
         """Of the root: whether the processing of it or of a part of it broke off, or a
         request that it has yielded was refused.
@@ -257,6 +284,13 @@ class Lease:
         """
         self.passed_on = True
         return self.name
+
+    def hold(self, root: Lease) -> None:
+        """Let a request in memory that is done count together with this request."""
+        root.request = self.request  # so that its own is not kept
+        self.held += [root, *root.held]
+        self.parts += root.parts
+        root.held = []
 
     @property
     def items_left(self) -> Answers:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from bloomdupe.crawl.leases.lease import Lease
+from bloomdupe.crawl.leases.lease import Lease, OfPage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy import Request
 
+    from bloomdupe.crawl.leases.carried import Carried
     from bloomdupe.crawl.leases.lease import Key, LeaseEngine, Watcher
     from bloomdupe.crawl.requests.visits import Visit
     from bloomdupe.frontier.slot_queue import Entry
@@ -25,6 +26,7 @@ class _Expected(NamedTuple):
     keys: list[Key] = []  # noqa: RUF012 - it is never changed
     name: bytes | None = None
     own: object = None
+    of_page: OfPage | None = None
 
 
 class Leases:
@@ -63,10 +65,10 @@ class Leases:
         if known is None:
             lease = Lease(self, request, entry, None, visit)
         else:
-            root, keys, name, own = known
-            lease = Lease(self, request, entry, root, visit, name)
-            lease.root.keys += keys
-            lease.own = own
+            lease = Lease(self, request, entry, known.root, visit, known.name)
+            lease.root.keys += known.keys
+            lease.own = known.own
+            lease.of_page = known.of_page
         self.engine.begin(lease)
         self._leases[id(request)] = lease
         for watcher in self.watchers:
@@ -86,6 +88,22 @@ class Leases:
         root.parts.append(name)
         return root
 
+    def part_of_page(
+        self,
+        page: Lease,
+        name: bytes | None,
+        carried: Carried | None,
+        *,
+        recorded: bool,
+    ) -> OfPage:
+        """Return the place of a new request that cannot be stored and is a root.
+
+        The page is not settled before.
+        """
+        page.open_parts += 1
+        page.parts.append(name)
+        return OfPage(page, recorded, carried)
+
     def expect(
         self,
         entry: Entry,
@@ -94,12 +112,13 @@ class Leases:
         keys: list[Key] | None = None,
         name: bytes | None = None,
         own: object = None,
+        of_page: OfPage | None = None,
     ) -> None:
         """Record what is known of a pending request besides its payload.
 
         The ``keys`` are marked when it is settled. ``own`` is the engine's state of it.
         """
-        self._known[entry] = _Expected(root, keys or [], name, own)
+        self._known[entry] = _Expected(root, keys or [], name, own, of_page)
 
     def own_of(self, entry: Entry) -> object:
         """Return the engine's state of a pending request."""
@@ -130,14 +149,27 @@ class Leases:
         self.end_part(root)
 
     def end_part(self, root: Lease) -> None:
-        """End a request, or a part of it."""
-        root.open_parts -= 1
-        if root.open_parts:
-            return
-        if root.broken or root.cut:
-            root.left = True
-            self.engine.leave(root)
-            return
-        self.engine.settle(root)
-        for watcher in self.watchers:
-            watcher.settled(root)
+        """End a request, or a part of it, and the pages of which it was the last."""
+        last: Lease | None = root
+        while last is not None:
+            root, place = last, last.of_page
+            root.open_parts -= 1
+            # It is asked each time, because it notices changes.
+            is_apart = place is None or place.is_apart
+            if root.open_parts:
+                return
+            last = None
+            if place is not None:
+                last = place.page
+                last.spoiled = last.spoiled or root.spoiled
+                if root.broken or root.cut:  # it runs again when its page does
+                    root.broken = last.broken = True
+            if root.broken or root.cut:
+                root.left = True
+                self.engine.leave(root)
+            elif is_apart:
+                self.engine.settle(root)
+                for watcher in self.watchers:
+                    watcher.settled(root)
+            elif last is not None:
+                last.hold(root)

@@ -1,0 +1,250 @@
+"""Requests in memory that count apart from their page, and those that cannot."""
+
+from __future__ import annotations
+
+import datetime
+import io
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy import Request, Spider
+from scrapy.http import HtmlResponse, TextResponse
+from spiders.functions import Closures
+from support.site import graph
+
+from bloomdupe.crawl.leases.carried import MOST_VALUES, Carried, CarriedValues
+from bloomdupe.crawl.requests.callbacks import Callbacks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from support.crawl import Crawl
+    from support.site import Pages
+
+SIZE = 240
+EVERY = 110
+URL = "http://a.example/"
+PAGE = HtmlResponse(URL, body=b"<p><a href='/1'>1</a><a href='/2'>2</a></p>")
+ROWS = PAGE.css("a")
+
+
+@pytest.fixture
+def pages() -> Pages:
+    return graph(SIZE, across=0)
+
+
+def module_function(response: object, *more: object) -> None: ...
+
+
+def make(value: object) -> Callable[..., Any]:
+    return lambda _: value
+
+
+class Methods(Spider):
+    """Methods that return callbacks, all of which have the ``value``."""
+
+    name = "methods"
+
+    def parse(self, *_: object, **__: object) -> object: ...
+
+    def closure(self, value: object) -> Callable[..., Any]:
+        return lambda r: self.parse(r, value)
+
+    def default(self, value: object) -> Callable[..., Any]:
+        return lambda r, value=value: self.parse(r, value)
+
+    def keyword(self, value: object) -> Callable[..., Any]:
+        def callback(r: object, *, value: object = value) -> None:
+            self.parse(r, value)
+
+        return callback
+
+    def argument(self, value: object) -> Callable[..., Any]:
+        return partial(self.parse, value)
+
+    def named(self, value: object) -> Callable[..., Any]:
+        return partial(self.parse, value=value)
+
+    def inner(self, value: object) -> Callable[..., Any]:
+        def use(r: object) -> object:
+            return self.parse(r, value)
+
+        return lambda r: [use(r)]
+
+    def counted(self) -> Callable[..., Any]:
+        number = 0
+
+        def callback(_: object) -> int:
+            nonlocal number
+            number += 1
+            return number
+
+        return callback
+
+    def unset(self) -> Callable[..., Any]:
+        def callback(_: object) -> object:
+            return later
+
+        if self.name:
+            return callback
+        later = 1
+        return callback
+
+
+@pytest.fixture(scope="module")
+def spider() -> Methods:
+    return Methods()
+
+
+@pytest.fixture
+def values(spider: Methods) -> CarriedValues:
+    return CarriedValues(Callbacks(spider))
+
+
+WAYS: list[Callable[[Methods, Any], dict[str, Any]]] = [
+    lambda spider, value: {"callback": spider.closure(value)},
+    lambda spider, value: {"callback": spider.default(value)},
+    lambda spider, value: {"callback": spider.keyword(value)},
+    lambda spider, value: {"callback": spider.argument(value)},
+    lambda spider, value: {"callback": spider.named(value)},
+    lambda spider, value: {"callback": spider.inner(value)},
+    lambda spider, value: {"errback": spider.closure(value)},
+    lambda _, value: {"meta": {"value": value}},
+    lambda _, value: {"cb_kwargs": {"value": value}},
+    lambda spider, value: (
+        {"callback": spider.closure((value,))}
+        if isinstance(value, int)
+        else {"callback": partial(spider.argument(value))}
+    ),
+]
+"""How a request may come by a value."""
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("value", "other"),
+    [
+        (1, 2),
+        ("a", None),
+        (datetime.date(2026, 1, 1), datetime.date(2026, 1, 2)),
+        (PAGE, HtmlResponse(URL + "other")),
+        (ROWS[0], ROWS[1]),
+        (int, str),
+        (module_function, make),
+    ],
+)
+def test_values_that_cannot_change_tell_requests_apart(
+    spider: Methods,
+    values: CarriedValues,
+    way: Callable[[Methods, Any], dict[str, Any]],
+    value: object,
+    other: object,
+) -> None:
+    one, again, two = (
+        values.of(Request(URL, **way(spider, each))) for each in (value, value, other)
+    )
+    assert one is not None
+    assert again is not None
+    assert two is not None
+    assert one.digest == again.digest != two.digest
+
+
+class Mutable:
+    """An object of the spider's."""
+
+
+def with_attribute(spider: Methods) -> Callable[..., Any]:
+    callback = spider.closure(1)
+    callback.found = []  # type: ignore[attr-defined]
+    return callback
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "value",
+    [
+        [],
+        {},
+        set(),
+        ROWS,
+        (1, []),
+        Mutable(),
+        Mutable().__init__,  # type: ignore[misc]
+        io.BytesIO(),
+        iter([1]),
+        make(1),
+        TextResponse(URL, request=Request(URL, meta={"found": []})),
+        TextResponse(URL, request=Request(URL, cb_kwargs={"found": []})),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_with_a_value_that_can_change_it_counts_with_its_page(
+    spider: Methods,
+    values: CarriedValues,
+    way: Callable[[Methods, Any], dict[str, Any]],
+    value: object,
+) -> None:
+    assert values.of(Request(URL, **way(spider, value))) is None
+
+
+def test_so_it_does_with_functions_that_share_variables(
+    spider: Methods, values: CarriedValues
+) -> None:
+    functions = [spider.counted(), spider.unset(), with_attribute(spider)]
+    deep: Any = spider.parse
+    for _ in range(MOST_VALUES):
+        deep = partial(deep, 1)
+        deep.keywords["x"] = spider.closure(1)
+    for function in (*functions, deep):
+        assert values.of(Request(URL, function)) is None
+
+
+def test_a_response_that_changes_is_noticed(
+    spider: Methods, values: CarriedValues
+) -> None:
+    def carried(response: TextResponse) -> Carried | None:
+        return values.of(Request(URL, spider.closure(response)))
+
+    page = TextResponse(URL, request=Request(URL, meta={"left": 2}))
+    page.meta["depth"] = 1
+    one = carried(page)
+    page.meta["depth"] = 2  # by Scrapy
+    two = carried(page)
+    assert one is not None
+    assert two is not None
+    assert values.are_unchanged(one)
+    page.meta["left"] -= 1
+    assert not values.are_unchanged(one)
+    page.meta["left"] += 1
+    # Another callback may have relied on it meanwhile.
+    assert not values.are_unchanged(two)
+    assert carried(page) is None
+    other = carried(TextResponse(URL, request=Request(URL)))
+    assert other is not None
+    assert values.are_unchanged(other)
+
+
+@pytest.mark.usefixtures("feed")
+def test_a_tree_ends_although_it_is_killed_again_and_again(crawl: Crawl) -> None:
+    """What is done counts, and only the pages that lead on come again."""
+    crawl.starts = ("/0",)
+    for _ in range(3):
+        killed_with_more_items(crawl)
+    run = crawl.run(Closures)
+    assert run.finish_reason == "finished"
+    assert len(run.requested) < EVERY
+    assert run.stats["scheduler/unserializable"] > 0
+    found = Counter(item["page"] for item in crawl.items())
+    assert found == Counter(range(SIZE))
+
+
+def killed_with_more_items(crawl: Crawl) -> None:
+    """Kill a run after so many answers, once its items are in the output."""
+    before = len(crawl.items())
+    crawl.site.hold_after(EVERY)
+    process = crawl.start(Closures)
+    process.until(lambda: crawl.site.shut and len(crawl.items()) > before)
+    process.kill()
+    crawl.site.release()
