@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import io
+import re
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scrapy import Request, Spider
 from scrapy.http import HtmlResponse, TextResponse
-from spiders.functions import Closures
+from spiders.functions import Closures, TwoWays
 from support.site import graph
 
 from bloomdupe.crawl.leases.carried import MOST_VALUES, Carried, CarriedValues
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 SIZE = 240
 EVERY = 110
+MOST_RUNS = 4
 URL = "http://a.example/"
 PAGE = HtmlResponse(URL, body=b"<p><a href='/1'>1</a><a href='/2'>2</a></p>")
 ROWS = PAGE.css("a")
@@ -32,7 +34,8 @@ ROWS = PAGE.css("a")
 
 @pytest.fixture
 def pages() -> Pages:
-    return graph(SIZE, across=0)
+    others = ("closure", "method", "page", "child", "memory")
+    return {**graph(SIZE, across=0), **{f"/{path}": "a page" for path in others}}
 
 
 def module_function(response: object, *more: object) -> None: ...
@@ -226,25 +229,59 @@ def test_a_response_that_changes_is_noticed(
     assert values.are_unchanged(other)
 
 
-@pytest.mark.usefixtures("feed")
+@pytest.mark.usefixtures("engine", "feed")
 def test_a_tree_ends_although_it_is_killed_again_and_again(crawl: Crawl) -> None:
     """What is done counts, and only the pages that lead on come again."""
     crawl.starts = ("/0",)
-    for _ in range(3):
-        killed_with_more_items(crawl)
+    done: set[int] = set()
+    for _ in range(MOST_RUNS - 1):
+        done = killed_when_all_counts(crawl, done)
     run = crawl.run(Closures)
     assert run.finish_reason == "finished"
     assert len(run.requested) < EVERY
-    assert run.stats["scheduler/unserializable"] > 0
     found = Counter(item["page"] for item in crawl.items())
     assert found == Counter(range(SIZE))
 
 
-def killed_with_more_items(crawl: Crawl) -> None:
-    """Kill a run after so many answers, once its items are in the output."""
-    before = len(crawl.items())
+def killed_when_all_counts(crawl: Crawl, before: set[int]) -> set[int]:
+    """Kill a run after so many answers, once all that is done is in the output.
+
+    It may have finished. Return the pages that are done.
+    """
     crawl.site.hold_after(EVERY)
     process = crawl.start(Closures)
-    process.until(lambda: crawl.site.shut and len(crawl.items()) > before)
+
+    def done() -> set[int]:
+        scraped = {*map(int, re.findall(r"Scraped from <200 .*/(\d+)>", process.log))}
+        found = {*before}
+        for page in reversed(range(SIZE)):
+            below = {2 * page + 1, 2 * page + 2} & {*range(SIZE)}
+            if page in scraped and below <= found:
+                found.add(page)
+        return found if len(scraped) == EVERY else set()
+
+    def all_counts() -> bool:
+        known = done()
+        return known > before and known <= {item["page"] for item in crawl.items()}
+
+    process.until(lambda: not process.alive or all_counts())
     process.kill()
     crawl.site.release()
+    return done() or before
+
+
+@pytest.mark.usefixtures("engine", "feed")
+def test_a_page_has_one_name_whichever_request_leads_to_it(crawl: Crawl) -> None:
+    """A request in memory has yielded its child; after a kill, a stored one does."""
+    crawl.starts = ("/closure", "/method")
+    crawl.site.hold("/method", "/memory")
+    process = crawl.start(TwoWays)
+    process.until(lambda: crawl.site.was_requested("/child") and crawl.items())
+    process.kill()
+    crawl.site.hold("/closure", "/memory")
+    process = crawl.start(TwoWays)
+    process.until(lambda: crawl.site.count["/memory"] == 2)
+    crawl.site.release()
+    process.finish()
+    assert Counter(item["page"] for item in crawl.items()) == {"child": 1, "memory": 1}
+    assert crawl.site.count["/child"] == 1

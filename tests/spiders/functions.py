@@ -60,6 +60,25 @@ class Closures(Tree):
             yield response.follow(link, lambda r: self.parse(r, response))
 
 
+class TwoWays(Spider):
+    """Two pages lead to the same page: one with a closure, one with a method."""
+
+    name = "two_ways"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        callback = self.meet
+        if response.url.endswith("closure"):
+            callback = partial(self.meet, before=response)
+        yield response.follow("/page", callback)
+
+    def meet(self, response: Response, before: Any = None) -> Iterator[Any]:
+        yield response.follow("/child", self.found, dont_filter=True)
+        yield response.follow("/memory", lambda r: self.found(r, response))
+
+    def found(self, response: Response, before: Any = None) -> Iterator[Any]:
+        yield {"page": response.url.rpartition("/")[2]}
+
+
 def store_methods_only() -> None:
     """Let the process be one of an earlier version."""
 

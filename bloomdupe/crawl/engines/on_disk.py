@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scrapy import signals
 
@@ -23,6 +23,7 @@ from bloomdupe.crawl.leases.carried import CarriedValues
 from bloomdupe.crawl.leases.children import PREFIX as CHILDREN
 from bloomdupe.crawl.leases.children import Children
 from bloomdupe.crawl.leases.cut_short import CutShort
+from bloomdupe.crawl.leases.in_memory import position_of
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.outcomes import Outcomes
 from bloomdupe.crawl.progress.rounds import FINISHED, OPEN, Run
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.engines.engine_contract import Accepted
     from bloomdupe.crawl.engines.session import Session
+    from bloomdupe.crawl.leases.in_memory import Position
     from bloomdupe.crawl.leases.lease import Key
     from bloomdupe.crawl.leases.outcomes import Line, Outcome
     from bloomdupe.crawl.state.blocked import Blocked
@@ -350,8 +352,7 @@ class EngineOnDisk(Settling):
             return
         attachment = None if payload else request
         if payload and parent is not None:
-            follows = parent if offer.repeats else None
-            payload = self._with_visit(payload, follows, parent if instead else None)
+            payload = self._with_visit(payload, parent, offer, instead=instead)
         entry = self.frontier.push(
             offer.slot,
             request.priority,
@@ -364,7 +365,7 @@ class EngineOnDisk(Settling):
             self.limits.took(offer.slot)
         if memory is not None:
             self._unmarked.update(key for key, _ in offer.keys)
-            self._session.leases.expect(entry, **memory, keys=list(offer.keys))
+            self._session.leases.expect(entry, memory, keys=offer.keys)
         elif (
             self.durable
             and (request.dont_filter or not self._ours)
@@ -377,39 +378,40 @@ class EngineOnDisk(Settling):
         self._stats.inc_value(f"scheduler/enqueued/{where}")
         self._stats.inc_value("scheduler/enqueued")
 
-    def _in_memory(self, offer: Accepted) -> dict[str, Any] | None:
-        """Return the state of a request that cannot be stored; None if it is done.
+    def _in_memory(self, offer: Accepted) -> Position | None:
+        """Return the place of a request that cannot be stored; None if it is done.
 
         In that case an earlier run has done it, and its page runs again.
         """
-        parent, name, leases = offer.parent, offer.name, self._session.leases
-        if parent is None:
-            return {"name": name}
-        if offer.repeats:
-            # A retry or redirect has the name of the request that it follows.
-            name = name or parent.name_of(None)
-            return {"name": name, "root": leases.part_of(parent, name)}
-        carried = self._carried_values.of(offer.request)
-        if name is None:
-            values = b"" if carried is None else carried.digest
-            name = parent.name_of(offer.identity + values)
-            if name is not None and self.children.recognises(parent, name):
-                return None
-        place = leases.part_of_page(parent.root, name, carried, recorded=not offer.keys)
-        return {"name": name, "of_page": place}
+        place = position_of(
+            offer.request,
+            offer.parent,
+            offer.name,
+            offer.identity,
+            self._carried_values,
+            repeats=offer.repeats,
+        )
+        page, name = place.recorded_with, place.name
+        if page is not None and name and self.children.recognises(page, name):
+            return None
+        self._session.leases.begin_part(place)
+        return place
 
     def _with_visit(
-        self, payload: bytes, follows: Lease | None, parent: Lease | None
+        self, payload: bytes, parent: Lease, offer: Accepted, *, instead: bool
     ) -> bytes:
         """Return the payload of a request with its visit, and the name that it takes.
 
-        A retry or redirect of ``follows`` inherits its visits. A request that takes the
-        place of ``parent`` also takes its name, if outputs of an earlier run are known
-        by this name.
+        A retry or redirect inherits the visits of its ``parent``. A request that takes
+        the place of its parent also takes its name, if outputs of an earlier run are
+        known by this name. An earlier run may also have had a request for this page in
+        memory, whose outputs are known by the fingerprint.
         """
-        visit = None if follows is None else self.revisits.follow(follows)
-        if parent is not None and self.owes(parent):
+        visit = self.revisits.follow(parent) if offer.repeats else None
+        if instead and self.owes(parent):
             visit = replace(visit or Visit(), name=parent.pass_on())
+        elif offer.name in self.children.names:
+            visit = replace(visit or Visit(), name=offer.name)
         if visit is None:
             return payload
         return self._session.serializer.with_visit(payload, visit.values)

@@ -21,19 +21,21 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.requests.visits import Look, Visit
     from bloomdupe.frontier.slot_queue import Entry
 
-__all__ = ["Key", "Lease", "LeaseEngine", "Watcher"]
+__all__ = ["Key", "Lease", "LeaseEngine", "OfPage", "Watcher"]
 
 Key: TypeAlias = tuple[bytes, bool]
 """A fingerprint, and whether it is kept exactly."""
 
 
 class OfPage(NamedTuple):
-    """A request in memory that is a root of its own, and has been yielded by a page."""
+    """The page of a request in memory that is a root of its own."""
 
     page: Lease
     """The root that has yielded it; it is not settled before."""
+    top: Lease
+    """The first root above it that has no page."""
     recorded: bool
-    """Whether it is recorded with its page when it counts; or it is marked."""
+    """Whether its name is recorded with its page when it counts; or it is marked."""
     carried: Carried | None
     """The values that it came with, if they cannot change."""
 
@@ -116,14 +118,9 @@ class Registry(Protocol):
 class Lease:
     """One request handed to the engine: a :class:`bloomdupe.inside_scrapy.Work`.
 
-    A request that cannot be stored lives in memory only and is lost in a crash; then
-    the request that has yielded it yields it again. So it counts as a part of that
-    request, its *root*: the root is not settled before all its parts are done, and
-    their items belong to the root. A chain of such requests has one root.
-
-    An engine can make it a root of its own, with a *page*. It counts before its page if
-    its callback cannot have changed a value that another callback has, see
-    :mod:`bloomdupe.crawl.leases.carried`. Otherwise it counts together with its page.
+    Its *root* is the request itself, or the request that it repeats from memory. The
+    root is not settled before all its parts are done, and before the requests in memory
+    whose page it is; see :mod:`bloomdupe.crawl.leases.in_memory`.
     """
 
     __slots__ = (
@@ -184,8 +181,8 @@ class Lease:
         self.own_outcome = Outcome()
         self.outputs: OutputNames | None = None
         """Names of the requests that it has yielded and that their parents name."""
-        self.keys: list[Key] = []
-        """Marks to set when the request is settled."""
+        self.keys: list[Any] = []
+        """Marks to set when the request is settled, as its engine has them."""
         self.open_parts = 1
         """Number of open requests: this request, and the unstored requests it is the
         root or the page of.
@@ -271,8 +268,13 @@ class Lease:
             return None
         if identity is None:
             return self.name
-        self.outputs = self.outputs or OutputNames(self.name)
-        return self.outputs.name_of(identity)
+        return self.output_names().name_of(identity)
+
+    def output_names(self) -> OutputNames:
+        """Return the names of its outputs."""
+        if self.outputs is None:
+            self.outputs = OutputNames(self.name)
+        return self.outputs
 
     def pass_on(self) -> bytes:
         """Return the name of a request that ends, for the request in its place.
@@ -306,6 +308,12 @@ class Lease:
         """Whether the page has a next visit, regardless of the result of this visit."""
         known = self.visit is not None and self.visit.visits > 0
         return self.look is not None and (known or self.look.is_good)
+
+    @property
+    def top(self) -> Lease:
+        """The first root above it that has no page."""
+        place = self.root.of_page
+        return self.root if place is None else place.top
 
     @property
     def outcome(self) -> Outcome:

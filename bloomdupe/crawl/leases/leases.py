@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from bloomdupe.crawl.leases.lease import Lease, OfPage
+from bloomdupe.crawl.leases.lease import Lease
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from scrapy import Request
 
-    from bloomdupe.crawl.leases.carried import Carried
-    from bloomdupe.crawl.leases.lease import Key, LeaseEngine, Watcher
+    from bloomdupe.crawl.leases.in_memory import Position
+    from bloomdupe.crawl.leases.lease import LeaseEngine, Watcher
     from bloomdupe.crawl.requests.visits import Visit
     from bloomdupe.frontier.slot_queue import Entry
 
@@ -22,11 +22,9 @@ __all__ = ["Leases"]
 class _Expected(NamedTuple):
     """State of a pending request, in memory."""
 
-    root: Lease | None = None
-    keys: list[Key] = []  # noqa: RUF012 - it is never changed
-    name: bytes | None = None
+    position: Position
+    keys: Sequence[object] = ()
     own: object = None
-    of_page: OfPage | None = None
 
 
 class Leases:
@@ -65,60 +63,38 @@ class Leases:
         if known is None:
             lease = Lease(self, request, entry, None, visit)
         else:
-            lease = Lease(self, request, entry, known.root, visit, known.name)
+            name, root, of_page, outputs = known.position
+            lease = Lease(self, request, entry, root, visit, name)
+            lease.of_page, lease.outputs = of_page, outputs
             lease.root.keys += known.keys
             lease.own = known.own
-            lease.of_page = known.of_page
         self.engine.begin(lease)
         self._leases[id(request)] = lease
         for watcher in self.watchers:
             watcher.handed_out(lease)
         return lease
 
-    def part_of(self, parent: Lease | None, name: bytes | None) -> Lease | None:
-        """Return the root of a new request that cannot be stored, if it has any.
-
-        The root is not settled before its parts have ended. ``name`` is that of the
-        part; None if it has none after a crash.
-        """
-        if parent is None or not parent.root.open_parts:
-            return None
-        root = parent.root
-        root.open_parts += 1
-        root.parts.append(name)
-        return root
-
-    def part_of_page(
-        self,
-        page: Lease,
-        name: bytes | None,
-        carried: Carried | None,
-        *,
-        recorded: bool,
-    ) -> OfPage:
-        """Return the place of a new request that cannot be stored and is a root.
-
-        The page is not settled before.
-        """
-        page.open_parts += 1
-        page.parts.append(name)
-        return OfPage(page, recorded, carried)
+    def begin_part(self, position: Position) -> None:
+        """Count a new request in memory: the root above it is not settled before."""
+        above = position.above
+        if above is not None:
+            above.open_parts += 1
+            above.parts.append(position.name)
 
     def expect(
         self,
         entry: Entry,
+        position: Position,
         *,
-        root: Lease | None = None,
-        keys: list[Key] | None = None,
-        name: bytes | None = None,
+        keys: Sequence[object] = (),
         own: object = None,
-        of_page: OfPage | None = None,
     ) -> None:
         """Record what is known of a pending request besides its payload.
 
-        The ``keys`` are marked when it is settled. ``own`` is the engine's state of it.
+        The ``keys`` are marked when its root is settled. ``own`` is the engine's state
+        of it.
         """
-        self._known[entry] = _Expected(root, keys or [], name, own, of_page)
+        self._known[entry] = _Expected(position, keys, own)
 
     def own_of(self, entry: Entry) -> object:
         """Return the engine's state of a pending request."""
@@ -152,15 +128,15 @@ class Leases:
         """End a request, or a part of it, and the pages of which it was the last."""
         last: Lease | None = root
         while last is not None:
-            root, place = last, last.of_page
+            root, position = last, last.of_page
             root.open_parts -= 1
             # It is asked each time, because it notices changes.
-            is_apart = place is None or place.is_apart
+            is_apart = position is None or position.is_apart
             if root.open_parts:
                 return
             last = None
-            if place is not None:
-                last = place.page
+            if position is not None:
+                last = position.page
                 last.spoiled = last.spoiled or root.spoiled
                 if root.broken or root.cut:  # it runs again when its page does
                     root.broken = last.broken = True
