@@ -126,3 +126,13 @@ def test_a_protection_that_is_taken_out_is_missed(
     verdict = stopped(PLAIN, model, stops, without=without)
     assert verdict.stopped
     assert verdict.complaints
+
+
+def test_a_request_that_counts_although_others_need_it_is_seen() -> None:
+    gathers = load()["memory_gathers"]
+    model = undisturbed(gathers)
+    with Crawl(gathers, without="reading_values") as crawl:
+        crawl.configure(CONCURRENT_REQUESTS=1, BLOOMDUPE_CHECKPOINT_INTERVAL=0.001)
+        assert crawl.run(Stop(request=15)).stopped
+        assert run_to_end(crawl) == []
+        assert any("missing" in complaint for complaint in judge(model, crawl))

@@ -9,7 +9,7 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from spiders.workers import Broken, Kept, KeptBefore, Parked
+from spiders.workers import Broken, Kept, KeptApart, KeptBefore, Parked
 from support.judge import lines
 from support.waiting import until
 
@@ -92,6 +92,17 @@ def test_a_link_in_memory_is_not_lost_with_two_leases(
     (link,) = numbers("page", "link")
     assert items[link] in {1, 2}
     assert items.total() == 20 + items[link]
+
+
+def test_a_link_in_memory_that_two_workers_do_has_its_items_once(
+    crawl: Crawl,
+) -> None:
+    workers = begin(crawl, KeptApart)
+    until(lambda: len([*crawl.folder.glob("link*")]) == 2)
+    (crawl.folder / "answer").touch()
+    for worker in workers:
+        worker.finish()
+    assert lines(crawl.items()) == numbers("page", *range(20), "link")
 
 
 def test_a_link_in_memory_that_is_done_counts_as_seen(crawl: Crawl) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import Spider
 
+from bloomdupe.crawl.leases.carried import CarriedValues
 from bloomdupe.crawl.requests.callbacks import Callbacks
 from bloomdupe.errors import UnserializableError
 
@@ -46,6 +47,38 @@ class Partials(Tree):
             yield response.follow(link, partial(self.parse, steps=steps + 1))
 
 
+class Closures(Tree):
+    """Each page leads on with a lambda that has its response: it is not stored."""
+
+    name = "closures"
+
+    def parse(
+        self, response: Response, before: Response | None = None
+    ) -> Iterator[Any]:
+        yield self.item(response, 0 if before is None else len(before.body))
+        for link in response.css("a"):
+            yield response.follow(link, lambda r: self.parse(r, response))
+
+
+class TwoWays(Spider):
+    """Two pages lead to the same page: one with a closure, one with a method."""
+
+    name = "two_ways"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        callback = self.meet
+        if response.url.endswith("closure"):
+            callback = partial(self.meet, before=response)
+        yield response.follow("/page", callback)
+
+    def meet(self, response: Response, before: Any = None) -> Iterator[Any]:
+        yield response.follow("/child", self.found, dont_filter=True)
+        yield response.follow("/memory", lambda r: self.found(r, response))
+
+    def found(self, response: Response, before: Any = None) -> Iterator[Any]:
+        yield {"page": response.url.rpartition("/")[2]}
+
+
 def store_methods_only() -> None:
     """Let the process be one of an earlier version."""
 
@@ -53,6 +86,7 @@ def store_methods_only() -> None:
         raise UnserializableError(f"{function} is not a method of {self.spider}")
 
     Callbacks.reference_to = refuse  # type: ignore[method-assign]
+    CarriedValues.of = lambda *_: None  # type: ignore[assignment, method-assign]
 
 
 def change_lambda() -> None:

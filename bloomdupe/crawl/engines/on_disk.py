@@ -19,9 +19,11 @@ from bloomdupe.crawl.later.growing_wait import GrowingWait
 from bloomdupe.crawl.later.retries import Retries
 from bloomdupe.crawl.later.revisits import Revisits
 from bloomdupe.crawl.later.sleeping import Sleeping
+from bloomdupe.crawl.leases.carried import CarriedValues
 from bloomdupe.crawl.leases.children import PREFIX as CHILDREN
 from bloomdupe.crawl.leases.children import Children
 from bloomdupe.crawl.leases.cut_short import CutShort
+from bloomdupe.crawl.leases.in_memory import position_of
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.outcomes import Outcomes
 from bloomdupe.crawl.progress.rounds import FINISHED, OPEN, Run
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.engines.engine_contract import Accepted
     from bloomdupe.crawl.engines.session import Session
+    from bloomdupe.crawl.leases.in_memory import Position
     from bloomdupe.crawl.leases.lease import Key
     from bloomdupe.crawl.leases.outcomes import Line, Outcome
     from bloomdupe.crawl.state.blocked import Blocked
@@ -108,6 +111,7 @@ class EngineOnDisk(Settling):
         """Fingerprints of requests in memory only: a request that a crash loses must
         not have been marked.
         """
+        self._carried_values = CarriedValues(session.serializer.callbacks)
         self._restore()
         self._closed = self.hurries = False
         self._tick = Timer(self._on_tick)
@@ -319,7 +323,10 @@ class EngineOnDisk(Settling):
         comes when its parent ends anyway.
         """
         return (
-            self.durable and not answers and lease.root is lease and not lease.passed_on
+            self.durable
+            and not (answers or lease.passed_on)
+            and lease.root is lease
+            and lease.of_page is None
         )
 
     def hold(self, offer: Accepted) -> None:
@@ -340,10 +347,12 @@ class EngineOnDisk(Settling):
         """See :meth:`Settling._push`: ``instead`` says that the parent ends now."""
         self._has_work()
         request, parent, payload = offer.request, offer.parent, offer.payload
+        memory = None
+        if payload is None and (memory := self._in_memory(offer)) is None:
+            return
         attachment = None if payload else request
         if payload and parent is not None:
-            follows = parent if offer.repeats else None
-            payload = self._with_visit(payload, follows, parent if instead else None)
+            payload = self._with_visit(payload, parent, offer, instead=instead)
         entry = self.frontier.push(
             offer.slot,
             request.priority,
@@ -354,16 +363,9 @@ class EngineOnDisk(Settling):
         )
         if not request.dont_filter:
             self.limits.took(offer.slot)
-        if payload is None:
+        if memory is not None:
             self._unmarked.update(key for key, _ in offer.keys)
-            name = offer.name
-            if name is None and parent is not None:
-                # A retry or redirect has the name of the request that it follows.
-                name = parent.name_of(None if offer.repeats else offer.identity)
-            root = self._session.leases.part_of(parent, name)
-            self._session.leases.expect(
-                entry, root=root, keys=list(offer.keys), name=name
-            )
+            self._session.leases.expect(entry, memory, keys=offer.keys)
         elif (
             self.durable
             and (request.dont_filter or not self._ours)
@@ -376,18 +378,40 @@ class EngineOnDisk(Settling):
         self._stats.inc_value(f"scheduler/enqueued/{where}")
         self._stats.inc_value("scheduler/enqueued")
 
+    def _in_memory(self, offer: Accepted) -> Position | None:
+        """Return the place of a request that cannot be stored; None if it is done.
+
+        In that case an earlier run has done it, and its page runs again.
+        """
+        place = position_of(
+            offer.request,
+            offer.parent,
+            offer.name,
+            offer.identity,
+            self._carried_values,
+            repeats=offer.repeats,
+        )
+        page, name = place.recorded_with, place.name
+        if page is not None and name and self.children.recognises(page, name):
+            return None
+        self._session.leases.begin_part(place)
+        return place
+
     def _with_visit(
-        self, payload: bytes, follows: Lease | None, parent: Lease | None
+        self, payload: bytes, parent: Lease, offer: Accepted, *, instead: bool
     ) -> bytes:
         """Return the payload of a request with its visit, and the name that it takes.
 
-        A retry or redirect of ``follows`` inherits its visits. A request that takes the
-        place of ``parent`` also takes its name, if outputs of an earlier run are known
-        by this name.
+        A retry or redirect inherits the visits of its ``parent``. A request that takes
+        the place of its parent also takes its name, if outputs of an earlier run are
+        known by this name. An earlier run may also have had a request for this page in
+        memory, whose outputs are known by the fingerprint.
         """
-        visit = None if follows is None else self.revisits.follow(follows)
-        if parent is not None and self.owes(parent):
+        visit = self.revisits.follow(parent) if offer.repeats else None
+        if instead and self.owes(parent):
             visit = replace(visit or Visit(), name=parent.pass_on())
+        elif offer.name in self.children.names:
+            visit = replace(visit or Visit(), name=offer.name)
         if visit is None:
             return payload
         return self._session.serializer.with_visit(payload, visit.values)

@@ -75,19 +75,24 @@ class Settling:
         failures = self.failures
         if failures is not None and (lease.failed is not None or failures.urls):
             failures.ended(lease)
-        if root is not lease:
+        if root is not lease or root.of_page is not None:
             self.frontier.settle(lease.entry)
 
     def settle(self, root: Lease) -> None:
         """See :meth:`Engine.settle`."""
-        self.frontier.settle(root.entry)
+        place = root.of_page
+        if place is None:
+            self.frontier.settle(root.entry)
+        elif place.recorded and place.page.is_named:
+            self.children.add(place.page, root.name)
         self.children.forget(root.name, passed_on=root.passed_on)
         self.cut_short.forget(root.name, root if root.passed_on else None)
         for name in filter(None, {*root.parts} - {root.name}):
             self.children.forget(name)
             self.cut_short.forget(name)
-        self._mark_settled(root.keys)
-        self.outcomes.settle(root.outcome)
+        for part in (root, *root.held):
+            self._mark_settled(part.keys)
+            self.outcomes.settle(part.outcome)
 
     def leave(self, root: Lease) -> None:
         """See :meth:`Engine.leave`.
@@ -95,6 +100,8 @@ class Settling:
         The items of a callback that was cut short count, unless other requests are part
         of it: the next run repeats them all.
         """
+        for part in root.held:
+            self.outcomes.forget(part.outcome)
         outcome, root.own_outcome = root.own_outcome, Outcome()
         if root.broken or root.parts:
             self.outcomes.forget(outcome)

@@ -2,7 +2,8 @@
 
 Children are committed while their parent is in progress, so after a crash the parent
 yields them again. Ordinary children are dropped, because they are marked as seen.
-Children with ``dont_filter`` are remembered here until the parent is settled.
+Children with ``dont_filter`` are remembered here until the parent is settled: stored
+ones when they are accepted, and those in memory, by their names, when they count.
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ class Children(Participant):
     def __init__(self) -> None:
         self._families: dict[bytes, _Family] = {}
         """By the name of the request."""
+        self.names = self._families.keys()
+        """Names of the requests whose children are remembered."""
         self._fresh: dict[_Family, None] = {}
         self._gone: list[str] = []
         self._numbers = count()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from scrapy import Request
 from scrapy.http import Response
@@ -17,13 +17,32 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from bloomdupe.crawl.leases.answers import Answers
+    from bloomdupe.crawl.leases.carried import Carried
     from bloomdupe.crawl.requests.visits import Look, Visit
     from bloomdupe.frontier.slot_queue import Entry
 
-__all__ = ["Key", "Lease", "LeaseEngine", "Watcher"]
+__all__ = ["Key", "Lease", "LeaseEngine", "OfPage", "Watcher"]
 
 Key: TypeAlias = tuple[bytes, bool]
 """A fingerprint, and whether it is kept exactly."""
+
+
+class OfPage(NamedTuple):
+    """The page of a request in memory that is a root of its own."""
+
+    page: Lease
+    """The root that has yielded it; it is not settled before."""
+    top: Lease
+    """The first root above it that has no page."""
+    recorded: bool
+    """Whether its name is recorded with its page when it counts; or it is marked."""
+    carried: Carried | None
+    """The values that it came with, if they cannot change."""
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether it counts before its page: no callback has changed its values."""
+        return self.carried is not None and self.carried.is_unchanged()
 
 
 class Watcher:
@@ -99,10 +118,9 @@ class Registry(Protocol):
 class Lease:
     """One request handed to the engine: a :class:`bloomdupe.inside_scrapy.Work`.
 
-    A request that cannot be stored lives in memory only and is lost in a crash; then
-    the request that has yielded it yields it again. So it counts as a part of that
-    request, its *root*: the root is not settled before all its parts are done, and
-    their items belong to the root. A chain of such requests has one root.
+    Its *root* is the request itself, or the request that it repeats from memory. The
+    root is not settled before all its parts are done, and before the requests in memory
+    whose page it is; see :mod:`bloomdupe.crawl.leases.in_memory`.
     """
 
     __slots__ = (
@@ -114,6 +132,7 @@ class Lease:
         "failed",
         "given_name",
         "handed",
+        "held",
         "instead",
         "items",
         "keys",
@@ -121,6 +140,7 @@ class Lease:
         "left",
         "look",
         "names",
+        "of_page",
         "open_parts",
         "outputs",
         "owed",
@@ -154,17 +174,21 @@ class Lease:
         self.request = request
         self.entry = entry
         self.root = self if root is None else root
+        self.of_page: OfPage | None = None
+        """Its page, if it is a request in memory and has one."""
+        self.held: list[Lease] = []
+        """Requests in memory that are done, and count together with it."""
         self.own_outcome = Outcome()
         self.outputs: OutputNames | None = None
         """Names of the requests that it has yielded and that their parents name."""
-        self.keys: list[Key] = []
-        """Marks to set when the request is settled."""
+        self.keys: list[Any] = []
+        """Marks to set when the request is settled, as its engine has them."""
         self.open_parts = 1
         """Number of open requests: this request, and the unstored requests it is the
-        root of.
+        root or the page of.
         """
         self.parts: list[bytes | None] = []
-        """Names of the unstored requests of which it has ever been the root."""
+        """Names of the unstored requests of which it has been the root or the page."""
         self.broken = False
         """Of the root: whether the processing of it or of a part of it broke off, or a
         request that it has yielded was refused.
@@ -244,8 +268,13 @@ class Lease:
             return None
         if identity is None:
             return self.name
-        self.outputs = self.outputs or OutputNames(self.name)
-        return self.outputs.name_of(identity)
+        return self.output_names().name_of(identity)
+
+    def output_names(self) -> OutputNames:
+        """Return the names of its outputs."""
+        if self.outputs is None:
+            self.outputs = OutputNames(self.name)
+        return self.outputs
 
     def pass_on(self) -> bytes:
         """Return the name of a request that ends, for the request in its place.
@@ -257,6 +286,13 @@ class Lease:
         """
         self.passed_on = True
         return self.name
+
+    def hold(self, root: Lease) -> None:
+        """Let a request in memory that is done count together with this request."""
+        root.request = self.request  # so that its own is not kept
+        self.held += [root, *root.held]
+        self.parts += root.parts
+        root.held = []
 
     @property
     def items_left(self) -> Answers:
@@ -272,6 +308,12 @@ class Lease:
         """Whether the page has a next visit, regardless of the result of this visit."""
         known = self.visit is not None and self.visit.visits > 0
         return self.look is not None and (known or self.look.is_good)
+
+    @property
+    def top(self) -> Lease:
+        """The first root above it that has no page."""
+        place = self.root.of_page
+        return self.root if place is None else place.top
 
     @property
     def outcome(self) -> Outcome:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from bloomdupe.crawl.leases.lease import Lease
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from scrapy import Request
 
-    from bloomdupe.crawl.leases.lease import Key, LeaseEngine, Watcher
+    from bloomdupe.crawl.leases.in_memory import Position
+    from bloomdupe.crawl.leases.lease import LeaseEngine, Watcher
     from bloomdupe.crawl.requests.visits import Visit
     from bloomdupe.frontier.slot_queue import Entry
 
@@ -21,9 +22,8 @@ __all__ = ["Leases"]
 class _Expected(NamedTuple):
     """State of a pending request, in memory."""
 
-    root: Lease | None = None
-    keys: list[Key] = []  # noqa: RUF012 - it is never changed
-    name: bytes | None = None
+    position: Position
+    keys: Sequence[object] = ()
     own: object = None
 
 
@@ -63,43 +63,38 @@ class Leases:
         if known is None:
             lease = Lease(self, request, entry, None, visit)
         else:
-            root, keys, name, own = known
+            name, root, of_page, outputs = known.position
             lease = Lease(self, request, entry, root, visit, name)
-            lease.root.keys += keys
-            lease.own = own
+            lease.of_page, lease.outputs = of_page, outputs
+            lease.root.keys += known.keys
+            lease.own = known.own
         self.engine.begin(lease)
         self._leases[id(request)] = lease
         for watcher in self.watchers:
             watcher.handed_out(lease)
         return lease
 
-    def part_of(self, parent: Lease | None, name: bytes | None) -> Lease | None:
-        """Return the root of a new request that cannot be stored, if it has any.
-
-        The root is not settled before its parts have ended. ``name`` is that of the
-        part; None if it has none after a crash.
-        """
-        if parent is None or not parent.root.open_parts:
-            return None
-        root = parent.root
-        root.open_parts += 1
-        root.parts.append(name)
-        return root
+    def begin_part(self, position: Position) -> None:
+        """Count a new request in memory: the root above it is not settled before."""
+        above = position.above
+        if above is not None:
+            above.open_parts += 1
+            above.parts.append(position.name)
 
     def expect(
         self,
         entry: Entry,
+        position: Position,
         *,
-        root: Lease | None = None,
-        keys: list[Key] | None = None,
-        name: bytes | None = None,
+        keys: Sequence[object] = (),
         own: object = None,
     ) -> None:
         """Record what is known of a pending request besides its payload.
 
-        The ``keys`` are marked when it is settled. ``own`` is the engine's state of it.
+        The ``keys`` are marked when its root is settled. ``own`` is the engine's state
+        of it.
         """
-        self._known[entry] = _Expected(root, keys or [], name, own)
+        self._known[entry] = _Expected(position, keys, own)
 
     def own_of(self, entry: Entry) -> object:
         """Return the engine's state of a pending request."""
@@ -130,14 +125,27 @@ class Leases:
         self.end_part(root)
 
     def end_part(self, root: Lease) -> None:
-        """End a request, or a part of it."""
-        root.open_parts -= 1
-        if root.open_parts:
-            return
-        if root.broken or root.cut:
-            root.left = True
-            self.engine.leave(root)
-            return
-        self.engine.settle(root)
-        for watcher in self.watchers:
-            watcher.settled(root)
+        """End a request, or a part of it, and the pages of which it was the last."""
+        last: Lease | None = root
+        while last is not None:
+            root, position = last, last.of_page
+            root.open_parts -= 1
+            # It is asked each time, because it notices changes.
+            is_apart = position is None or position.is_apart
+            if root.open_parts:
+                return
+            last = None
+            if position is not None:
+                last = position.page
+                last.spoiled = last.spoiled or root.spoiled
+                if root.broken or root.cut:  # it runs again when its page does
+                    root.broken = last.broken = True
+            if root.broken or root.cut:
+                root.left = True
+                self.engine.leave(root)
+            elif is_apart:
+                self.engine.settle(root)
+                for watcher in self.watchers:
+                    watcher.settled(root)
+            elif last is not None:
+                last.hold(root)

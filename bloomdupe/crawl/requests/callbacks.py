@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.requests.nested_code import NestedCode
 
-__all__ = ["FUNCTIONS_OF_SPIDERS", "Callbacks"]
+__all__ = ["FUNCTIONS_OF_SPIDERS", "Callbacks", "is_constant"]
 
 FUNCTIONS_OF_SPIDERS: frozenset[type] = frozenset({FunctionType, partial})
 """Types of callbacks that are references."""
@@ -217,7 +217,7 @@ class _ReferenceWriter:
                 raise UnserializableError(
                     f"{function} has {name!r}, which has no value"
                 ) from error
-            if name in nested.later and _is_constant(value):
+            if name in nested.later and is_constant(value):
                 raise UnserializableError(
                     f"{function} has {name!r}, to which {nested.method} gives another"
                     " value further down"
@@ -232,7 +232,7 @@ class _ReferenceWriter:
 
     def _value(self, function: object, name: str, value: object) -> object:
         """Return a constant as it is, and a reference to any other value."""
-        if _is_constant(value):
+        if is_constant(value):
             return value
         if value is self._callbacks.spider or callable(value):
             return self.reference(value)
@@ -261,7 +261,7 @@ class _ReferenceReader:
     def value(self, value: Any) -> Any:  # noqa: ANN401 - any value
         """Return the value of a reference or a constant."""
         if type(value) is not list:
-            if not _is_constant(value):
+            if not is_constant(value):
                 raise TypeError("it has a value that no function is stored with")
             return value
         self._left -= 1
@@ -346,7 +346,7 @@ def _check_plain(function: FunctionType) -> None:
         raise UnserializableError(f"{function} has attributes of its own")
 
 
-def _is_constant(value: object) -> bool:
+def is_constant(value: object) -> bool:
     """Whether a value cannot change. Whether it can be stored is not asked."""
     known: set[int] = set()
     left = [value]

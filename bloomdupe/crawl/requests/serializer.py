@@ -129,8 +129,8 @@ class Serializer:
     def __init__(
         self, spider: Spider, *, pickles: bool = False, callbacks: bool = True
     ) -> None:
-        self._callbacks = Callbacks(spider)
-        self._name_of = self._callbacks.name_of
+        self.callbacks = Callbacks(spider)
+        self._name_of = self.callbacks.name_of
         self._pickles = pickles
         self._with_callbacks = callbacks
         self._remedy = (
@@ -359,14 +359,14 @@ class Serializer:
         """Whether two values are functions that are stored alike."""
         if type(one) not in FUNCTIONS_OF_SPIDERS or type(other) is not type(one):
             return False
-        references = [self._callbacks.reference_to(each) for each in (one, other)]
+        references = [self.callbacks.reference_to(each) for each in (one, other)]
         return pack(references[0]) == pack(references[1])
 
     def _refer(
         self, function: Callable[..., Any], number: int, others: dict[int, Any]
     ) -> None:
         """Store a callback that is no method of the spider."""
-        others[number], reference = self._callbacks.reference_to(function)
+        others[number], reference = self.callbacks.reference_to(function)
         others.setdefault(FUNCTIONS, {})[number] = reference
 
     # Reading
@@ -374,8 +374,8 @@ class Serializer:
     def _function(self, others: dict[int, Any], number: int) -> Callable[..., Any]:
         references = others.get(FUNCTIONS, {})
         if number in references:
-            return self._callbacks.function(others[number], references[number])
-        return self._callbacks.method(others[number])
+            return self.callbacks.function(others[number], references[number])
+        return self.callbacks.method(others[number])
 
     def _request(
         self,

@@ -381,6 +381,102 @@ class MemoryGathers(scrapy.Spider):
         yield from response.follow_all(links, gather)
 
 
+@idiom(repeats=None)
+class MemoryCounts(scrapy.Spider):
+    """Callbacks that count in the meta of a response; the last yields an item."""
+
+    name = "memory_counts"
+    start_urls = [SITE + "/star"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        response.meta["left"] = len(response.css("a"))
+        for link in response.css("a"):
+            yield response.follow(link, lambda r: self.part(r, response))
+
+    def part(self, response: Response, before: Response) -> Iterator[Any]:
+        yield item(response)
+        before.meta["left"] -= 1
+        if not before.meta["left"]:
+            yield item(before, "all")
+
+
+@idiom(repeats=None)
+class MemoryCountdown(scrapy.Spider):
+    """Callbacks that have a response and share a number; the last yields an item."""
+
+    name = "memory_countdown"
+    start_urls = [SITE + "/star"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        left = len(response.css("a"))
+
+        def part(page: Response) -> Iterator[Any]:
+            nonlocal left
+            yield item(page)
+            left -= 1
+            if not left:
+                yield item(response, "all")
+
+        yield from response.follow_all(css="a", callback=part)
+
+
+@idiom(repeats=None)
+class MemoryRows(scrapy.Spider):
+    """Lambda callbacks for one page with dont_filter, each with a part of a page."""
+
+    name = "memory_rows"
+    start_urls = [SITE + "/star"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for row in response.css("a"):
+            yield scrapy.Request(
+                f"{SITE}/detail/0",
+                lambda r, row=row: item(r, row.get()),
+                dont_filter=True,
+            )
+
+
+@idiom(repeats=None)
+class MemoryDetails(scrapy.Spider):
+    """Callbacks that have a response, in a tree; each asks for one page as well."""
+
+    name = "memory_details"
+    start_urls = [SITE + "/0"]
+
+    def parse(self, response: Response, _: Any = None) -> Iterator[Any]:
+        yield item(response)
+        yield response.follow("/detail/0", self.detail, dont_filter=True)
+        callback = partial(self.parse, _=response)
+        yield from response.follow_all(css="a", callback=callback)
+
+    def detail(self, response: Response) -> Iterator[Any]:
+        yield item(response, "detail")
+
+
+@idiom(repeats=None)
+class MemoryFails(scrapy.Spider):
+    """Lambda callbacks that have a response, of pages that move or fail at first."""
+
+    name = "memory_fails"
+    start_urls = [SITE + "/star"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for number in range(4):
+            for kind in ("flaky", "moved", "missing"):
+                yield response.follow(
+                    f"/{kind}/{number}",
+                    lambda r: self.one(r, response),
+                    errback=lambda f: self.lost(f, response),
+                )
+
+    async def one(self, response: Response, before: Response) -> AsyncIterator[Any]:
+        await pause(0.01)
+        yield item(response, path_of(before.url))
+
+    def lost(self, failure: Any, before: Response) -> Iterator[Any]:
+        yield item(failure.value.response, path_of(before.url))
+
+
 class Remark:
     """What msgpack cannot store: a class that nobody knows how to take apart."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 
@@ -17,6 +17,7 @@ from bloomdupe.crawl.engines.on_redis.messages import (
     payload_of,
 )
 from bloomdupe.crawl.engines.on_redis.page_on_redis import PageOnRedis
+from bloomdupe.crawl.engines.on_redis.requests_in_memory import RequestsInMemory
 from bloomdupe.crawl.engines.on_redis.shared_cookies import SharedCookies
 from bloomdupe.crawl.engines.on_redis.shared_feeds import SharedFeeds
 from bloomdupe.crawl.engines.on_redis.slots import forget_inherited_slot
@@ -24,6 +25,7 @@ from bloomdupe.crawl.engines.on_redis.worker import Worker
 from bloomdupe.crawl.engines.on_redis.worker_progress import Progress
 from bloomdupe.crawl.engines.queue_order import QueueOrder
 from bloomdupe.crawl.later.backoff import Backoff
+from bloomdupe.crawl.leases.in_memory import Position
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.requests.names import START, name_of
 from bloomdupe.crawl.start_outputs import StartItem, StartOutputs, is_fresh_start
@@ -61,15 +63,6 @@ FEW = 4
 """Number of requests at hand from Redis at which their slot has its next turn."""
 
 
-class InMemory(NamedTuple):
-    """A request that cannot be stored, while Redis is asked about it."""
-
-    request: Request
-    slot: str
-    root: Lease | None
-    page: PageOnRedis
-
-
 class EngineOnRedis:
     """Keeps requests on Redis, for all workers with its URL: an :class:`Engine`.
 
@@ -104,12 +97,6 @@ class EngineOnRedis:
         self._finished = False
         # Number of pages that workers have left, when no other request is pending.
         self._left = self._aside = 0
-        # Requests that cannot be stored, by fingerprint: the page that is not done
-        # before them, or None; and the number of requests that Redis is asked about.
-        self._carriers: dict[bytes, Lease | None] = {}
-        self._asked = 0
-        # Pages with such requests, until Redis has answered their settlement.
-        self._settling: dict[tuple[int, str, bytes], Lease] = {}
         # Number of requests at hand from Redis, by slot.
         self._from_redis = Counter[str]()
         self._feeds = SharedFeeds(crawler, session.take_item, session.stopping.fail)
@@ -144,6 +131,14 @@ class EngineOnRedis:
             settings.redis_lease,
             self,
             cookies=self._cookies is not None,
+        )
+        self._in_memory = RequestsInMemory(
+            session,
+            self._worker,
+            self._frontier,
+            self._at_hand,
+            self._seen,
+            starts_apart=self._starts_apart,
         )
         interval = settings.progress_interval
         self._progress = Progress(crawler, self._at_hand, self._frontier, interval)
@@ -229,17 +224,14 @@ class EngineOnRedis:
     def take(self, offer: Accepted) -> bool:
         """See :meth:`Engine.take`."""
         self._send_cookies()
-        filtered = not offer.request.dont_filter
-        in_memory, key = offer.payload is None, offer.name
-        if in_memory and filtered and key and self._is_carried(key, offer.parent):
-            return False
-        self._finished = False
-        name = self._name_of(offer, held=False)
-        self._stats.inc_value("scheduler/enqueued")
-        if in_memory:
-            self._keep(offer, name, key)
+        if offer.payload is None:
+            if not self._in_memory.take(offer):
+                return False
         else:
+            name = self._name_of(offer, held=False)
             self._worker.offer(self._offer_of(offer, name))
+        self._finished = False
+        self._stats.inc_value("scheduler/enqueued")
         return True
 
     def hold(self, offer: Accepted) -> None:
@@ -290,7 +282,7 @@ class EngineOnRedis:
             payload_of(REQUEST, name, offer.payload),
             request.priority,
             self._starts_apart and bool(request.meta.get("is_start_request")),
-            None if parent is None else parent.root.own.lease,
+            None if parent is None else parent.top.own.lease,
             also,
             known_as,
         )
@@ -301,69 +293,6 @@ class EngineOnRedis:
             changes = self._cookies.changes()
             if changes:
                 self._worker.keep_cookies(changes)
-
-    # Requests that cannot be stored
-
-    def _is_carried(self, key: bytes, parent: Lease | None) -> bool:
-        """Whether another page carries a request that cannot be stored.
-
-        That page yields the request again if it is done again, on any worker. So this
-        page may go without the request as long as this worker has the other page: it
-        relies on it.
-        """
-        if key not in self._carriers:
-            return False
-        carrier = self._carriers[key]
-        root = None if parent is None else parent.root
-        if carrier is root or root is None or root.own.lease is None:
-            return True  # the same page, or it is never done again
-        lease = None if carrier is None else carrier.own.lease
-        if key in root.own.carries:
-            return True
-        if lease is None or not self._frontier.holds(lease):
-            return False
-        root.own.relies[lease.token] = lease
-        return True
-
-    def _keep(self, offer: Accepted, name: bytes, key: bytes | None) -> None:
-        """Keep a request in memory; its parent is not done before it is."""
-        root = self._session.leases.part_of(offer.parent, name)
-        kept = InMemory(offer.request, offer.slot, root, PageOnRedis(name, None, key))
-        if key is None:
-            self._begin_in_memory(kept)
-            return
-        mark = SeenMark(offer.slot, key)
-        if root is not None:
-            root.own.carries[key] = mark
-        self._carriers[key] = root
-        self._asked += 1
-        self._worker.ask(mark, kept)
-
-    def _begin_in_memory(self, kept: InMemory) -> None:
-        request = kept.request
-        start = self._starts_apart and bool(request.meta.get("is_start_request"))
-        entry = self._at_hand.push(
-            kept.slot, request.priority, b"", start=start, attachment=request
-        )
-        page = kept.page
-        self._session.leases.expect(entry, root=kept.root, name=page.name, own=page)
-        self._access.wake()
-
-    def _let_go_of(self, key: bytes, root: Lease | None) -> None:
-        """Forget that a page carries a request."""
-        if key in self._carriers and self._carriers[key] is root:
-            del self._carriers[key]
-
-    def _give_back(self, root: Lease) -> None:
-        """Let other pages do the requests that this page carries."""
-        for key in root.own.carries:
-            self._let_go_of(key, root)
-
-    def _mark(self, root: Lease) -> None:
-        """Drop requests that a page has carried, for they are done."""
-        for key in root.own.carries:
-            self._let_go_of(key, root)
-            self._seen.add(key)
 
     # Handing out
 
@@ -439,45 +368,36 @@ class EngineOnRedis:
         if self._session.stopping.failure is not None:
             # This very page may have caused the failure.
             self.leave(root)
-        elif page.lease is not None:
-            self._send_cookies()
-            if page.carries:
-                self._settling[page.lease.token] = root
-            done, child = page.done(root, _lines_of(root.outcome))
-            if child is not None:
-                self._finished = False
-                self._worker.offer(child)
-            self._worker.settle(done)
-        else:
-            self._settle_in_memory(root, page)
-
-    def _settle_in_memory(self, root: Lease, page: PageOnRedis) -> None:
-        """Put out the items of a request that no page of Redis has yielded.
-
-        They have the name of the request, so they come once, though another worker may
-        do the same start request.
-        """
-        lines = _lines_of(root.outcome)
-        if lines:
-            self._offer_lines(page.name, lines)
-        if page.key is not None:
-            page.carries[page.key] = SeenMark(root.entry.queue.name, page.key)
-            self._let_go_of(page.key, None)
-        self._worker.mark(page.carries.values())
-        self._mark(root)
+            return
+        self._send_cookies()
+        lines = [
+            line for part in (root, *root.held) for line in _lines_of(part.outcome)
+        ]
+        if page.lease is None:
+            # They come once, though another worker may do the same request, or the
+            # page that has yielded it.
+            if lines:
+                self._offer_lines(page.name, lines, root.top.own.lease)
+            self._in_memory.settle(root)
+            return
+        done, child = page.done(root, lines, self._in_memory.settling(root))
+        if child is not None:
+            self._finished = False
+            self._worker.offer(child)
+        self._worker.settle(done)
 
     def leave(self, root: Lease) -> None:
         """See :meth:`Engine.leave`."""
         page: PageOnRedis = root.own
         root.left = True
-        self._give_back(root)
+        self._in_memory.leave(root)
         lines = _lines_of(root.outcome)
         if self._closed:
             return
         if page.lease is not None:
             self._stats.inc_value("bloomdupe/unfinished")
             self._worker.leave(page.left(lines))
-        elif lines:
+        elif lines and root.of_page is None:
             self._offer_lines(os.urandom(16), lines)
 
     # Output
@@ -501,11 +421,17 @@ class EngineOnRedis:
         else:
             self._offer_lines(os.urandom(16), lines)
 
-    def _offer_lines(self, name: bytes, lines: list[bytes]) -> None:
-        """Offer lines that belong to no request: once for each name."""
+    def _offer_lines(
+        self, name: bytes, lines: list[bytes], of: RedisLease | None = None
+    ) -> None:
+        """Offer lines that belong to no request of Redis: once for each name.
+
+        ``of`` is the page that yields them again.
+        """
         name = name_of(b"item", name)
         self._finished = False
-        self._worker.offer(Offer("", name, payload_of(ITEM, name, joined(lines))))
+        payload = payload_of(ITEM, name, joined(lines))
+        self._worker.offer(Offer("", name, payload, of=of))
 
     # The end
 
@@ -517,7 +443,8 @@ class EngineOnRedis:
     def goes_on(self) -> bool:
         """See :meth:`Engine.goes_on`: any worker may have pending requests."""
         # Redis does not know the requests here that cannot be stored.
-        return not self._finished or self._at_hand.pending > 0 or self._asked > 0
+        here = self._at_hand.pending + self._in_memory.asked
+        return here > 0 or not self._finished
 
     @property
     def left(self) -> int:
@@ -568,7 +495,7 @@ class EngineOnRedis:
                 message.body,
                 start=lease.again.start,
             )
-            self._session.leases.expect(entry, name=page.name, own=page)
+            self._session.leases.expect(entry, Position(page.name), own=page)
             self._from_redis[lease.slot] += 1
             self._keep_delay(lease)
         self._access.wake()
@@ -607,42 +534,18 @@ class EngineOnRedis:
 
     def answered(self, answers: Sequence[tuple[Any, bool]]) -> None:
         """Begin with requests that cannot be stored, unless they were done before."""
-        if self._closed:
-            return
-        for kept, known in answers:
-            self._asked -= 1
-            if known:
-                self._drop(kept)
-            else:
-                self._begin_in_memory(kept)
-        self._access.wake()
-
-    def _drop(self, kept: InMemory) -> None:
-        """Drop a request that cannot be stored, because it was done before."""
-        root, key = kept.root, kept.page.key
-        assert key is not None  # noqa: S101 - Redis was asked about it
-        self._stats.inc_value("dupefilter/filtered")
-        self._seen.add(key)
-        self._let_go_of(key, root)
-        if root is not None:
-            del root.own.carries[key]
-            self._session.leases.end_part(root)
+        if not self._closed:
+            self._in_memory.answered(answers)
+            self._access.wake()
 
     def accepted(self, leases: Sequence[RedisLease], sure: bool) -> None:
-        """Treat requests that these pages have carried as duplicates, if ``sure``.
-
-        Redis may have lost the settlement otherwise, and then other pages may do them.
-        """
+        """See :meth:`RequestsInMemory.accepted`."""
         if not self._closed:
-            end = self._mark if sure else self._give_back
-            for lease in leases:
-                end(self._settling.pop(lease.token))
+            self._in_memory.accepted(leases, sure=sure)
 
     def refused(self, leases: Sequence[RedisLease]) -> None:
         """Count and log pages that were settled too late, and are done again."""
-        for lease in leases:
-            if root := self._settling.pop(lease.token, None):
-                self._give_back(root)
+        self._in_memory.refused(leases)
         if self._closed:
             return
         self._stats.inc_value("bloomdupe/refused_settlements", len(leases))

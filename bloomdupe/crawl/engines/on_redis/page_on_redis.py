@@ -31,9 +31,7 @@ class PageOnRedis:
     __slots__ = (
         "_line_names",
         "_put_out",
-        "carries",
         "is_child",
-        "key",
         "lease",
         "may_hold",
         "name",
@@ -44,20 +42,12 @@ class PageOnRedis:
         self,
         name: bytes,
         lease: RedisLease | None,
-        key: bytes | None = None,
         put_out: Iterable[bytes] = (),
     ) -> None:
         self.name = name
         self.lease = lease
-        self.key = key
-        """Mark of a request that cannot be stored when it is done: its fingerprint.
-
-        With ``dont_filter``, it is the name of a start request, and otherwise None.
-        """
-        self.carries: dict[bytes, SeenMark] = {}
-        """Of the root: its parts that have a fingerprint."""
         self.relies: dict[tuple[int, str, bytes], RedisLease] = {}
-        """Of the root: pages that carry the same links."""
+        """Pages that carry the same links."""
         self.is_child = False
         """Whether the request that is held back has the name of a child."""
         self.may_hold = True
@@ -66,12 +56,17 @@ class PageOnRedis:
         """Names of its lines of output from before it was left."""
         self._line_names: OutputNames | None = None
 
-    def done(self, root: Lease, lines: list[bytes]) -> tuple[Settled, Offer | None]:
-        """Return the settlement of a root, and a child that must be offered before."""
+    def done(
+        self, root: Lease, lines: list[bytes], marks: list[SeenMark]
+    ) -> tuple[Settled, Offer | None]:
+        """Return the settlement of a root, and a child that must be offered before.
+
+        ``marks`` are those of the requests in memory that count with it.
+        """
         assert self.lease is not None  # noqa: S101 - Redis knows it
         instead, child = self._successor(root, bool(lines))
         new = self._new(lines) if self._put_out else lines
-        marks, relies = list(self.carries.values()), list(self.relies.values())
+        relies = list(self.relies.values())
         return Settled(self.lease, new, instead, marks, relies), child
 
     def _successor(

@@ -1,0 +1,195 @@
+"""RequestsInMemory: the requests of a worker that Redis does not know."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bloomdupe.crawl.engines.on_redis.page_on_redis import PageOnRedis
+from bloomdupe.crawl.leases.carried import CarriedValues
+from bloomdupe.crawl.leases.in_memory import position_of
+from bloomdupe.redis.partition import SeenMark
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scrapy import Request
+
+    from bloomdupe.crawl.engines.engine_contract import Accepted
+    from bloomdupe.crawl.engines.on_redis.worker import Worker
+    from bloomdupe.crawl.engines.session import Session
+    from bloomdupe.crawl.leases.in_memory import Position
+    from bloomdupe.crawl.leases.lease import Lease
+    from bloomdupe.filter.bloom import BloomFilter
+    from bloomdupe.frontier.frontier import Frontier
+    from bloomdupe.redis.partition import RedisLease
+    from bloomdupe.redis.shared_frontier import SharedFrontier
+
+__all__ = ["RequestsInMemory"]
+
+
+class _Kept(NamedTuple):
+    """A request in memory, before it is pending."""
+
+    request: Request
+    slot: str
+    position: Position
+    mark: SeenMark | None
+    """Set when the request counts: its fingerprint, or its name with ``dont_filter``.
+    None: it is done again whenever its page is.
+    """
+
+
+class RequestsInMemory:
+    """Asks Redis which requests in memory are done, and keeps the others.
+
+    ``at_hand`` holds the pending requests, and ``seen`` the marks that the worker
+    knows.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        worker: Worker,
+        frontier: SharedFrontier,
+        at_hand: Frontier,
+        seen: BloomFilter,
+        *,
+        starts_apart: bool,
+    ) -> None:
+        self._session = session
+        self._worker = worker
+        self._frontier = frontier
+        self._at_hand = at_hand
+        self._seen = seen
+        self._starts_apart = starts_apart
+        self._values = CarriedValues(session.serializer.callbacks)
+        # By mark: the page of Redis that is not done before them, or None.
+        self._carriers: dict[bytes, Lease | None] = {}
+        # Pages with such requests, until Redis has answered their settlement.
+        self._settling: dict[tuple[int, str, bytes], Lease] = {}
+        self.asked = 0
+        """Number of requests that Redis is asked about."""
+
+    def take(self, offer: Accepted) -> bool:
+        """Keep a request; False if another page carries it."""
+        position = position_of(
+            offer.request,
+            offer.parent,
+            offer.name,
+            offer.identity,
+            self._values,
+            repeats=offer.repeats,
+        )
+        key = offer.name or (position.name if position.may_be_apart else None)
+        if key is not None and self._is_carried(key, position.top):
+            return False
+        if position.name is None:  # of a timer, or spider_idle: each is new
+            position = position._replace(name=os.urandom(16))
+        self._session.leases.begin_part(position)
+        if key is None:
+            self._begin(_Kept(offer.request, offer.slot, position, None))
+            return True
+        mark = SeenMark(offer.slot, key)
+        self._carriers[key] = position.top
+        self.asked += 1
+        self._worker.ask(mark, _Kept(offer.request, offer.slot, position, mark))
+        return True
+
+    def _is_carried(self, key: bytes, top: Lease | None) -> bool:
+        """Whether another page carries a request that cannot be stored.
+
+        That page yields the request again if it is done again, on any worker. So the
+        page ``top`` may go without the request as long as this worker has the other
+        page: it relies on it.
+        """
+        if key not in self._carriers:
+            return False
+        carrier = self._carriers[key]
+        if carrier is top or top is None or top.own.lease is None:
+            return True  # the same page, or it is never done again
+        lease = None if carrier is None else carrier.own.lease
+        if lease is None or not self._frontier.holds(lease):
+            return False
+        top.own.relies[lease.token] = lease
+        return True
+
+    def answered(self, answers: Sequence[tuple[Any, bool]]) -> None:
+        """Begin with requests, unless they were done before."""
+        for kept, known in answers:
+            self.asked -= 1
+            if known:
+                self._drop(kept)
+            else:
+                self._begin(kept)
+
+    def _drop(self, kept: _Kept) -> None:
+        """Drop a request, because it was done before."""
+        mark, above = kept.mark, kept.position.above
+        assert mark is not None  # noqa: S101 - Redis was asked about it
+        if not kept.request.dont_filter:
+            self._session.stats.inc_value("dupefilter/filtered")
+        self._seen.add(mark.fingerprint)
+        self._let_go_of(mark, kept.position.top)
+        if above is not None:
+            self._session.leases.end_part(above)
+
+    def _begin(self, kept: _Kept) -> None:
+        request, position = kept.request, kept.position
+        assert position.name is not None  # noqa: S101 - every request has a name here
+        start = self._starts_apart and bool(request.meta.get("is_start_request"))
+        entry = self._at_hand.push(
+            kept.slot, request.priority, b"", start=start, attachment=request
+        )
+        keys = [] if kept.mark is None else [kept.mark]
+        page = PageOnRedis(position.name, None)
+        self._session.leases.expect(entry, position, keys=keys, own=page)
+        self._session.access.wake()
+
+    # The end
+
+    def settle(self, root: Lease) -> None:
+        """End a request in memory whose output was offered."""
+        self._worker.mark(_marks_of(root))
+        self._end(root, known=True)
+
+    def settling(self, page: Lease) -> list[SeenMark]:
+        """Return the marks that are set when Redis has accepted a settlement."""
+        marks = _marks_of(page)
+        if marks:
+            self._settling[page.own.lease.token] = page
+        return marks
+
+    def accepted(self, leases: Sequence[RedisLease], *, sure: bool) -> None:
+        """Treat the requests that these pages have carried as known, if ``sure``.
+
+        Redis may have lost the settlement otherwise, and then other pages may do them.
+        """
+        for lease in leases:
+            self._end(self._settling.pop(lease.token), known=sure)
+
+    def refused(self, leases: Sequence[RedisLease]) -> None:
+        """Let other pages do the requests that these pages have carried."""
+        for lease in leases:
+            if page := self._settling.pop(lease.token, None):
+                self._end(page, known=False)
+
+    def leave(self, root: Lease) -> None:
+        """Let other pages do the requests that count with this request."""
+        self._end(root, known=False)
+
+    def _end(self, root: Lease, *, known: bool) -> None:
+        for mark in _marks_of(root):
+            self._let_go_of(mark, root.top)
+            if known:
+                self._seen.add(mark.fingerprint)
+
+    def _let_go_of(self, mark: SeenMark, top: Lease | None) -> None:
+        """Forget that a page carries a request; another page may by now."""
+        carrier = self._carriers.get(mark.fingerprint)
+        if carrier is None or carrier is top:
+            self._carriers.pop(mark.fingerprint, None)
+
+
+def _marks_of(root: Lease) -> list[SeenMark]:
+    return [mark for part in (root, *root.held) for mark in part.keys]

@@ -1,0 +1,287 @@
+"""Requests in memory that count apart from their page, and those that cannot."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import re
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy import Request, Spider
+from scrapy.http import HtmlResponse, TextResponse
+from spiders.functions import Closures, TwoWays
+from support.site import graph
+
+from bloomdupe.crawl.leases.carried import MOST_VALUES, Carried, CarriedValues
+from bloomdupe.crawl.requests.callbacks import Callbacks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from support.crawl import Crawl
+    from support.site import Pages
+
+SIZE = 240
+EVERY = 110
+MOST_RUNS = 4
+URL = "http://a.example/"
+PAGE = HtmlResponse(URL, body=b"<p><a href='/1'>1</a><a href='/2'>2</a></p>")
+ROWS = PAGE.css("a")
+
+
+@pytest.fixture
+def pages() -> Pages:
+    others = ("closure", "method", "page", "child", "memory")
+    return {**graph(SIZE, across=0), **{f"/{path}": "a page" for path in others}}
+
+
+def module_function(response: object, *more: object) -> None: ...
+
+
+def make(value: object) -> Callable[..., Any]:
+    return lambda _: value
+
+
+class Methods(Spider):
+    """Methods that return callbacks, all of which have the ``value``."""
+
+    name = "methods"
+
+    def parse(self, *_: object, **__: object) -> object: ...
+
+    def closure(self, value: object) -> Callable[..., Any]:
+        return lambda r: self.parse(r, value)
+
+    def default(self, value: object) -> Callable[..., Any]:
+        return lambda r, value=value: self.parse(r, value)
+
+    def keyword(self, value: object) -> Callable[..., Any]:
+        def callback(r: object, *, value: object = value) -> None:
+            self.parse(r, value)
+
+        return callback
+
+    def argument(self, value: object) -> Callable[..., Any]:
+        return partial(self.parse, value)
+
+    def named(self, value: object) -> Callable[..., Any]:
+        return partial(self.parse, value=value)
+
+    def inner(self, value: object) -> Callable[..., Any]:
+        def use(r: object) -> object:
+            return self.parse(r, value)
+
+        return lambda r: [use(r)]
+
+    def counted(self) -> Callable[..., Any]:
+        number = 0
+
+        def callback(_: object) -> int:
+            nonlocal number
+            number += 1
+            return number
+
+        return callback
+
+    def unset(self) -> Callable[..., Any]:
+        def callback(_: object) -> object:
+            return later
+
+        if self.name:
+            return callback
+        later = 1
+        return callback
+
+
+@pytest.fixture(scope="module")
+def spider() -> Methods:
+    return Methods()
+
+
+@pytest.fixture
+def values(spider: Methods) -> CarriedValues:
+    return CarriedValues(Callbacks(spider))
+
+
+WAYS: list[Callable[[Methods, Any], dict[str, Any]]] = [
+    lambda spider, value: {"callback": spider.closure(value)},
+    lambda spider, value: {"callback": spider.default(value)},
+    lambda spider, value: {"callback": spider.keyword(value)},
+    lambda spider, value: {"callback": spider.argument(value)},
+    lambda spider, value: {"callback": spider.named(value)},
+    lambda spider, value: {"callback": spider.inner(value)},
+    lambda spider, value: {"errback": spider.closure(value)},
+    lambda _, value: {"meta": {"value": value}},
+    lambda _, value: {"cb_kwargs": {"value": value}},
+    lambda spider, value: (
+        {"callback": spider.closure((value,))}
+        if isinstance(value, int)
+        else {"callback": partial(spider.argument(value))}
+    ),
+]
+"""How a request may come by a value."""
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("value", "other"),
+    [
+        (1, 2),
+        ("a", None),
+        (datetime.date(2026, 1, 1), datetime.date(2026, 1, 2)),
+        (PAGE, HtmlResponse(URL + "other")),
+        (ROWS[0], ROWS[1]),
+        (int, str),
+        (module_function, make),
+    ],
+)
+def test_values_that_cannot_change_tell_requests_apart(
+    spider: Methods,
+    values: CarriedValues,
+    way: Callable[[Methods, Any], dict[str, Any]],
+    value: object,
+    other: object,
+) -> None:
+    one, again, two = (
+        values.of(Request(URL, **way(spider, each))) for each in (value, value, other)
+    )
+    assert one is not None
+    assert again is not None
+    assert two is not None
+    assert one.digest == again.digest != two.digest
+
+
+class Mutable:
+    """An object of the spider's."""
+
+
+def with_attribute(spider: Methods) -> Callable[..., Any]:
+    callback = spider.closure(1)
+    callback.found = []  # type: ignore[attr-defined]
+    return callback
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "value",
+    [
+        [],
+        {},
+        set(),
+        ROWS,
+        (1, []),
+        Mutable(),
+        Mutable().__init__,  # type: ignore[misc]
+        io.BytesIO(),
+        iter([1]),
+        make(1),
+        TextResponse(URL, request=Request(URL, meta={"found": []})),
+        TextResponse(URL, request=Request(URL, cb_kwargs={"found": []})),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_with_a_value_that_can_change_it_counts_with_its_page(
+    spider: Methods,
+    values: CarriedValues,
+    way: Callable[[Methods, Any], dict[str, Any]],
+    value: object,
+) -> None:
+    assert values.of(Request(URL, **way(spider, value))) is None
+
+
+def test_so_it_does_with_functions_that_share_variables(
+    spider: Methods, values: CarriedValues
+) -> None:
+    functions = [spider.counted(), spider.unset(), with_attribute(spider)]
+    deep: Any = spider.parse
+    for _ in range(MOST_VALUES):
+        deep = partial(deep, 1)
+        deep.keywords["x"] = spider.closure(1)
+    for function in (*functions, deep):
+        assert values.of(Request(URL, function)) is None
+
+
+def test_a_response_that_changes_is_noticed(
+    spider: Methods, values: CarriedValues
+) -> None:
+    def carried(response: TextResponse) -> Carried | None:
+        return values.of(Request(URL, spider.closure(response)))
+
+    page = TextResponse(URL, request=Request(URL, meta={"left": 2}))
+    page.meta["depth"] = 1
+    one = carried(page)
+    page.meta["depth"] = 2  # by Scrapy
+    two = carried(page)
+    assert one is not None
+    assert two is not None
+    assert values.are_unchanged(one)
+    page.meta["left"] -= 1
+    assert not values.are_unchanged(one)
+    page.meta["left"] += 1
+    # Another callback may have relied on it meanwhile.
+    assert not values.are_unchanged(two)
+    assert carried(page) is None
+    other = carried(TextResponse(URL, request=Request(URL)))
+    assert other is not None
+    assert values.are_unchanged(other)
+
+
+@pytest.mark.usefixtures("engine", "feed")
+def test_a_tree_ends_although_it_is_killed_again_and_again(crawl: Crawl) -> None:
+    """What is done counts, and only the pages that lead on come again."""
+    crawl.starts = ("/0",)
+    done: set[int] = set()
+    for _ in range(MOST_RUNS - 1):
+        done = killed_when_all_counts(crawl, done)
+    run = crawl.run(Closures)
+    assert run.finish_reason == "finished"
+    assert len(run.requested) < EVERY
+    found = Counter(item["page"] for item in crawl.items())
+    assert found == Counter(range(SIZE))
+
+
+def killed_when_all_counts(crawl: Crawl, before: set[int]) -> set[int]:
+    """Kill a run after so many answers, once all that is done is in the output.
+
+    It may have finished. Return the pages that are done.
+    """
+    crawl.site.hold_after(EVERY)
+    process = crawl.start(Closures)
+
+    def done() -> set[int]:
+        scraped = {*map(int, re.findall(r"Scraped from <200 .*/(\d+)>", process.log))}
+        found = {*before}
+        for page in reversed(range(SIZE)):
+            below = {2 * page + 1, 2 * page + 2} & {*range(SIZE)}
+            if page in scraped and below <= found:
+                found.add(page)
+        return found if len(scraped) == EVERY else set()
+
+    def all_counts() -> bool:
+        known = done()
+        return known > before and known <= {item["page"] for item in crawl.items()}
+
+    process.until(lambda: not process.alive or all_counts())
+    process.kill()
+    crawl.site.release()
+    return done() or before
+
+
+@pytest.mark.usefixtures("engine", "feed")
+def test_a_page_has_one_name_whichever_request_leads_to_it(crawl: Crawl) -> None:
+    """A request in memory has yielded its child; after a kill, a stored one does."""
+    crawl.starts = ("/closure", "/method")
+    crawl.site.hold("/method", "/memory")
+    process = crawl.start(TwoWays)
+    process.until(lambda: crawl.site.was_requested("/child") and crawl.items())
+    process.kill()
+    crawl.site.hold("/closure", "/memory")
+    process = crawl.start(TwoWays)
+    process.until(lambda: crawl.site.count["/memory"] == 2)
+    crawl.site.release()
+    process.finish()
+    assert Counter(item["page"] for item in crawl.items()) == {"child": 1, "memory": 1}
+    assert crawl.site.count["/child"] == 1
