@@ -9,7 +9,7 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from spiders.workers import Broken, Kept, KeptApart, KeptBefore, Parked
+from spiders.workers import Broken, Kept, KeptApart, KeptBefore, KeptByStart, Parked
 from support.judge import lines
 from support.waiting import until
 
@@ -111,6 +111,12 @@ def test_a_link_in_memory_that_is_done_counts_as_seen(crawl: Crawl) -> None:
         crawl.finish(KeptBefore, PAGE=page)
     assert crawl.site.requested == ["/0?1", "/0?link", "/0?2"]
     assert len(crawl.items()) == 3
+
+
+def test_a_link_of_a_start_request_in_memory_is_not_lost(crawl: Crawl) -> None:
+    assert crawl.run(KeptByStart, CLOSES=True).finish_reason == "cancelled"
+    crawl.finish(KeptByStart)
+    assert lines(crawl.items()).keys() == numbers("page", 1, 2, 3).keys()
 
 
 def test_a_refusal_that_passes_is_waited_for(crawl: Crawl, redis: RedisServer) -> None:

@@ -353,6 +353,49 @@ class KeptBefore(Kept):
         yield Request(self.start_urls[0] + f"?{self.settings['PAGE']}")
 
 
+class KeptByStart(All):
+    """``start()`` and page 1 have the same request in memory, which has a link.
+
+    With ``CLOSES``, both are in progress when the crawl is closed in the link.
+    """
+
+    name = "kept_by_start"
+
+    async def start(self) -> Any:
+        self.first, self.second, self.over = (asyncio.Event() for _ in range(3))
+        self.crawler.signals.connect(self.second.set, signals.request_dropped)
+        yield self.kept()
+        yield Request(self.page(1))
+
+    def page(self, number: int) -> str:
+        return f"{self.start_urls[0]}?{number}"
+
+    def kept(self) -> Request:
+        return Request(self.page(2), self.in_memory(self.parse_kept))
+
+    async def parse(self, response: Response) -> Any:
+        if self.settings["CLOSES"]:
+            await self.first.wait()
+        yield self.kept()
+        yield {"page": self.number(response)}
+
+    async def parse_kept(self, response: Response) -> Any:
+        if self.settings["CLOSES"] and not self.first.is_set():
+            self.first.set()
+            await self.second.wait()
+        yield Request(self.page(3), self.in_memory(self.link))
+        if self.second.is_set():
+            self.over.set()
+        self.second.set()
+        yield {"page": self.number(response)}
+
+    async def link(self, response: Response) -> Any:
+        if self.settings["CLOSES"]:
+            await self.over.wait()
+            raise CloseSpider
+        yield {"page": self.number(response)}
+
+
 class Real(Spider):
     """All pages of a real site, as if they were on sixteen hosts."""
 

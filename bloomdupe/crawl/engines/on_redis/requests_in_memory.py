@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.crawl.engines.on_redis.page_on_redis import PageOnRedis
@@ -66,6 +67,8 @@ class RequestsInMemory:
         self._values = CarriedValues(session.serializer.callbacks)
         # By mark: the page of Redis that is not done before them, or None.
         self._carriers: dict[bytes, Lease | None] = {}
+        # By mark: requests in progress that are not done before this request is.
+        self._waiting: defaultdict[bytes, list[Lease]] = defaultdict(list)
         # Pages with such requests, until Redis has answered their settlement.
         self._settling: dict[tuple[int, str, bytes], Lease] = {}
         self.asked = 0
@@ -82,7 +85,7 @@ class RequestsInMemory:
             repeats=offer.repeats,
         )
         key = offer.name or (position.name if position.may_be_apart else None)
-        if key is not None and self._is_carried(key, position.top):
+        if key is not None and self._is_carried(key, position):
             return False
         if position.name is None:  # of a timer, or spider_idle: each is new
             position = position._replace(name=os.urandom(16))
@@ -96,22 +99,31 @@ class RequestsInMemory:
         self._worker.ask(mark, _Kept(offer.request, offer.slot, position, mark))
         return True
 
-    def _is_carried(self, key: bytes, top: Lease | None) -> bool:
+    def _is_carried(self, key: bytes, position: Position) -> bool:
         """Whether another page carries a request that cannot be stored.
 
         That page yields the request again if it is done again, on any worker. So the
-        page ``top`` may go without the request as long as this worker has the other
-        page: it relies on it.
+        page at the top of this ``position`` may go without the request as long as this
+        worker has the other page: it relies on it.
+
+        If no page of Redis carries it, ``start()`` or a timer has led to it. Then this
+        page is not done before it is. Otherwise its requests in memory could count as
+        done, while only this page, done again, would lead to the requests below them.
         """
         if key not in self._carriers:
             return False
-        carrier = self._carriers[key]
+        carrier, above, top = self._carriers[key], position.above, position.top
         if carrier is top or top is None or top.own.lease is None:
             return True  # the same page, or it is never done again
         lease = None if carrier is None else carrier.own.lease
-        if lease is None or not self._frontier.holds(lease):
+        if lease is None:
+            assert above is not None  # noqa: S101 - there is a top
+            self._session.leases.begin_part(position)
+            self._waiting[key].append(above)
+        elif self._frontier.holds(lease):
+            top.own.relies[lease.token] = lease
+        else:
             return False
-        top.own.relies[lease.token] = lease
         return True
 
     def answered(self, answers: Sequence[tuple[Any, bool]]) -> None:
@@ -130,7 +142,7 @@ class RequestsInMemory:
         if not kept.request.dont_filter:
             self._session.stats.inc_value("dupefilter/filtered")
         self._seen.add(mark.fingerprint)
-        self._let_go_of(mark, kept.position.top)
+        self._let_go_of(mark, kept.position.top, known=True)
         if above is not None:
             self._session.leases.end_part(above)
 
@@ -180,15 +192,23 @@ class RequestsInMemory:
 
     def _end(self, root: Lease, *, known: bool) -> None:
         for mark in _marks_of(root):
-            self._let_go_of(mark, root.top)
             if known:
                 self._seen.add(mark.fingerprint)
+            self._let_go_of(mark, root.top, known=known)
 
-    def _let_go_of(self, mark: SeenMark, top: Lease | None) -> None:
-        """Forget that a page carries a request; another page may by now."""
-        carrier = self._carriers.get(mark.fingerprint)
+    def _let_go_of(self, mark: SeenMark, top: Lease | None, *, known: bool) -> None:
+        """Forget that a page carries a request; another page may by now.
+
+        If the request is not ``known`` to be done, the requests that wait for it are
+        done again.
+        """
+        key = mark.fingerprint
+        carrier = self._carriers.get(key)
         if carrier is None or carrier is top:
-            self._carriers.pop(mark.fingerprint, None)
+            self._carriers.pop(key, None)
+        for above in self._waiting.pop(key, ()):
+            above.broken = above.broken or not known
+            self._session.leases.end_part(above)
 
 
 def _marks_of(root: Lease) -> list[SeenMark]:
