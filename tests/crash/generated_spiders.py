@@ -204,7 +204,12 @@ class GeneratedSpiders(Fault):
                 ended(run) for run in crawl.runs if run.status and not run.stopped
             ]
             outcome = self.judged(model, crawl, complaints)
-            crawl.keep = outcome != OK
+            if outcome != OK:
+                crawl.keep = True
+                words = (
+                    f"{', '.join(map(str, stops)) or 'undisturbed'}: {outcome.words}"
+                )
+                outcome = Outcome(outcome.verdict, words)
             reached = [run.stopped for run in crawl.runs if run.stopped]
             return Tried(outcome, crawl.runs[0].points, reached)
 

@@ -94,6 +94,16 @@ CHILD_OF_A_START_IN_MEMORY = Found(
     },
     (Stop(point="here p0 2"),),
 )
+HELD_BESIDE_A_PART = Found(
+    "a request takes the place of a page that leads to a request in memory",
+    {"p0": "ok", "p1": "ok"},
+    {
+        "start": START,
+        "p0": [["ask", "p1", IN_MEMORY], ITEM, child("x0", by="meta")],
+        "p1": [ITEM],
+        "x0": [ITEM],
+    },
+)
 CLOSED_IN_MEMORY = Found(
     "CloseSpider in the callback of a start request in memory",
     {"p0": "ok"},
@@ -119,6 +129,7 @@ ENGINES = pytest.mark.parametrize("fault", [OnDisk(), OnRedis()], ids=["disk", "
         LINK_AFTER_CHILD_IN_MEMORY,
         LINK_TO_A_RETRIED_START,
         CHILD_OF_A_START_IN_MEMORY,
+        HELD_BESIDE_A_PART,
         CLOSED_IN_MEMORY,
     ],
     ids=lambda found: found.name,

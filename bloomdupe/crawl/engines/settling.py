@@ -69,9 +69,6 @@ class Settling:
         if not whole:
             return
         root = lease.root
-        if root.open_parts == 1 and root.instead is not None:
-            self._push(root.instead, instead=True)
-            root.instead = None
         failures = self.failures
         if failures is not None and (lease.failed is not None or failures.urls):
             failures.ended(lease)
@@ -80,6 +77,9 @@ class Settling:
 
     def settle(self, root: Lease) -> None:
         """See :meth:`Engine.settle`."""
+        if root.instead is not None:
+            self._push(root.instead, instead=True)
+            root.instead = None
         place = root.of_page
         if place is None:
             self.frontier.settle(root.entry)
