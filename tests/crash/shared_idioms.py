@@ -35,10 +35,8 @@ LEASE = 0.5
 FEEDS = {"items.jsonl": {"format": "jsonlines"}}
 REFUSED = {"FEED_EXPORT_BATCH_ITEM_COUNT"}
 """Settings of an idiom that a shared crawl cannot have, besides other feeds."""
-NOT_SHARED = {
-    "idle_state": "spider.state is each worker's own",
-    "own_database": "its pipeline drops what an earlier worker has put in",
-}
+NOT_SHARED = {"idle_state", "own_database"}
+"""Idioms that differ on Redis; ``tests/idioms/README.md`` says why."""
 
 
 class SharedIdioms(Fault):
@@ -53,18 +51,19 @@ class SharedIdioms(Fault):
         return None if shutil.which("redis-server") else "needs redis-server"
 
     def run(self, folder: Folder, seed: int) -> list[Outcome]:
-        idioms = [idiom for idiom in every_idiom() if _can_be_shared(idiom)]
-        return _crawl(folder, idioms[seed % len(idioms)], seed)
+        idioms = [idiom for idiom in every_idiom() if can_be_shared(idiom)]
+        return crawled(folder, idioms[seed % len(idioms)], seed)
 
     def control(self, folder: Folder, seed: int) -> list[Outcome]:
         """Nobody is logged in but the worker that has logged in."""
         login, out = load()["login"], {"BLOOMDUPE_COOKIES": False}
         return until_caught(
-            folder, lambda place, number: _crawl(place, login, seed + number, **out)
+            folder, lambda place, number: crawled(place, login, seed + number, **out)
         )
 
 
-def _can_be_shared(idiom: Idiom) -> bool:
+def can_be_shared(idiom: Idiom) -> bool:
+    """Whether a crawl on Redis can be like this one."""
     settings = idiom.settings.keys() | set(idiom.spider.custom_settings or ())
     feeds = "FEEDS" in settings or settings & REFUSED
     return not (idiom.script or feeds or idiom.name in NOT_SHARED)
@@ -95,9 +94,10 @@ class SharedCrawl(Crawl):
             return found, frontier.finished
 
 
-def _crawl(
-    folder: Folder, idiom: Idiom, seed: int, **settings: object
+def crawled(
+    folder: Folder, idiom: Idiom, seed: int, kills: int = KILLS, **settings: object
 ) -> list[Outcome]:
+    """Kill so many workers, and judge the crawl when the last one has finished."""
     rng = random.Random(seed)
     items = expected_items(idiom)
     with Crawl(idiom, stock=True) as stock:
@@ -109,7 +109,7 @@ def _crawl(
             crawl.configure(**settings)
             killed = 0
             # Without requests, the site cannot kill a worker.
-            for _ in range(KILLS if visits else 0):
+            for _ in range(kills if visits else 0):
                 run = crawl.run(Stop(request=rng.randint(1, visits.total())))
                 killed += run.stopped is not None
             while not (run := crawl.run()).finished:

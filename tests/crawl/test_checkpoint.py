@@ -10,6 +10,7 @@ import pytest
 from spiders.checkpoint import Count, Media, Told, Unstorable, Waiting
 from spiders.waiting import set_clock
 from support.crawl import FEEDS
+from support.engines import on_both_engines
 from support.site import Answer, links
 
 if TYPE_CHECKING:
@@ -164,6 +165,7 @@ def test_a_server_that_asks_for_time_gets_it_also_from_the_next_run(
     assert log[len(first)].time - log[first.index("/a")].time >= 3
 
 
+@on_both_engines
 def test_retry_after_can_be_ignored(crawl: Crawl, pages: dict[str, Page]) -> None:
     """Else the other pages would be due in an hour, and this would give up waiting."""
     pages["/a"] = Answer("", 503, {"Retry-After": "3600"})

@@ -19,6 +19,7 @@ from spiders.inheritance import (
     Polling,
     count_as_earlier,
 )
+from support.engines import on_both_engines
 from support.site import Answer
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def test_children_do_not_come_twice(
     assert items(crawl) == Counter(["early", "late", "a", "b", "c", "marked", "d"])
 
 
+@on_both_engines
 @pytest.mark.parametrize("second", [LATER, MOVED], ids=["retry", "redirect"])
 def test_items_before_the_end_do_not_come_twice(
     crawl: Crawl, site: Site, second: Page
@@ -84,12 +86,14 @@ def test_items_before_the_end_do_not_come_twice(
     assert items(crawl) == Counter("012345d")
 
 
+@on_both_engines
 def test_items_of_a_start_request_in_memory_do_not_come_twice(crawl: Crawl) -> None:
     assert crawl.run(LambdaClosing).finish_reason == "enough"
     assert crawl.run(LambdaClosing).finish_reason == "finished"
     assert items(crawl) == Counter("012345d")
 
 
+@on_both_engines
 @pytest.mark.parametrize(
     ("answer", "child"), [(LATER, "/"), (MOVED, "/elsewhere"), ("page", "/")]
 )
@@ -104,6 +108,7 @@ def test_a_retry_or_redirect_is_no_child(
     assert items(crawl) == {"0": 1, "1": 1}
 
 
+@on_both_engines
 @pytest.mark.parametrize(
     ("first", "item"),
     [(GONE, "failed"), (CAPTCHA, "captcha")],
@@ -119,6 +124,7 @@ def test_the_page_loses_nothing_for_what_came_in_its_place(
     assert items(crawl) == Counter([item, "0", "1", "2"])
 
 
+@on_both_engines
 @pytest.mark.parametrize("first", [GONE, CAPTCHA], ids=["error", "captcha"])
 def test_the_same_answer_once_more_brings_nothing_new(
     crawl: Crawl, site: Site, first: Page
@@ -131,6 +137,7 @@ def test_the_same_answer_once_more_brings_nothing_new(
     assert items(crawl).total() == 4
 
 
+@on_both_engines
 def test_a_page_is_remembered_whatever_comes_in_between(
     crawl: Crawl, site: Site
 ) -> None:

@@ -35,6 +35,7 @@ from spiders.scheduler import (
     look_often,
 )
 from support.crawl import FEEDS
+from support.engines import on_both_engines
 from support.site import PAGES
 
 if TYPE_CHECKING:
@@ -221,6 +222,7 @@ def test_pickles_are_refused_unless_asked_for(crawl: Crawl) -> None:
     assert "scheduler/unserializable" not in run.stats
 
 
+@on_both_engines
 def test_a_crawl_spider_works(crawl: Crawl, site: Site) -> None:
     crawl.run(Rules, CLOSESPIDER_PAGECOUNT=3, **ONE)
     run = crawl.run(Rules)
@@ -300,6 +302,7 @@ def test_many_hosts_need_more_files_in_scrapys_queue(crawl: Crawl) -> None:
     process.kill()
 
 
+@on_both_engines
 @pytest.mark.parametrize("fail", ["callback", "download"])
 def test_out_of_memory_the_crawl_stops_and_the_page_is_owed(
     crawl: Crawl, fail: str
@@ -313,6 +316,7 @@ def test_out_of_memory_the_crawl_stops_and_the_page_is_owed(
     assert "/c" in second
 
 
+@on_both_engines
 def test_a_callback_with_another_error_is_done(crawl: Crawl) -> None:
     """The control."""
     run = crawl.run(Forgetful, FAIL="other", CLOSESPIDER_ERRORCOUNT=1, **ONE)
@@ -334,6 +338,7 @@ def test_when_the_disk_is_full_the_crawl_stops_and_goes_on_later(
     assert set(site.requested) == set(PAGES)
 
 
+@on_both_engines
 def test_a_start_request_that_comes_twice_is_owed_twice(crawl: Crawl) -> None:
     """Stopped between the two, the second is not taken for the first."""
     assert crawl.killed(Twice, stop="here between").requested == ["/a"]
@@ -419,6 +424,7 @@ def test_half_a_file_of_scrapys_state_is_not_read(crawl: Crawl) -> None:
     assert "Traceback" not in run.log
 
 
+@on_both_engines
 @pytest.mark.parametrize("spider", [LateStart, Currencies, StartCurrencies])
 def test_with_a_common_fingerprint_each_comes_once(
     crawl: Crawl, spider: type[Spider]
@@ -431,6 +437,7 @@ def test_with_a_common_fingerprint_each_comes_once(
     assert sorted(item["name"] for item in crawl.items()) == list("ABCDEF")
 
 
+@on_both_engines
 def test_closed_earlier_the_second_time_no_item_comes_again(crawl: Crawl) -> None:
     for quota in (4, 2, 99):
         crawl.run(Quota, QUOTA=quota, FEEDS=FEEDS)

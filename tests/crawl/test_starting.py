@@ -16,6 +16,7 @@ from spiders.starting import (
     Stamped,
     mark_as_before,
 )
+from support.engines import on_both_engines
 
 from bloomdupe import BloomFilter
 
@@ -61,6 +62,7 @@ def test_a_killed_job_knows_them_once_start_has_yielded_all(crawl: Crawl) -> Non
     assert items(crawl) == [("a", 0), ("a", 0), ("b", 0)]
 
 
+@on_both_engines
 def test_until_then_they_may_come_in_another_order(crawl: Crawl) -> None:
     """A place says nothing yet: the one that comes first now is not lost."""
     crawl.killed(InTurn, stop="here one")
@@ -117,6 +119,7 @@ def test_marks_of_an_earlier_version_are_not_exact(crawl: Crawl) -> None:
     assert crawl.run(Stamped, **EXACT).requested == []
 
 
+@on_both_engines
 @pytest.mark.usefixtures("engine")
 def test_a_request_that_comes_after_the_end_is_left_to_the_next_run(
     crawl: Crawl,
@@ -155,6 +158,7 @@ def test_a_poller_is_told_why_nothing_is_polled(crawl: Crawl) -> None:
     assert "bloomdupe/start_requests_skipped" not in third.stats
 
 
+@on_both_engines
 def test_one_that_has_ended_is_no_poller(crawl: Crawl) -> None:
     crawl.run(Stamped, MORE=True)
     assert "again and again" not in crawl.run(Stamped, MORE=True).log

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from spiders.names import ReadsQueue
+from spiders.second_use import Again, AgainLater
 from spiders.workers import After, Before, Counting, Plain, StartsInMemory
 from support.judge import lines
 from support.site import Answer, links
@@ -94,6 +95,26 @@ def test_a_link_back_to_the_start_page_is_a_duplicate_for_all(crawl: Crawl) -> N
     crawl.site.pages = home
     crawl.finish(Plain, workers=2)
     assert sorted(crawl.site.requested) == sorted(home)
+
+
+def test_the_retry_of_a_start_page_is_one_for_all(
+    crawl: Crawl, redis: RedisServer
+) -> None:
+    """A worker may have it before its own ``start()`` yields the page."""
+    crawl.settings["RETRY_ENABLED"] = True
+    crawl.site.pages = {"/0": Answer(status=503)}
+    crawl.site.hold_after(1)
+    first = crawl.start(Again)
+    first.until(lambda: crawl.site.count["/0"] == 2)
+    first.kill()
+    redis.end_leases("crawl")
+    crawl.site.pages = {"/0": "a page"}
+    crawl.site.release()
+    second = crawl.start(AgainLater)
+    second.until(lambda: crawl.site.count["/0"] == 4)
+    (crawl.folder / "begin").touch()
+    second.finish()
+    assert lines(crawl.items()) == items("second")
 
 
 def test_a_crawl_of_an_earlier_version_counts_the_items_of_start(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy import FormRequest, Request, Spider
@@ -55,6 +56,18 @@ class Again(Spider):
         yield {"page": "second"}
 
     third = second
+
+
+class AgainLater(Again):
+    """Another worker has the start page before its own ``start()`` yields it."""
+
+    name = "again"
+
+    async def start(self) -> AsyncIterator[Any]:
+        while not Path("begin").exists():
+            await pause(0.02)
+        async for request in super().start():
+            yield request
 
 
 class Rules(CrawlSpider):

@@ -106,6 +106,13 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
         yield started
 
 
+def on_both_engines(test: Any) -> Any:
+    """Let a test that uses ``crawl`` run on each engine; on Redis only in CI."""
+    params = ["disk", pytest.param("redis", marks=pytest.mark.slow)]
+    both = pytest.mark.parametrize("engine", params, indirect=True)
+    return pytest.mark.usefixtures("engine")(both(test))
+
+
 @pytest.fixture(params=["disk", "redis"])
 def engine(request: pytest.FixtureRequest) -> Memory:
     """Return each engine in turn: one test for both."""

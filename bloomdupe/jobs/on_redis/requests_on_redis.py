@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.engines.on_redis.messages import (
     ITEM,
-    REQUEST,
+    REQUESTS,
     message_of,
     taken_apart,
 )
@@ -76,7 +76,7 @@ def _read(found: OnRedis) -> ListedRequest | ListedItems:
         if message.kind == ITEM:
             lines = len(taken_apart(message.body))
             return ListedItems(slot, priority, lines, worker)
-        if message.kind == REQUEST:
+        if message.kind in REQUESTS:
             unread = url_of(message.body)
             request = summary_of(message.body)
             return ListedRequest(

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ITEM",
     "REQUEST",
+    "REQUESTS",
+    "START_PAGE",
     "Message",
     "again_with",
     "joined",
@@ -26,9 +28,11 @@ __all__ = [
     "taken_apart",
 ]
 
-REQUEST, ITEM = b"R", b"I"
-_AGAIN = b"A"
-"""The kind of a request that was left with lines of output that count."""
+REQUEST, START_PAGE, ITEM = b"R", b"S", b"I"
+REQUESTS = frozenset({REQUEST, START_PAGE})
+_AGAIN = {REQUEST: b"A", START_PAGE: b"B"}
+"""The kinds of requests that were left with lines of output that count."""
+_FIRST = {again: kind for kind, again in _AGAIN.items()}
 _HEAD, _COUNT = Struct("<cB"), Struct("<H")
 _NAME_BYTES = 16
 _LONGEST = 255
@@ -39,7 +43,9 @@ class Message(NamedTuple):
     """The payload of a request in Redis, taken apart."""
 
     kind: bytes
-    """``REQUEST``, or ``ITEM``: lines that ``start()`` has yielded."""
+    """``REQUEST``; ``START_PAGE``, a start request with ``dont_filter`` or a retry of
+    it; or ``ITEM``, lines of output that belong to no such request.
+    """
     name: bytes
     body: bytes
     """The payload of a request, as the serializer wrote it; or the lines."""
@@ -59,13 +65,13 @@ def message_of(payload: bytes) -> Message:
     kind, length = _HEAD.unpack_from(payload)
     end = _HEAD.size + length
     name, body = payload[_HEAD.size : end], payload[end:]
-    if kind != _AGAIN:
+    if kind not in _FIRST:
         return Message(kind, name, body)
     (count,) = _COUNT.unpack_from(body)
     end = _COUNT.size + count * _NAME_BYTES
     names = range(_COUNT.size, end, _NAME_BYTES)
     put_out = frozenset(body[first : first + _NAME_BYTES] for first in names)
-    return Message(REQUEST, name, body[end:], put_out)
+    return Message(_FIRST[kind], name, body[end:], put_out)
 
 
 def again_with(payload: bytes, put_out: Collection[bytes]) -> bytes:
@@ -74,7 +80,7 @@ def again_with(payload: bytes, put_out: Collection[bytes]) -> bytes:
         return payload
     message = message_of(payload)
     names = _COUNT.pack(len(put_out)) + b"".join(sorted(put_out))
-    return payload_of(_AGAIN, message.name, names + message.body)
+    return payload_of(_AGAIN[message.kind], message.name, names + message.body)
 
 
 def joined(lines: Sequence[bytes]) -> bytes:

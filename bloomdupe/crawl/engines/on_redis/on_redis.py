@@ -12,6 +12,7 @@ from bloomdupe.crawl.engines.on_redis.joining import FEATURES, open_frontier
 from bloomdupe.crawl.engines.on_redis.messages import (
     ITEM,
     REQUEST,
+    START_PAGE,
     joined,
     message_of,
     payload_of,
@@ -279,13 +280,22 @@ class EngineOnRedis:
         return Offer(
             offer.slot,
             name,
-            payload_of(REQUEST, name, offer.payload),
+            payload_of(self._kind_of(offer), name, offer.payload),
             request.priority,
             self._starts_apart and bool(request.meta.get("is_start_request")),
             None if parent is None else parent.top.own.lease,
             also,
             known_as,
         )
+
+    def _kind_of(self, offer: Accepted) -> bytes:
+        """Return the kind of a request: the workers must know the start pages."""
+        request, parent = offer.request, offer.parent
+        is_start = offer.start and request.dont_filter
+        if offer.repeats and parent is not None and parent.own.is_start:
+            page = self._session.fingerprint(parent.request)
+            is_start = self._session.fingerprint(request) == page
+        return START_PAGE if is_start else REQUEST
 
     def _send_cookies(self) -> None:
         """Send the cookies that this worker has changed to Redis."""
@@ -336,8 +346,12 @@ class EngineOnRedis:
 
     def begin(self, lease: Lease) -> None:
         """See :meth:`Engine.begin`."""
-        request = lease.request
-        if request.dont_filter and is_fresh_start(request):
+        request, page = lease.request, lease.own
+        # An earlier version has not said so.
+        page.is_start = page.is_start or (
+            request.dont_filter and is_fresh_start(request)
+        )
+        if page.is_start:
             self.starting.add_page(self._session.fingerprint(request))
 
     def owes(self, lease: Lease) -> bool:  # noqa: ARG002
@@ -488,7 +502,12 @@ class EngineOnRedis:
             return
         for lease in leases:
             message = message_of(lease.payload)
-            page = PageOnRedis(message.name, lease, put_out=message.put_out)
+            page = PageOnRedis(
+                message.name,
+                lease,
+                message.put_out,
+                is_start=message.kind == START_PAGE,
+            )
             entry = self._at_hand.push(
                 lease.slot,
                 lease.priority,

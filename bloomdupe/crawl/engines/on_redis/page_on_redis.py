@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.engines.on_redis.messages import (
-    REQUEST,
     again_with,
     message_of,
     payload_of,
@@ -32,6 +31,7 @@ class PageOnRedis:
         "_line_names",
         "_put_out",
         "is_child",
+        "is_start",
         "lease",
         "may_hold",
         "name",
@@ -43,9 +43,13 @@ class PageOnRedis:
         name: bytes,
         lease: RedisLease | None,
         put_out: Iterable[bytes] = (),
+        *,
+        is_start: bool = False,
     ) -> None:
         self.name = name
         self.lease = lease
+        self.is_start = is_start
+        """Whether it is a start request with ``dont_filter``, or a retry of it."""
         self.relies: dict[tuple[int, str, bytes], RedisLease] = {}
         """Pages that carry the same links."""
         self.is_child = False
@@ -85,8 +89,8 @@ class PageOnRedis:
         yielded = 0 if root.outputs is None else root.outputs.count
         if has_lines or yielded > self.is_child:
             return (None, instead) if self.is_child else (instead, None)
-        body = message_of(instead.payload).body
-        payload = payload_of(REQUEST, self.name, body)
+        message = message_of(instead.payload)
+        payload = payload_of(message.kind, self.name, message.body)
         return instead._replace(payload=again_with(payload, self._put_out)), None
 
     def left(self, lines: list[bytes]) -> LeftRequest:

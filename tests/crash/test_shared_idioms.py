@@ -1,0 +1,36 @@
+"""Every idiom on Redis: a worker is killed, and another one goes on."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from shared_idioms import can_be_shared, crawled
+from support.shared_data import REPOSITORY
+from table import IDIOMS, load
+from trial import OK
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from table import Idiom
+
+load()
+SHARED = {name: idiom for name, idiom in IDIOMS.items() if can_be_shared(idiom)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("idiom", SHARED.values(), ids=SHARED)
+def test_killed_on_redis_it_is_as_with_scrapy(tmp_path: Path, idiom: Idiom) -> None:
+    pytest.importorskip("redis")
+    seed = list(SHARED).index(idiom.name)
+    assert {*crawled(tmp_path, idiom, seed, kills=1)} <= {OK}
+
+
+def test_the_idioms_that_differ_stand_in_the_table() -> None:
+    text = (REPOSITORY / "tests" / "idioms" / "README.md").read_text("utf-8")
+    _, _, part = text.partition("## Where the engines differ")
+    rows = re.findall(r"^\| ([\w, ]+) \| ", part, re.MULTILINE)
+    named = {name for row in rows[1:] for name in row.split(", ")}
+    assert named == IDIOMS.keys() - SHARED.keys()
