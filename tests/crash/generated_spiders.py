@@ -37,7 +37,6 @@ from table import Idiom
 from trial import OK, Fault, Outcome, lost
 
 if TYPE_CHECKING:
-    from collections import Counter
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -86,23 +85,6 @@ def idiom_of(program: Program) -> Idiom:
         raises='"raise"' in text or not RAISING.isdisjoint(program["uses"]),
         pages=partial(answer_to, program),
     )
-
-
-class SharedOfProgram(SharedCrawl):
-    """Runs of a program on a Redis.
-
-    A request that cannot be stored is marked when its items are there. If its worker is
-    killed meanwhile, it is done again, and its items come twice.
-    """
-
-    model: Model
-
-    def lines(self) -> tuple[Counter[str], bool]:
-        found, finished = super().lines()
-        if self.idiom.repeats is None:
-            for item, times in self.model.items.items():
-                found[item] = min(found[item], times)
-        return found, finished
 
 
 @dataclass
@@ -285,10 +267,9 @@ class OnRedis(GeneratedSpiders):
         return self._server
 
     def opened(self, idiom: Idiom, model: Model, folder: Path) -> Crawl:
+        del model
         SharedCrawl.url = self._server.url(f"crawl{next(self._crawls)}")
-        crawl = SharedOfProgram(idiom, without=self.without, place=folder)
-        crawl.model = model
-        return crawl
+        return SharedCrawl(idiom, without=self.without, place=folder)
 
     def judged(self, model: Model, crawl: Any, complaints: list[str]) -> Outcome:
         if complaints:

@@ -104,6 +104,15 @@ HELD_BESIDE_A_PART = Found(
         "x0": [ITEM],
     },
 )
+LINK_BESIDE_ONE_IN_MEMORY = Found(
+    "a link to a page to which a request in memory leads, too",
+    {"p0": "ok", "p1": "ok", "ok0": "ok"},
+    {
+        "start": START,
+        "p0": [["ask", "p1", IN_MEMORY], ["inline", "ok0"], ["ask", "p1", {}]],
+        "p1": [ITEM],
+    },
+)
 CLOSED_IN_MEMORY = Found(
     "CloseSpider in the callback of a start request in memory",
     {"p0": "ok"},
@@ -130,6 +139,7 @@ ENGINES = pytest.mark.parametrize("fault", [OnDisk(), OnRedis()], ids=["disk", "
         LINK_TO_A_RETRIED_START,
         CHILD_OF_A_START_IN_MEMORY,
         HELD_BESIDE_A_PART,
+        LINK_BESIDE_ONE_IN_MEMORY,
         CLOSED_IN_MEMORY,
     ],
     ids=lambda found: found.name,

@@ -226,14 +226,24 @@ class EngineOnRedis:
         """See :meth:`Engine.take`."""
         self._send_cookies()
         if offer.payload is None:
-            if not self._in_memory.take(offer):
-                return False
+            taken = self._in_memory.take(offer)
         else:
-            name = self._name_of(offer, held=False)
-            self._worker.offer(self._offer_of(offer, name))
-        self._finished = False
-        self._stats.inc_value("scheduler/enqueued")
-        return True
+            taken = not self._is_carried(offer)
+            if taken:
+                name = self._name_of(offer, held=False)
+                self._worker.offer(self._offer_of(offer, name))
+        if taken:
+            self._finished = False
+            self._stats.inc_value("scheduler/enqueued")
+        return taken
+
+    def _is_carried(self, offer: Accepted) -> bool:
+        """Whether a link to the same page is a request in memory, and in progress."""
+        return (
+            not offer.request.dont_filter
+            and offer.name is not None
+            and self._in_memory.is_carried(offer.name, offer.parent)
+        )
 
     def hold(self, offer: Accepted) -> None:
         """See :meth:`Engine.hold`."""
@@ -390,7 +400,9 @@ class EngineOnRedis:
         if page.lease is None:
             # They come once, though another worker may do the same request, or the
             # page that has yielded it.
-            if lines:
+            if root.of_page is None:
+                self._offer_each(page, lines)
+            elif lines:
                 self._offer_lines(page.name, lines, root.top.own.lease)
             self._in_memory.settle(root)
             return
@@ -411,8 +423,8 @@ class EngineOnRedis:
         if page.lease is not None:
             self._stats.inc_value("bloomdupe/unfinished")
             self._worker.leave(page.left(lines))
-        elif lines and root.of_page is None:
-            self._offer_lines(os.urandom(16), lines)
+        elif root.of_page is None:
+            self._offer_each(page, lines)
 
     # Output
 
@@ -434,6 +446,15 @@ class EngineOnRedis:
             self._offer_lines(work.name if named else b"%d" % work.number, lines)
         else:
             self._offer_lines(os.urandom(16), lines)
+
+    def _offer_each(self, page: PageOnRedis, lines: list[bytes]) -> None:
+        """Offer lines of a request in memory that no page of Redis has yielded.
+
+        It may have been left before, with the first of these lines, so each line has
+        its own name.
+        """
+        for name, line in page.named(lines):
+            self._offer_lines(name, [line])
 
     def _offer_lines(
         self, name: bytes, lines: list[bytes], of: RedisLease | None = None

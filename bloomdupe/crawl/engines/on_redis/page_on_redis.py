@@ -100,10 +100,14 @@ class PageOnRedis:
         payload = again_with(self.lease.payload, self._put_out)
         return LeftRequest(self.lease, payload, new)
 
+    def named(self, lines: list[bytes]) -> list[tuple[bytes, bytes]]:
+        """Return lines with their names."""
+        names = self._line_names = self._line_names or OutputNames(self.name)
+        return [(names.name_of(line), line) for line in lines]
+
     def _new(self, lines: list[bytes]) -> list[bytes]:
         """Return only the lines that are new, and remember their names."""
-        names = self._line_names = self._line_names or OutputNames(self.name)
-        new = {names.name_of(line): line for line in lines}
+        new = dict(self.named(lines))
         new = {name: line for name, line in new.items() if name not in self._put_out}
         self._put_out.update(new)
         return list(new.values())

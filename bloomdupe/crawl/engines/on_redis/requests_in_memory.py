@@ -85,7 +85,7 @@ class RequestsInMemory:
             repeats=offer.repeats,
         )
         key = offer.name or (position.name if position.may_be_apart else None)
-        if key is not None and self._is_carried(key, position):
+        if key is not None and self.is_carried(key, offer.parent):
             return False
         if position.name is None:  # of a timer, or spider_idle: each is new
             position = position._replace(name=os.urandom(16))
@@ -99,12 +99,12 @@ class RequestsInMemory:
         self._worker.ask(mark, _Kept(offer.request, offer.slot, position, mark))
         return True
 
-    def _is_carried(self, key: bytes, position: Position) -> bool:
+    def is_carried(self, key: bytes, parent: Lease | None) -> bool:
         """Whether another page carries a request that cannot be stored.
 
         That page yields the request again if it is done again, on any worker. So the
-        page at the top of this ``position`` may go without the request as long as this
-        worker has the other page: it relies on it.
+        page above the ``parent`` may go without the request as long as this worker has
+        the other page: it relies on it.
 
         If no page of Redis carries it, ``start()`` or a timer has led to it. Then this
         page is not done before it is. Otherwise its requests in memory could count as
@@ -112,13 +112,15 @@ class RequestsInMemory:
         """
         if key not in self._carriers:
             return False
-        carrier, above, top = self._carriers[key], position.above, position.top
+        carrier = self._carriers[key]
+        above = None if parent is None or not parent.root.open_parts else parent.root
+        top = None if above is None else above.top
         if carrier is top or top is None or top.own.lease is None:
             return True  # the same page, or it is never done again
         lease = None if carrier is None else carrier.own.lease
         if lease is None:
             assert above is not None  # noqa: S101 - there is a top
-            self._session.leases.begin_part(position)
+            above.open_parts += 1
             self._waiting[key].append(above)
         elif self._frontier.holds(lease):
             top.own.relies[lease.token] = lease
