@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scrapy import Request, Spider
 from scrapy.http import HtmlResponse, TextResponse
-from spiders.functions import Closures, TwoWays
+from spiders.functions import Closures, OnceMore, Retries, TwoWays
+from support.engines import on_both_engines
 from support.site import graph
 
 from bloomdupe.crawl.leases.carried import MOST_VALUES, Carried, CarriedValues
@@ -34,7 +35,7 @@ ROWS = PAGE.css("a")
 
 @pytest.fixture
 def pages() -> Pages:
-    others = ("closure", "method", "page", "child", "memory")
+    others = ("", "closure", "method", "page", "child", "memory")
     return {**graph(SIZE, across=0), **{f"/{path}": "a page" for path in others}}
 
 
@@ -204,8 +205,17 @@ def test_so_it_does_with_functions_that_share_variables(
         assert values.of(Request(URL, function)) is None
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda page: page.meta.update(found=1),
+        lambda page: page.cb_kwargs.update(found=1),
+        lambda page: page.headers.appendlist("Found", "1"),
+        lambda page: page.flags.append("found"),
+    ],
+)
 def test_a_response_that_changes_is_noticed(
-    spider: Methods, values: CarriedValues
+    spider: Methods, values: CarriedValues, change: Callable[[TextResponse], object]
 ) -> None:
     def carried(response: TextResponse) -> Carried | None:
         return values.of(Request(URL, spider.closure(response)))
@@ -224,9 +234,12 @@ def test_a_response_that_changes_is_noticed(
     # Another callback may have relied on it meanwhile.
     assert not values.are_unchanged(two)
     assert carried(page) is None
-    other = carried(TextResponse(URL, request=Request(URL)))
+    page = TextResponse(URL, request=Request(URL))
+    other = carried(page)
     assert other is not None
     assert values.are_unchanged(other)
+    change(page)
+    assert not values.are_unchanged(other)
 
 
 @pytest.mark.usefixtures("engine", "feed")
@@ -285,3 +298,22 @@ def test_a_page_has_one_name_whichever_request_leads_to_it(crawl: Crawl) -> None
     process.finish()
     assert Counter(item["page"] for item in crawl.items()) == {"child": 1, "memory": 1}
     assert crawl.site.count["/child"] == 1
+
+
+@pytest.mark.usefixtures("engine", "feed")
+def test_a_request_in_memory_that_counts_later_is_not_replaced(crawl: Crawl) -> None:
+    """Its page comes again after a kill, and it yields the same again."""
+    crawl.site.hold("/memory")
+    process = crawl.start(OnceMore)
+    process.until(lambda: crawl.site.count["/page"] == 2 and crawl.items())
+    process.kill()
+    crawl.site.release()
+    crawl.finish(OnceMore)
+    assert Counter(item["page"] for item in crawl.items()) == {"page": 1, "memory": 1}
+
+
+@on_both_engines
+@pytest.mark.usefixtures("feed")
+def test_a_retry_of_a_request_in_memory_yields_further_children(crawl: Crawl) -> None:
+    crawl.finish(Retries)
+    assert [item["page"] for item in crawl.items()] == ["child", "child"]

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Spider
+from scrapy.downloadermiddlewares.retry import get_retry_request
 
 from bloomdupe.crawl.leases.carried import CarriedValues
 from bloomdupe.crawl.requests.callbacks import Callbacks
@@ -77,6 +78,43 @@ class TwoWays(Spider):
 
     def found(self, response: Response, before: Any = None) -> Iterator[Any]:
         yield {"page": response.url.rpartition("/")[2]}
+
+
+class Kept:
+    """An object that no request is stored with."""
+
+
+class OnceMore(Spider):
+    """A request in memory asks for its own page once more, without its object."""
+
+    name = "once_more"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield response.follow("/page", self.again, meta={"object": Kept()})
+        yield response.follow("/memory", lambda r: self.found(r, response))
+
+    def again(self, response: Response) -> Iterator[Any]:
+        if "object" in response.meta:
+            yield response.follow(response.url, self.again, dont_filter=True)
+        else:
+            yield from self.found(response)
+
+    def found(self, response: Response, before: Any = None) -> Iterator[Any]:
+        yield {"page": response.url.rpartition("/")[2]}
+
+
+class Retries(OnceMore):
+    """A request in memory is retried by its callback, after it has yielded a child."""
+
+    name = "retries"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield response.follow("/page", self.again, meta={"object": Kept()})
+
+    def again(self, response: Response) -> Iterator[Any]:
+        yield response.follow("/child", self.found, dont_filter=True)
+        if "retry_times" not in response.meta:
+            yield get_retry_request(response.request, spider=self, reason="again")
 
 
 def store_methods_only() -> None:

@@ -101,14 +101,15 @@ def _text_of(response: Response) -> str | None:
     own = {name for name in getattr(response, "__dict__", ()) if name[0] != "_"}
     if not own.issubset(response.attributes):  # the spider has set it
         return None
-    if response.request is None:
-        return ""
-    request = response.request
-    values = [*request.cb_kwargs.values(), *_values_of(request.meta)]
-    if not all(map(is_constant, values)):
-        return None
-    meta = {key: each for key, each in request.meta.items() if key not in BY_SCRAPY}
-    return canonical_text([request.cb_kwargs, meta])
+    parts: list[Any] = [response.flags, dict(response.headers)]
+    if response.request is not None:
+        request = response.request
+        values = [*request.cb_kwargs.values(), *_values_of(request.meta)]
+        if not all(map(is_constant, values)):
+            return None
+        meta = {key: each for key, each in request.meta.items() if key not in BY_SCRAPY}
+        parts += [request.cb_kwargs, meta]
+    return canonical_text(parts)
 
 
 class _ValueReader:
