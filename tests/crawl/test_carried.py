@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scrapy import Request, Spider
 from scrapy.http import HtmlResponse, TextResponse
-from spiders.functions import Closures, OnceMore, Retries, TwoWays
+from spiders.functions import AgainBeside, Closures, OnceMore, Retries, TwoWays
 from support.engines import on_both_engines
 from support.site import graph
 
@@ -317,3 +317,10 @@ def test_a_request_in_memory_that_counts_later_is_not_replaced(crawl: Crawl) -> 
 def test_a_retry_of_a_request_in_memory_yields_further_children(crawl: Crawl) -> None:
     crawl.finish(Retries)
     assert [item["page"] for item in crawl.items()] == ["child", "child"]
+
+
+@on_both_engines
+@pytest.mark.usefixtures("feed")
+def test_a_page_that_is_replaced_waits_for_its_requests_in_memory(crawl: Crawl) -> None:
+    crawl.finish(AgainBeside)
+    assert {item["page"] for item in crawl.items()} == {"again", "memory"}

@@ -103,6 +103,20 @@ class OnceMore(Spider):
         yield {"page": response.url.rpartition("/")[2]}
 
 
+class AgainBeside(OnceMore):
+    """A page asks for itself once more, and leads to a request in memory."""
+
+    name = "again_beside"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        if "again" in response.meta:
+            yield {"page": "again"}
+            return
+        again = {"again": True}
+        yield response.follow(response.url, self.parse, dont_filter=True, meta=again)
+        yield response.follow("/memory", lambda r: self.found(r, response))
+
+
 class Retries(OnceMore):
     """A request in memory is retried by its callback, after it has yielded a child."""
 
