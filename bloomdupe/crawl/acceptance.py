@@ -62,20 +62,23 @@ class Acceptance:
         self._ours = ours
         self._fingerprint = fingerprint
         self._warned = self._warned_of_polling = False
+        self._asked: tuple[Request, Key] | None = None
+        """The request that the link filter has just asked about, if it is new."""
 
     def takes(self, request: Request) -> bool:
         """Accept a request; False if it was dropped."""
         session, engine, ours = self._session, self._engine, self._ours
         parent = session.parent()
+        answers = session.processing.answering is not None
         start = engine.starting.takes(request)
-        forced = self._is_forced(request, parent)
-        if ours is None:
-            key, exact = self._fingerprint(request), False
-        else:
-            key, exact = ours.key_of(request)
-        identity = self._identity(request, parent, key, start=start)
-        if self._is_recognised(request, parent, identity):
-            return True
+        (key, exact), is_new = self._key_of(request)
+        forced = request.dont_filter or (answers and _was_visited(parent))
+        identity = key
+        if start or request.dont_filter or ours is None:
+            identity = self._identity(request, parent, key)
+            # A retry or a redirect of the parent is not a child.
+            if parent and not answers and engine.recognises(parent, identity):
+                return True  # it was accepted before a crash
         # Scrapy's filter does not see a request with dont_filter, so a link to its page
         # is new; and a foreign filter does not mark in the store.
         marks = ours is not None and (start or not request.dont_filter)
@@ -95,11 +98,15 @@ class Acceptance:
                 # So that its redirect is followed, although that was seen, too.
                 request = copy(request)  # replace() would run its constructor
                 request.dont_filter = True
-        if not forced and not self._passes(request, parent, keys):
+        if not forced and not self._passes(
+            request, parent, keys, is_new=is_new, answers=answers
+        ):
             return False
         name = keys[-1][0] if keys and not start else name
-        offer = self._offer(request, parent, identity, keys, name, start=start)
-        if parent is not None and self._is_held(offer, parent, key):
+        offer = self._offer(
+            request, parent, identity, keys, name, start=start, answers=answers
+        )
+        if parent and request.dont_filter and self._is_held(offer, parent, key):
             engine.hold(offer)
             return True
         if engine.take(offer):
@@ -107,47 +114,61 @@ class Acceptance:
         self._dupefilter.log(request, self._spider)
         return False
 
-    def _passes(self, request: Request, parent: Lease | None, keys: list[Key]) -> bool:
-        """Whether a request is not a duplicate; add further marks to ``keys``.
+    def _key_of(self, request: Request) -> tuple[Key, bool]:
+        """Return the key of a request, and whether it is known to be new.
 
-        If our filter is used, the first key is the request's fingerprint.
+        It is if the link filter has just asked about it, and no other request came
+        since.
         """
+        asked, self._asked = self._asked, None
+        if asked is not None and asked[0] is request:
+            return asked[1], True
         if self._ours is None:
-            return self._passes_other(request)
-        return self._passes_ours(self._ours, request, parent, keys)
+            return (self._fingerprint(request), False), False
+        return self._ours.key_of(request), False
 
-    def _passes_other(self, request: Request) -> bool:
-        """Ask a foreign filter, which marks the request at the same time."""
-        if not self._within_limits(request):
-            return False
-        if self._dupefilter.request_seen(request):
-            self._dupefilter.log(request, self._spider)
-            return False
-        return True
-
-    def _passes_ours(
+    def _passes(
         self,
-        ours: BloomDupeFilter,
         request: Request,
         parent: Lease | None,
         keys: list[Key],
+        *,
+        is_new: bool,
+        answers: bool,
     ) -> bool:
-        """Ask our filter."""
+        """Whether a request is no duplicate, and its slot has room for it.
+
+        There is always room for retries and redirects. If our filter is used, the first
+        of the ``keys`` is the request's own, and it may get another one.
+        """
+        if self._ours is None:
+            if not (answers or self._engine.has_room(request)):
+                return False
+            if self._dupefilter.request_seen(request):  # which marks it
+                self._dupefilter.log(request, self._spider)
+                return False
+            return True
         key, exact = keys[0]
-        mark = self._second_use(request, parent, key, exact=exact)
+        mark = self._second_use(request, parent, key, exact=exact, answers=answers)
         if mark is not None:
             keys.append(mark)
             key, exact = mark
-        if self._engine.knows(key, exact=exact):
-            ours.log(request, self._spider)
+        if (mark is not None or not is_new) and self._engine.knows(key, exact=exact):
+            self._ours.log(request, self._spider)
             return False
-        return self._within_limits(request)
+        return answers or self._engine.has_room(request)
 
     def _second_use(
-        self, request: Request, parent: Lease | None, key: bytes, *, exact: bool
+        self,
+        request: Request,
+        parent: Lease | None,
+        key: bytes,
+        *,
+        exact: bool,
+        answers: bool,
     ) -> Key | None:
         """Return the mark of a start page's second use, if it is that."""
-        if parent is None:
+        if parent is None or not (answers or parent.request.dont_filter):
             return None
         return self._engine.starting.second_use(
             request, key, parent.request, exact=exact
@@ -161,53 +182,23 @@ class Acceptance:
         key, exact = self._ours.key_of(request)
         try:
             if not engine.knows(key, exact=exact):
+                self._asked = request, (key, exact)
                 return Duplicate.NO
             if not engine.starting.may_be_page(key):
                 return Duplicate.ALL
             parent = self._session.parent()
-            mark = self._second_use(request, parent, key, exact=exact)
+            mark = self._second_use(request, parent, key, exact=exact, answers=False)
             if mark is None or engine.knows(mark[0], exact=mark[1]):
                 return Duplicate.THIS
         except StoreError:
             pass  # it will fail again when the request is scheduled
         return Duplicate.NO
 
-    def _is_forced(self, request: Request, parent: Lease | None) -> bool:
-        """Whether a request is accepted even if it was seen."""
-        if request.dont_filter or self._session.processing.answering is None:
-            return request.dont_filter
-        # The target of its redirect was seen at the last visit.
-        visit = None if parent is None else parent.visit
-        return visit is not None and visit.visits > 0
-
-    def _identity(
-        self, request: Request, parent: Lease | None, key: bytes, *, start: bool
-    ) -> bytes:
-        """Return a request's identity; ``key`` alone if its duplicates are dropped."""
-        if not (start or request.dont_filter or self._ours is None):
-            return key
+    def _identity(self, request: Request, parent: Lease | None, key: bytes) -> bytes:
+        """Return the identity of a request whose duplicates are not all dropped."""
         identity = identity_of(request, key, None if parent is None else parent.request)
         # A retry of the parent differs from its children.
         return identity + RETRY if is_retry(request, parent) else identity
-
-    def _is_recognised(
-        self, request: Request, parent: Lease | None, identity: bytes
-    ) -> bool:
-        """Whether a child was accepted before a crash made its parent run again.
-
-        A retry or a redirect of the parent is not a child.
-        """
-        return (
-            parent is not None
-            and (request.dont_filter or self._ours is None)
-            and self._session.processing.answering is None
-            and self._engine.recognises(parent, identity)
-        )
-
-    def _within_limits(self, request: Request) -> bool:
-        """Whether its slot has room; retries and redirects always pass."""
-        answering = self._session.processing.answering
-        return answering is not None or self._engine.has_room(request)
 
     def _offer(
         self,
@@ -218,10 +209,10 @@ class Acceptance:
         name: bytes | None,
         *,
         start: bool,
+        answers: bool,
     ) -> Accepted:
         """Return a request as the engine gets it."""
         engine = self._engine
-        answers = self._session.processing.answering is not None
         not_before = None
         if not ASKING.isdisjoint(request.meta):
             not_before = time_of(request, time.time())
@@ -257,14 +248,15 @@ class Acceptance:
     def _is_held(self, offer: Accepted, parent: Lease, key: bytes) -> bool:
         """Whether a request is held back until its parent ends, to take its place.
 
+        It has ``dont_filter``.
+
         A callback may ask for its own page once more, to do the same work. Both must
         not be pending at the same time: if the process is killed then, the page may
         answer well in the next run, and both would yield the same outputs.
         """
         request = offer.request
         return (
-            request.dont_filter
-            and not (parent.holds_back or parent.waiting)
+            not (parent.holds_back or parent.waiting)
             and offer.payload is not None
             and self._engine.may_replace(parent, offer.slot, answers=offer.answers)
             and (
@@ -315,3 +307,9 @@ class Acceptance:
             },
             extra={"spider": self._spider},
         )
+
+
+def _was_visited(lease: Lease | None) -> bool:
+    """Whether a page was visited before: its redirect leads to a URL that was seen."""
+    visit = None if lease is None else lease.visit
+    return visit is not None and visit.visits > 0

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
     from typing_extensions import Self
 
+    from bloomdupe.crawl.leases.lease import Lease
     from bloomdupe.crawl.state.blocked import Blocked
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.frontier.slot_queue import Entry
@@ -291,17 +292,17 @@ class FrontierScheduler(BaseScheduler):
     def next_request(self) -> Request | None:
         """Return the next request, or None if no slot is ready for one."""
         session = self._opened
-        request = None
+        lease = None
         if session.stopping.failure is None:
             try:
-                request = self._next(session)
+                lease = self._next(session)
             except (StoreError, MemoryError) as error:
                 session.stopping.fail(error)
         # From here on the engine works for this request.
-        session.processing.works_on(session.leases.of(request))
-        return request
+        session.processing.works_on(lease)
+        return None if lease is None else lease.request
 
-    def _next(self, session: Session) -> Request | None:
+    def _next(self, session: Session) -> Lease | None:
         while True:
             entry = session.engine.next()
             if entry is None:
@@ -313,9 +314,10 @@ class FrontierScheduler(BaseScheduler):
             if request is not None:
                 break
         known = session.serializer.visit_in(entry.payload or b"")
-        session.leases.add(request, entry, None if known is None else Visit.of(known))
-        self._stats.inc_value("scheduler/dequeued")
-        return request
+        visit = None if known is None else Visit.of(known)
+        lease = session.leases.add(request, entry, visit)
+        session.counts.add("scheduler/dequeued")
+        return lease
 
     def _restore(self, session: Session, entry: Entry) -> Request | None:
         """Return the request of an entry, or None if it cannot be restored."""

@@ -144,9 +144,8 @@ class Starting(StartOutputs):
         marks = (b"%b %d %b" % (kind, self._run.round, key) for kind in FIRST)
         return any(map(self._seen.contains, marks))
 
-    def may_be_page(self, key: bytes) -> bool:
-        """See :meth:`StartOutputs.may_be_page`: earlier runs have left marks."""
-        return self.is_page(key)
+    may_be_page = is_page
+    """See :meth:`StartOutputs.may_be_page`: earlier runs have left marks."""
 
 
 class _Occurrences:

@@ -188,18 +188,15 @@ class Frontier:
             )
             self._sequence += 1
             return entry
-        queue = self._queue_of(slot)
+        queue = self._queues.get(slot) or self._new_queue(slot)
         rank = self._next_rank(priority, sequence, start=start)
         entry = Entry(queue, rank, payload, attachment)
         self._join(entry)
         return entry
 
-    def _queue_of(self, slot: str) -> SlotQueue:
-        queue = self._queues.get(slot)
-        if queue is None:
-            queue = SlotQueue(self._numbered, slot)
-            self._numbered += 1
-            self._queues[slot] = queue
+    def _new_queue(self, slot: str) -> SlotQueue:
+        queue = self._queues[slot] = SlotQueue(self._numbered, slot)
+        self._numbered += 1
         return queue
 
     def _next_rank(
@@ -217,7 +214,8 @@ class Frontier:
         if queue.push(entry):
             self._loaded += entry.size
             self._crowded[queue] = None
-        self._rotation.join(queue)
+        if queue.ring is None:
+            self._rotation.join(queue)
         self.pending += 1
         if self._store is not None and entry.payload is not None:
             self._fresh[entry] = None
@@ -243,7 +241,8 @@ class Frontier:
             return
         for item in later.take(self._wall(), MOST_MOVED):
             entry = item.entry
-            entry.queue = self._queue_of(item.slot)
+            slot = item.slot
+            entry.queue = self._queues.get(slot) or self._new_queue(slot)
             entry.rank = self._next_rank(item.priority, start=item.start)
             self._join(entry)
 
@@ -308,7 +307,8 @@ class Frontier:
 
     def settle(self, entry: Entry) -> None:
         """Remove a leased request that is done; its children have been pushed."""
-        self.release(entry)
+        if entry.active:
+            self.release(entry)
         self.leased -= 1
         if entry.stored:
             self._settled[entry] = None

@@ -32,9 +32,8 @@ class Rotation:
         self._alarm = 0
 
     def join(self, queue: SlotQueue) -> None:
-        """Add a queue with pending requests; it may be here already."""
-        if queue.ring is None:
-            self._put(queue)
+        """Add a queue with pending requests, which is in no ring yet."""
+        self._put(queue)
 
     def leave(self, queue: SlotQueue) -> None:
         """Remove a queue without pending requests."""
@@ -85,19 +84,20 @@ class Rotation:
         return alarms[0][0] if alarms else None
 
     def _put(self, queue: SlotQueue) -> None:
-        rings = self._rings
-        while len(rings) <= queue.active:
+        """Move a queue to the end of the ring of those that are as busy."""
+        rings, active = self._rings, queue.active
+        while len(rings) <= active:
             rings.append(OrderedDict())
-        self._move(queue, rings[queue.active])
+        if queue.ring is not None:
+            del queue.ring[queue]
+        ring = queue.ring = rings[active]
+        ring[queue] = None
 
     def _set_aside(self, queue: SlotQueue, until: float) -> None:
-        self._move(queue, self._aside)
+        if queue.ring is not None:
+            del queue.ring[queue]
+        queue.ring = self._aside
+        self._aside[queue] = None
         self._alarm += 1
         queue.alarm = self._alarm
         heappush(self._alarms, (until, self._alarm, queue))
-
-    def _move(self, queue: SlotQueue, ring: OrderedDict[SlotQueue, None]) -> None:
-        if queue.ring is not None:
-            del queue.ring[queue]
-        ring[queue] = None
-        queue.ring = ring

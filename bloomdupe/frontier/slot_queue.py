@@ -39,6 +39,7 @@ class Entry:
         "payload",
         "queue",
         "rank",
+        "size",
         "stored",
     )
 
@@ -54,6 +55,8 @@ class Entry:
         self.rank = rank
         self.payload = payload
         """None: it cannot be stored, and lives in memory only."""
+        self.size = REQUEST_BYTES + len(payload) if payload else REQUEST_BYTES
+        """Bytes of the request in memory and in a checkpoint."""
         self.attachment = attachment
         """The attachment of :meth:`Frontier.push`; None after it was read from disk."""
         self.stored = checksum != 0
@@ -62,12 +65,6 @@ class Entry:
         """Checksum of its value in the store, as a number; 0 if it is not there."""
         self.active = False
         """Whether it keeps its slot busy."""
-
-    @property
-    def size(self) -> int:
-        """Bytes of the request in memory and in a checkpoint."""
-        payload = self.payload
-        return REQUEST_BYTES + len(payload) if payload else REQUEST_BYTES
 
 
 class SlotQueue:

@@ -82,16 +82,12 @@ class EngineAccess:
             concurrency = given.get("concurrency", self._concurrency)
             delay = given.get("delay", self._delay)
             transferring = 0
-            earliest = 0.0
         else:
             concurrency = slot.concurrency
             delay = slot.delay
             transferring = len(slot.transferring)
             if len(slot.active) > in_progress and len(slot.active) >= concurrency > 0:
                 return GLANCE  # inline requests, robots.txt: their end is not reported
-            # The downloader draws the delay anew each time it looks; a request that
-            # arrives before the least possible delay would only wait there.
-            earliest = slot.lastseen + delay * (1 - _jitter(slot)) - self._clock()
         if in_progress >= concurrency > 0:
             return LONG
         if delay <= 0:
@@ -99,7 +95,11 @@ class EngineAccess:
         if in_progress > transferring:
             # A request is there already, and will go when the delay is over.
             return max(float(delay) * 0.5, GLANCE)
-        return float(earliest)
+        if slot is None:
+            return 0.0
+        # The downloader draws the delay anew each time it looks; a request that
+        # arrives before the least possible delay would only wait there.
+        return float(slot.lastseen + delay * (1 - _jitter(slot)) - self._clock())
 
     def delay_of(self, name: str) -> float:
         """Return the seconds between two requests to a slot, as Scrapy knows them."""

@@ -100,6 +100,8 @@ class LinkFilter:
         self._max_depth = settings.getint("DEPTH_LIMIT")
         self._offsite: list[OffsiteMiddleware] = []
         self._logged = False
+        self._deepest = 0
+        """Greatest depth of a duplicate."""
         # Whether links may be dropped here, and by new_links(); unknown at first.
         self._on: bool | None = None
         self._new_links_work = False
@@ -142,11 +144,10 @@ class LinkFilter:
                 if judge and isinstance(output, Request) and self._drops(output):
                     dropped += 1
                     continue
-                if dropped:
-                    dropped = self._count(dropped, response)
                 yield output
         finally:
-            self._count(dropped, response)
+            if dropped:
+                self._count(dropped, response)
 
     async def process_spider_output_async(
         self, response: Response, result: AsyncIterator[Any], **_: Spider
@@ -159,11 +160,10 @@ class LinkFilter:
                 if judge and isinstance(output, Request) and self._drops(output):
                     dropped += 1
                     continue
-                if dropped:
-                    dropped = self._count(dropped, response)
                 yield output
         finally:
-            self._count(dropped, response)
+            if dropped:
+                self._count(dropped, response)
 
     def _judge(self, response: Response) -> bool:
         """Whether to judge the links of a response at all."""
@@ -184,7 +184,8 @@ class LinkFilter:
             and not request.body
             and (not meta or SPECIAL.isdisjoint(meta))
         )
-        if not (plain and url in self._known):
+        known = self._known
+        if not (plain and (url in known.young or url in known)):
             drop = (
                 Duplicate.NO if self._would_drop is None else self._would_drop(request)
             )
@@ -197,7 +198,7 @@ class LinkFilter:
                 and drop is Duplicate.ALL
                 and (not self._new_links_used or safe_url_string(url) == url)
             ):
-                self._known.add(url)
+                known.add(url)
         if not self._logged:
             self._log(request)
         return True
@@ -209,11 +210,11 @@ class LinkFilter:
         spider = self._crawler.spider
         assert spider is not None  # noqa: S101 - it has just yielded the request
         any_domain = not getattr(spider, "allowed_domains", None)
-        return all(
-            (any_domain and type(offsite) is OffsiteMiddleware)
-            or offsite.should_follow(request, spider)
-            for offsite in self._offsite
-        )
+        for offsite in self._offsite:
+            passes = any_domain and type(offsite) is OffsiteMiddleware
+            if not (passes or offsite.should_follow(request, spider)):
+                return False
+        return True
 
     def _log(self, request: Request) -> None:
         """Log the first duplicate as the scheduler would; it is counted later."""
@@ -221,17 +222,17 @@ class LinkFilter:
         if self._dupefilter is not None and self._crawler.spider is not None:
             self._dupefilter.tell(request, self._crawler.spider)
 
-    def _count(self, dropped: int, response: Response | None = None) -> int:
-        """Count duplicates; return how many are not counted then: none."""
+    def _count(self, dropped: int, response: Response | None = None) -> None:
+        """Count duplicates, which a page has yielded."""
         stats = self._crawler.stats
-        if dropped and stats is not None:
-            stats.inc_value("dupefilter/filtered", dropped)
-            stats.inc_value("bloomdupe/dropped_early", dropped)
-            depth = None if response is None else _depth(response)
-            if depth is not None:
-                # Scrapy's DepthMiddleware counts the depth of duplicates, too.
-                stats.max_value("request_depth_max", depth + 1)
-        return 0
+        assert stats is not None  # noqa: S101 - the crawl is open
+        stats.inc_value("dupefilter/filtered", dropped)
+        stats.inc_value("bloomdupe/dropped_early", dropped)
+        depth = None if response is None else _depth(response)
+        if depth is not None and depth >= self._deepest:
+            # Scrapy's DepthMiddleware counts the depth of duplicates, too.
+            self._deepest = depth + 1
+            stats.max_value("request_depth_max", self._deepest)
 
     # Before there is a request
 

@@ -7,24 +7,21 @@ URLs, not a sample.
 from __future__ import annotations
 
 import json
-import lzma
 import random
 from hashlib import sha1
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from scrapy import FormRequest, Request
 from scrapy.utils.request import RequestFingerprinter, fingerprint
-from support import made_urls
-from support.shared_data import SHARED
+from support.url_lists import BEGINNINGS, listed, put_together, specified
 
 from bloomdupe.links.fingerprint import _hash, fingerprint_function
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
 SEED = 20_261_121
-URLS = SHARED / "urls"
 
 fast = fingerprint_function(RequestFingerprinter())
 
@@ -48,29 +45,6 @@ def compare(urls: Iterable[str]) -> tuple[int, int, int]:
     return compared, quick, changed
 
 
-def listed(name: str, every: int = 1) -> list[str]:
-    """Return a list of real URLs, or without it one that is made up."""
-    path = URLS / f"{name}.txt.xz"
-    if path.exists():
-        return lzma.decompress(path.read_bytes()).decode().splitlines()[::every]
-    return made_urls.odd(36_000) if "odd" in name else made_urls.everyday(name, 12_000)
-
-
-def specified() -> Iterator[str]:
-    """WHATWG's URLs, and w3lib's cases of canonicalisation; and ours in any case."""
-    yield from made_urls.spelled()
-    for path in (URLS / "spec").glob("*.json"):
-        yield from _texts(json.loads(path.read_text("utf-8")))
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, (dict, list)):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _texts(part)
-
-
 @pytest.mark.parametrize(("name", "every"), [("dev_eot", 20), ("dev_mixed", 10)])
 def test_real_urls(name: str, every: int) -> None:
     compared, quick, changed = compare(listed(name, every))
@@ -92,23 +66,11 @@ def test_urls_of_the_specifications() -> None:
     assert changed > 200
 
 
-PIECES = [
-    *"aZ09-._~!$&'()*+,;=:@/?#[]|%^`{}\\\" é\t",
-    *"&=/?&=/?..",
-    *(f"%{number:02X}" for number in range(0, 256, 7)),
-    *("%2f", "%zz", "//", "/./", "/../", "=&", "a=1", "b=2", "&a-b=1", "x+y", "%20"),
-]
-BEGINNINGS = ["http://a.example", "https://b_c.example:80", "http://A.example/b"]
-BEGINNINGS += ["http://d.example:080/", "http://u:p@e.example/", "http://[::1]/"]
-BEGINNINGS += ["ftp://f.example/", "http://g.example?", "http://g.example/h?a=1"]
-
-
 def test_urls_put_together_at_random() -> None:
     print(f"seed {SEED}")
     draw = random.Random(SEED)
     compared, quick, changed = compare(
-        draw.choice(BEGINNINGS) + "".join(draw.choices(PIECES, k=draw.randrange(9)))
-        for _ in range(20_000)
+        draw.choice(BEGINNINGS) + put_together(draw) for _ in range(20_000)
     )
     assert compared > 15_000
     assert quick > 1_000

@@ -17,6 +17,7 @@ from bloomdupe import LinkFilter, new_links
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    from scrapy.crawler import Crawler
     from scrapy.http import Response
 
 
@@ -97,7 +98,16 @@ class LowerCaseFingerprinter:
 
     bloomdupe_early = True
 
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> LowerCaseFingerprinter:
+        return cls(crawler)
+
     def fingerprint(self, request: Request) -> bytes:
+        assert self._crawler.stats is not None
+        self._crawler.stats.inc_value("fingerprints")
         path, dot, fragment = request.url.partition("#")
         return fingerprint(request.replace(url=path.lower() + dot + fragment))
 

@@ -85,6 +85,7 @@ class EngineOnDisk(Settling):
         self._session = session
         self._crawler = session.crawler
         self._stats = session.stats
+        self._counts = session.counts
         self._filter_full = filter_full
         self._ours = ours
         self._access = session.access
@@ -224,8 +225,10 @@ class EngineOnDisk(Settling):
             self._session.stopping.fail,
             starts_apart=self._starts_apart,
         )
-        self._session.leases.watchers.append(revisits)
-        self._session.leases.leaves_out = revisits.leaves_out
+        leases = self._session.leases
+        leases.answered.append(revisits.answered)
+        leases.settled.append(revisits.settled)
+        leases.leaves_out = revisits.leaves_out
         return revisits
 
     def _restore_feeds(self, crawl: CrawlRecord) -> FeedExporter | None:
@@ -345,7 +348,8 @@ class EngineOnDisk(Settling):
 
     def _push(self, offer: Accepted, *, instead: bool = False) -> None:
         """See :meth:`Settling._push`: ``instead`` says that the parent ends now."""
-        self._has_work()
+        if self.run.idle:
+            self._has_work()
         request, parent, payload = offer.request, offer.parent, offer.payload
         memory = None
         if payload is None and (memory := self._in_memory(offer)) is None:
@@ -361,7 +365,7 @@ class EngineOnDisk(Settling):
             attachment=attachment,
             not_before=offer.not_before,
         )
-        if not request.dont_filter:
+        if self.limits.on and not request.dont_filter:
             self.limits.took(offer.slot)
         if memory is not None:
             self._unmarked.update(key for key, _ in offer.keys)
@@ -375,8 +379,8 @@ class EngineOnDisk(Settling):
         ):
             self.children.add(parent, offer.identity)
         where = "disk" if self.durable and payload is not None else "memory"
-        self._stats.inc_value(f"scheduler/enqueued/{where}")
-        self._stats.inc_value("scheduler/enqueued")
+        self._counts.add(f"scheduler/enqueued/{where}")
+        self._counts.add("scheduler/enqueued")
 
     def _in_memory(self, offer: Accepted) -> Position | None:
         """Return the place of a request that cannot be stored; None if it is done.
@@ -460,10 +464,11 @@ class EngineOnDisk(Settling):
     def begin(self, lease: Lease) -> None:
         """See :meth:`Engine.begin`."""
         super().begin(lease)
-        self.revisits.begin_visit(lease)
+        if lease.visit is not None:
+            self.revisits.begin_visit(lease, lease.visit)
         stored = self.durable and lease.entry.payload is not None
         where = "disk" if stored else "memory"
-        self._stats.inc_value(f"scheduler/dequeued/{where}")
+        self._counts.add(f"scheduler/dequeued/{where}")
 
     def set_aside(self, entry: Entry, why: str) -> None:  # noqa: ARG002
         """See :meth:`Engine.set_aside`."""

@@ -11,6 +11,7 @@ from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.leases import Leases
 from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.crawl.memory import MemoryWatch
+from bloomdupe.crawl.request_counts import RequestCounts
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.start_outputs import StartItem
 from bloomdupe.crawl.stopping import Stopping
@@ -50,6 +51,7 @@ class Session:
         self.crawler = crawler
         self.spider = crawler.spider
         self.stats = crawler.stats
+        self.counts = RequestCounts(crawler.stats)
         self.access = EngineAccess(crawler)
         self.stopping = Stopping(crawler)
         self.serializer = Serializer(
@@ -153,7 +155,7 @@ class Session:
     def _left_downloader(self, request: Request) -> None:
         lease = self.leases.of(request)
         if lease is not None:
-            self.leases.release(lease)
+            lease.release()
 
     def _reached_downloader(self, request: Request) -> None:
         """Check whether a middleware has put a request into another slot."""
@@ -162,7 +164,7 @@ class Session:
             return
         if self.access.slot_of(request) != lease.entry.queue.name:
             # The downloader paces it there; its own slot is as free as before.
-            self.leases.release(lease)
+            lease.release()
             self.access.wake()
 
     def _raised(self, error: BaseException) -> None:
@@ -179,6 +181,7 @@ class Session:
         self.engine.close(reason)
         self._closed = True
         self.engine.starting.close()
+        self.counts.write()
         if reason == INCOMPLETE and self.stopping.failure is None:
             self.ending.say()
 

@@ -43,7 +43,8 @@ class Settling:
     def begin(self, lease: Lease) -> None:
         """See :meth:`Engine.begin`."""
         lease.repeated = self.after_a_kill
-        lease.answers_before = self.cut_short.answers_of(lease)
+        if self.cut_short.answers:
+            lease.answers_before = self.cut_short.answers_of(lease)
 
     def owes(self, lease: Lease) -> bool:
         """See :meth:`Engine.owes`.
@@ -85,14 +86,20 @@ class Settling:
             self.frontier.settle(root.entry)
         elif place.recorded and place.page.is_named:
             self.children.add(place.page, root.name)
+        if self.children.families or self.cut_short.answers:
+            self._forget_output(root)
+        for part in (root, *root.held):
+            if part.keys:
+                self._mark_settled(part.keys)
+            self.outcomes.settle(part.own_outcome)
+
+    def _forget_output(self, root: Lease) -> None:
+        """Forget the output by which a request would be recognised: it is done."""
         self.children.forget(root.name, passed_on=root.passed_on)
         self.cut_short.forget(root.name, root if root.passed_on else None)
         for name in filter(None, {*root.parts} - {root.name}):
             self.children.forget(name)
             self.cut_short.forget(name)
-        for part in (root, *root.held):
-            self._mark_settled(part.keys)
-            self.outcomes.settle(part.outcome)
 
     def leave(self, root: Lease) -> None:
         """See :meth:`Engine.leave`.

@@ -21,7 +21,6 @@ from twisted.python.failure import Failure
 
 from bloomdupe.crawl.later.clock import Clock
 from bloomdupe.crawl.later.rests import RestLog
-from bloomdupe.crawl.leases.lease import Watcher
 from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ def tries_of(request: Request) -> int:
     return tries if isinstance(tries, int) else 0
 
 
-class Circuits(Watcher, Participant):
+class Circuits(Participant):
     """Lets slots rest; a closed slot has the engine's own wait.
 
     A failure is the same as for Scrapy's retry middleware: an error of

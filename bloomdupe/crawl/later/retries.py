@@ -29,8 +29,10 @@ def is_retry(request: Request, lease: Lease | None) -> bool:
     A retry has a higher retry count. A request with the same count was made with a copy
     of ``meta``, or is a redirect.
     """
+    if not request.dont_filter:
+        return False
     before = 0 if lease is None else tries_of(lease.request)
-    return request.dont_filter and tries_of(request) > before
+    return tries_of(request) > before
 
 
 class Retries:
@@ -50,7 +52,9 @@ class Retries:
         """Begin to watch the results of requests."""
         self.circuits.frontier = frontier
         self._leases = leases
-        leases.watchers.append(self.circuits)
+        leases.handed_out.append(self.circuits.handed_out)
+        leases.answered.append(self.circuits.answered)
+        leases.ended.append(self.circuits.ended)
         self._crawler.signals.connect(
             self._response_downloaded, signals.response_downloaded
         )

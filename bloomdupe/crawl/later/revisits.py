@@ -12,7 +12,6 @@ from scrapy import Request
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
-from bloomdupe.crawl.leases.lease import Watcher
 from bloomdupe.crawl.requests.visits import ADAPTIVE, NOT_MODIFIED, Look, Visit
 from bloomdupe.errors import RequestTimeError, StoreError
 from bloomdupe.printable import logger_of
@@ -61,7 +60,7 @@ def checked_rule(request: Request) -> Rule | None:
     )
 
 
-class Revisits(Watcher):
+class Revisits:
     """Lets pages come again when they are done.
 
     When a request with a rule is settled, the same request is pushed for its next time,
@@ -122,11 +121,8 @@ class Revisits(Watcher):
 
     # On the way out
 
-    def begin_visit(self, lease: Lease) -> None:
+    def begin_visit(self, lease: Lease, visit: Visit) -> None:
         """Make the request of a known page conditional on a change."""
-        visit = lease.visit
-        if visit is None:
-            return
         request, headers = lease.request, lease.request.headers
         if not visit.visits or request.method not in ("GET", "HEAD"):
             return
@@ -136,14 +132,12 @@ class Revisits(Watcher):
             if visit.modified is not None and "If-Modified-Since" not in headers:
                 headers["If-Modified-Since"] = visit.modified
 
-    def _ask_no_more(self, lease: Lease) -> None:
+    def _ask_no_more(self, lease: Lease, visit: Visit) -> None:
         """Remove the headers that :meth:`begin_visit` has added.
 
         Otherwise a callback that copies ``response.request`` would copy them.
         """
-        visit, headers = lease.visit, lease.request.headers
-        if visit is None:
-            return
+        headers = lease.request.headers
         if visit.etag is not None and headers.get("If-None-Match") == visit.etag:
             del headers["If-None-Match"]
         modified = visit.modified
@@ -179,7 +173,10 @@ class Revisits(Watcher):
         """Look at the answer, before the callback does."""
         if isinstance(result, Request):
             return
-        self._ask_no_more(lease)
+        if lease.visit is not None:
+            self._ask_no_more(lease, lease.visit)
+        elif not (self._rules or REVISIT in lease.request.meta):
+            return
         if self._rule(lease) is None:
             return
         if isinstance(result, Failure):

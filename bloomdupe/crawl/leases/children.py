@@ -60,7 +60,7 @@ class Children(Participant):
     """
 
     def __init__(self) -> None:
-        self._families: dict[bytes, _Family] = {}
+        self.families: dict[bytes, _Family] = {}
         """By the name of the request."""
         self.names = self._families.keys()
         """Names of the requests whose children are remembered."""
@@ -76,7 +76,7 @@ class Children(Participant):
             end = _HEAD.size + size
             chunks[value[_HEAD.size : end]][number] = (name, value[end:])
         for key, found in chunks.items():
-            family = self._families[key] = _Family(key)
+            family = self.families[key] = _Family(key)
             for _, (name, digests) in sorted(found.items()):
                 family.names.append(name)
                 family.digests += [
@@ -90,7 +90,7 @@ class Children(Participant):
 
     def recognises(self, lease: Lease, identity: bytes) -> bool:
         """Whether an earlier run stored the child; true once for each time it did."""
-        family = self._families.get(lease.name) if self._families else None
+        family = self.families.get(lease.name)
         if family is None:
             return False
         digest = mmh3_x64_128_digest(identity)
@@ -101,15 +101,15 @@ class Children(Participant):
 
     def owes(self, lease: Lease) -> bool:
         """Whether this run has yet to yield children that an earlier run stored."""
-        family = self._families.get(lease.name) if self._families else None
+        family = self.families.get(lease.name)
         return family is not None and any(family.expected.values())
 
     def add(self, lease: Lease, identity: bytes) -> None:
         """Remember an accepted child."""
         key = lease.name
-        family = self._families.get(key)
+        family = self.families.get(key)
         if family is None:
-            family = self._families[key] = _Family(key)
+            family = self.families[key] = _Family(key)
         family.digests.append(mmh3_x64_128_digest(identity))
         self._fresh[family] = None
 
@@ -118,23 +118,23 @@ class Children(Participant):
 
         If its name is ``passed_on``, the request in its place keeps the rest.
         """
-        family = self._families.pop(name, None) if self._families else None
+        family = self.families.pop(name, None)
         if family is None:
             return
         self._gone += family.names
         family.gone = True
         self._fresh.pop(family, None)
         if passed_on and any(family.expected.values()):
-            heirs = self._families[name] = _Family(name)
+            heirs = self.families[name] = _Family(name)
             heirs.digests += family.expected.elements()
             heirs.expected = family.expected
             self._fresh[heirs] = None
 
     def end(self) -> None:
         """Forget all children: no request is left that could yield them again."""
-        for family in self._families.values():
+        for family in self.families.values():
             self._gone += family.names
-        self._families.clear()
+        self.families.clear()
         self._fresh.clear()
 
     def prepare(self) -> Part:

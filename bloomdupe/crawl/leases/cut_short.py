@@ -33,19 +33,19 @@ class CutShort(Participant):
     """
 
     def __init__(self) -> None:
-        self._answers: dict[str, Answers] = {}
+        self.answers: dict[str, Answers] = {}
         self._changed = False
 
     def restore(self, stored: dict[str, Answers | int]) -> None:
         """Restore the numbers of the last checkpoint."""
-        self._answers = {
+        self.answers = {
             key: {ANY: found} if isinstance(found, int) else dict(found)
             for key, found in stored.items()
         }
 
     def answers_of(self, lease: Lease) -> Answers:
         """Return how many items of each answer to a request are in the output."""
-        return self._answers.get(lease.name.hex(), {}) if self._answers else {}
+        return self.answers.get(lease.name.hex(), {})
 
     def note(self, lease: Lease) -> None:
         """Remember how many items a request has yielded before it was cut short."""
@@ -54,7 +54,7 @@ class CutShort(Participant):
         answers.pop(lease.answer, None)
         answers[lease.answer] = max(lease.items, lease.whole_before)
         newest = list(answers.items())[-MOST:]
-        self._answers[lease.name.hex()] = dict(newest)
+        self.answers[lease.name.hex()] = dict(newest)
         self._changed = True
 
     def forget(self, name: bytes, passed_on: Lease | None = None) -> None:
@@ -62,12 +62,10 @@ class CutShort(Participant):
 
         If it has ``passed_on`` its name, its heir leaves out the items that are left.
         """
-        if not self._answers:
-            return
-        if self._answers.pop(name.hex(), None) is not None:
+        if self.answers.pop(name.hex(), None) is not None:
             self._changed = True
             if passed_on is not None and (left := passed_on.items_left):
-                self._answers[name.hex()] = left
+                self.answers[name.hex()] = left
 
     @property
     def changed(self) -> bool:
@@ -76,9 +74,9 @@ class CutShort(Participant):
 
     def prepare(self) -> Part:
         """Return the part of the next checkpoint."""
-        answers = dict(self._answers)
+        answers = dict(self.answers)
 
         def done() -> None:
-            self._changed = self._answers != answers
+            self._changed = self.answers != answers
 
         return Part(entries={"cut_short": answers} if answers else {}, done=done)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.requests.visits import Look, Visit
     from bloomdupe.frontier.slot_queue import Entry
 
-__all__ = ["Key", "Lease", "LeaseEngine", "OfPage", "Watcher"]
+__all__ = ["Key", "Lease", "LeaseEngine", "OfPage"]
 
 Key: TypeAlias = tuple[bytes, bool]
 """A fingerprint, and whether it is kept exactly."""
@@ -43,22 +43,6 @@ class OfPage(NamedTuple):
     def is_apart(self) -> bool:
         """Whether it counts before its page: no callback has changed its values."""
         return self.carried is not None and self.carried.is_unchanged()
-
-
-class Watcher:
-    """Base class of objects that follow requests from the frontier to their end."""
-
-    def handed_out(self, lease: Lease) -> None:
-        """A request goes to the engine."""
-
-    def answered(self, lease: Lease, result: object) -> None:
-        """The downloader has answered: a response, request or failure."""
-
-    def ended(self, lease: Lease) -> None:
-        """The request has ended, whole or not."""
-
-    def settled(self, lease: Lease) -> None:
-        """A request is done, and so are all of its parts."""
 
 
 class LeaseEngine(Protocol):
@@ -93,8 +77,8 @@ class Registry(Protocol):
     """
 
     @property
-    def watchers(self) -> Sequence[Watcher]:
-        """Objects that follow each request to its end."""
+    def answered(self) -> Sequence[Callable[[Lease, object], None]]:
+        """Called with each answer of the downloader."""
 
     @property
     def leaves(self) -> Callable[[str, object], None]:
@@ -107,9 +91,6 @@ class Registry(Protocol):
     @property
     def engine(self) -> LeaseEngine:
         """Where the requests come from."""
-
-    def release(self, lease: Lease) -> None:
-        """Free the slot of a request that no longer keeps it busy."""
 
     def end(self, lease: Lease, *, whole: bool) -> None:
         """End a request."""
@@ -320,13 +301,18 @@ class Lease:
         """The output of the request, and of every request of which it is a part."""
         return self.root.own_outcome
 
+    def release(self) -> None:
+        """Free the slot, unless it is free already."""
+        if self.entry.active:
+            self.leases.engine.release(self.entry)
+
     def answered(self, result: object) -> bool:
         """Handle the downloader's answer: the slot is free."""
-        self.leases.release(self)
-        for watcher in self.leases.watchers:
-            watcher.answered(self, result)
+        self.release()
+        for follow in self.leases.answered:
+            follow(self, result)
         if isinstance(result, Response) and not self.answers_before:
-            outcome = self.outcome
+            outcome = self.root.own_outcome
             outcome.pages += 1
             outcome.body_bytes += len(result.body)
             depth = self.request.meta.get("depth")  # a spider may put anything there

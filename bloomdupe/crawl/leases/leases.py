@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from scrapy import Request
 
     from bloomdupe.crawl.leases.in_memory import Position
-    from bloomdupe.crawl.leases.lease import LeaseEngine, Watcher
+    from bloomdupe.crawl.leases.lease import LeaseEngine
     from bloomdupe.crawl.requests.visits import Visit
     from bloomdupe.frontier.slot_queue import Entry
 
@@ -37,7 +37,15 @@ class Leases:
     """Where the requests come from."""
 
     def __init__(self) -> None:
-        self.watchers: list[Watcher] = []
+        # Functions that follow requests from the frontier to their end.
+        self.handed_out: list[Callable[[Lease], None]] = []
+        """Called with each request that goes to Scrapy."""
+        self.answered: list[Callable[[Lease, object], None]] = []
+        """Called with each answer of the downloader: response, request or failure."""
+        self.ended: list[Callable[[Lease], None]] = []
+        """Called with each request that has ended, whole or not."""
+        self.settled: list[Callable[[Lease], None]] = []
+        """Called with each request that is done, and all its parts with it."""
         self.leaves_out: Callable[[Lease], bool] = lambda _: False
         """Whether the next item of a page that comes again is left out."""
         self.leaves: Callable[[str, object], None] = lambda _url, _why: None
@@ -70,8 +78,8 @@ class Leases:
             lease.own = known.own
         self.engine.begin(lease)
         self._leases[id(request)] = lease
-        for watcher in self.watchers:
-            watcher.handed_out(lease)
+        for follow in self.handed_out:
+            follow(lease)
         return lease
 
     def begin_part(self, position: Position) -> None:
@@ -104,18 +112,15 @@ class Leases:
         """Forget a pending request; return the engine's state of it."""
         return self._known.pop(entry).own
 
-    def release(self, lease: Lease) -> None:
-        """Free the slot of a request that no longer keeps it busy."""
-        self.engine.release(lease.entry)
-
     def end(self, lease: Lease, *, whole: bool) -> None:
         """See :meth:`Lease.ended`."""
         if self._leases.pop(id(lease.request), None) is None:
             return
         lease.handed = None
-        self.engine.release(lease.entry)
-        for watcher in self.watchers:
-            watcher.ended(lease)
+        if lease.entry.active:
+            lease.release()
+        for follow in self.ended:
+            follow(lease)
         root = lease.root
         if lease.owed or not whole:
             root.broken = True
@@ -145,7 +150,7 @@ class Leases:
                 self.engine.leave(root)
             elif is_apart:
                 self.engine.settle(root)
-                for watcher in self.watchers:
-                    watcher.settled(root)
+                for follow in self.settled:
+                    follow(root)
             elif last is not None:
                 last.hold(root)

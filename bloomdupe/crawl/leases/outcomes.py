@@ -158,7 +158,8 @@ class Outcomes:
         for _ in range(outcomes):
             outcome = self._settled.popleft()
             self._size -= outcome.size
-            self._in_file -= sum(size for _, size, _ in outcome.aside)
+            if outcome.aside:
+                self._in_file -= sum(size for _, size, _ in outcome.aside)
         self._shrink()
 
     def forget(self, outcome: Outcome) -> None:

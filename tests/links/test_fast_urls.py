@@ -1,0 +1,216 @@
+"""Fast ``urljoin`` and ``safe_url_string`` return the same as the originals.
+
+``PYTHONPATH=tests python tests/links/test_fast_urls.py 10000000`` compares so many URLs
+put together at random, and all of the shared URLs.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+from urllib import parse
+
+import pytest
+from scrapy import Request, Spider
+from scrapy.crawler import Crawler
+from scrapy.http import HtmlResponse
+from scrapy.settings import Settings
+from scrapy.utils.misc import load_object
+from support.url_lists import BEGINNINGS, listed, put_together, specified
+from w3lib import url as w3lib_url
+
+from bloomdupe import Addon
+from bloomdupe.links import fast_urls
+from bloomdupe.links.fast_urls import FastUrls, safe_url_string, urljoin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+SEED = 20_261_123
+request_module: Any = import_module("scrapy.http.request")
+response_module: Any = import_module("scrapy.http.response.text")
+extractor_module: Any = import_module("scrapy.linkextractors.lxmlhtml")
+BASES = [
+    "http://a.example/b/c?d=e#f", "http://a.example/b/c/", "http://a.example/",
+    "http://a.example", "https://b-c.example:8000/d?e", "http://a.example/b/c;d?e",
+    "http://a.example/b//c/", "http://a.example/b/./c", "http://a.example/b/../c",
+    "http://a.example/.b/c", "HTTP://A.Example/b", "http://a.example/b?", "",
+    "http://a.example/b#", "file:///a/b", "about:blank", "http://[::1]/a/b",
+    "http://[::1/", "http://a.example:99999/b", "http://u:p@a.example/b",
+]  # fmt: skip
+LINKS = [
+    "/a/b", "/a//b", "//a.example/b", "/", "a", "a/b/", "a//b", "./a", "../a", "a/../b",
+    "a/./b", ".a", "/.a", "/a/.", "/a/..", "?a=b", "?", "#a", "#", "a?", "a#", "a;",
+    "a;b", "/a;", "/a;b?c", "a?b=./../c", "a#/../b", "a:b", "mailto:a", "http:a",
+    "http:/a", "http:///a", "http://a.example;b", "https://c.example", "", " a", "a ",
+    "\ta", "a\n", "é", "/é", "?é", "a%20b", "a b", "a'b", "?a'b", "#a'b", "a|b", "[a]",
+]  # fmt: skip
+ENCODINGS = [
+    "utf8",
+    "utf-8",
+    "ascii",
+    "latin-1",
+    "cp1252",
+    "shift_jis",
+    "gb18030",
+    "hz",
+]
+ENCODINGS += ["utf-7", "utf-16", "cp037", "punycode", "idna", "base64", "no such", ""]
+
+
+def result(function: Callable[..., str], *arguments: object) -> object:
+    try:
+        return function(*arguments)
+    except Exception as error:  # noqa: BLE001 - of any kind: the same for both
+        return type(error), str(error)
+
+
+def compare(pairs: Iterable[tuple[str, str]]) -> tuple[int, int, int]:
+    """Return how many links were compared, were safe, and were joined fast."""
+    compared = safe = joined = 0
+    for base, url in pairs:
+        join = result(parse.urljoin, base, url)
+        assert result(urljoin, base, url) == join, (base, url)
+        for each in (url, join):
+            escaped = result(w3lib_url.safe_url_string, each)
+            assert result(safe_url_string, each) == escaped, each
+        compared += 1
+        safe += fast_urls._is_safe(url) is not None
+        is_link = fast_urls._link(url) is not None
+        joined += is_link and fast_urls._parts_of(base) is not None
+    return compared, safe, joined
+
+
+def at_random(draw: random.Random, count: int) -> Iterable[tuple[str, str]]:
+    for _ in range(count):
+        base = draw.choice(BASES[:3] if draw.random() < 0.5 else BASES)
+        if draw.random() < 0.3:
+            base = draw.choice(BEGINNINGS) + put_together(draw, 4)
+        beginning = draw.choice(["", "", "", "/", "/a/", "a/", "?", "#", *BEGINNINGS])
+        yield base, beginning + put_together(draw)
+
+
+def test_links_put_together_at_random() -> None:
+    print(f"seed {SEED}")
+    compared, safe, joined = compare(at_random(random.Random(SEED), 10_000))
+    assert compared == 10_000
+    assert safe > 300
+    assert joined > 500
+
+
+def test_every_kind_of_link_on_every_kind_of_page() -> None:
+    _, safe, joined = compare((base, link) for base in BASES for link in LINKS)
+    assert safe
+    assert joined > 50
+
+
+@pytest.mark.parametrize("where", ["%s", "/a%sb", "a%sb", "?a=b%sc", "#%s", "/a?b#%sc"])
+def test_every_character(where: str) -> None:
+    urls = [where % chr(code) for code in range(256)]
+    compare((base, url) for base in BASES[:2] for url in urls)
+    compare(("http://a.example", f"http://a.example{url}") for url in urls)
+
+
+def test_real_links() -> None:
+    urls = listed("dev_mixed", 40)
+    compared, safe, joined = compare(zip(urls[1:], urls, strict=False))
+    assert safe > 0.9 * compared
+    assert joined > 0.8 * compared
+
+
+def test_odd_links_and_those_of_the_specifications() -> None:
+    urls = [*listed("odd_urls", 10), *specified()]
+    compared, safe, _ = compare(("http://a.example/b/c", url) for url in urls)
+    assert 0 < safe < compared
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_every_encoding(encoding: str) -> None:
+    original: Any = w3lib_url.safe_url_string
+    for url in (*fast_urls.PROBES, "http://a.example/~b?c=~+d", "http://a.example/é"):
+        for more in ((encoding,), (encoding, encoding), (encoding, "utf8", False)):
+            expected = result(original, url, *more)
+            assert result(safe_url_string, url, *more) == expected
+
+
+def test_other_types_take_the_usual_way() -> None:
+    class Text(str):
+        __slots__ = ()
+
+    for url in (b"http://a.example/", Text("http://a.example/")):
+        assert type(safe_url_string(url)) is str
+    join: Any = urljoin
+    assert join(b"http://a.example/b", b"c") == b"http://a.example/c"
+    assert join("http://a.example/b", "c#d", False) == "http://a.example/c#d"
+    with pytest.raises(TypeError, match="Cannot mix str"):
+        join(b"http://a.example/b", "c")
+
+
+# In Scrapy
+
+
+def test_scrapy_uses_them_while_a_crawl_runs() -> None:
+    one, other = FastUrls(), FastUrls()
+    one.spider_opened()
+    other.spider_opened()
+    one.spider_closed()
+    try:
+        assert request_module.safe_url_string is safe_url_string
+        assert response_module.urljoin is urljoin
+        assert extractor_module.safe_url_string is safe_url_string
+        assert extractor_module.urljoin is urljoin
+        page = HtmlResponse("http://a.example/b/c", body=b"")
+        assert page.follow("d").url == "http://a.example/b/d"
+        assert Request("http://a.example/é").url == "http://a.example/%C3%A9"
+    finally:
+        other.spider_closed()
+    assert request_module.safe_url_string is w3lib_url.safe_url_string
+    assert response_module.urljoin is parse.urljoin
+
+
+def test_a_function_of_other_code_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = partial(w3lib_url.safe_url_string)
+    monkeypatch.setattr(request_module, "safe_url_string", mine)
+    extension = FastUrls()
+    extension.spider_opened()
+    assert request_module.safe_url_string is mine
+    extension.spider_closed()
+    assert request_module.safe_url_string is mine
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [(w3lib_url, "safe_url_string"), (parse, "urljoin")]
+)
+def test_an_original_that_differs_is_not_replaced(
+    module: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, name, lambda *_: "http://a.example/other")
+    assert name not in {each._name for each in FastUrls()._names}
+
+
+def test_the_probes_are_taken_the_fast_way() -> None:
+    assert all(map(fast_urls._is_safe, fast_urls.PROBES))
+    assert all(map(fast_urls._link, fast_urls.PROBED_LINKS))
+    assert fast_urls._parts_of(fast_urls.PROBED_BASE)
+
+
+def test_the_add_on_adds_it_unless_it_is_switched_off() -> None:
+    def names(given: dict[str, None]) -> list[type]:
+        settings = Settings({"EXTENSIONS": given})
+        Addon(Crawler(Spider)).update_settings(settings)
+        extensions = settings.getdict("EXTENSIONS")
+        return [load_object(key) for key, order in extensions.items() if order == 0]
+
+    assert FastUrls in names({})
+    assert FastUrls not in names({"bloomdupe.links.fast_urls.FastUrls": None})
+
+
+if __name__ == "__main__":
+    number = int(sys.argv[1])
+    print(compare(at_random(random.Random(), number)))
+    for name in ("dev_eot", "dev_mixed", "odd_urls"):
+        everything = listed(name)
+        print(name, compare(zip(everything[1:], everything, strict=False)))
