@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import lzma
 import os
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,6 +17,9 @@ from support.jobs import verb
 from support.made_urls import everyday
 from support.shared_data import REPOSITORY, SHARED, how_to_run
 
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
 __all__ = ["crawl", "engine", "feed", "pages", "redis_server", "site", "verb"]
 
 # Last, so that an installed bloomdupe is the one that is tested; crawler is never
@@ -24,6 +29,10 @@ sys.path += [str(REPOSITORY / "tests" / "idioms"), str(REPOSITORY)]
 LEAVE_OUT_SLOW = "BLOOMDUPE_LEAVE_OUT_SLOW"
 FEW_EXAMPLES, MANY_EXAMPLES = 20, 100
 """Of each property that Hypothesis tests: where slow tests are left out, and else."""
+
+
+ROOMS = pytest.StashKey[list[str]]()
+"""The folders of the tests, in the order in which all processes run them."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -60,13 +69,49 @@ def pytest_sessionstart() -> None:
     settings.load_profile("patient")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Do not look for garbage: all that is read now stays."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Let each process begin to read the tests in another folder.
+
+    In a new clone, pytest compiles every module. So each process compiles some, and
+    finds the others compiled.
+    """
+    report = yield
+    if collector.path == REPOSITORY / "tests":
+        number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
+        count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+        rooms = report.result
+        collector.config.stash[ROOMS] = [room.nodeid for room in rooms]
+        first = len(rooms) * number // count
+        report.result = rooms[first:] + rooms[:first]
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Leave out what is slow, if everything is run but not all of it.
+    """Put the tests into the same order in each process, and leave some out.
 
-    And a little of each fault trial, if more of each is run by itself.
+    What is slow, if everything is run but not all of it; and a little of each fault
+    trial, if more of each is run by itself.
     """
+    rooms = config.stash.get(ROOMS, [])
+    if len(rooms) > 1:
+        items.sort(key=lambda item: rooms.index("/".join(item.nodeid.split("/")[:2])))
     left_out = set()
     if LEAVE_OUT_SLOW in os.environ:
         left_out |= {item for item in items if item.get_closest_marker("slow")}

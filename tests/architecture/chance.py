@@ -7,6 +7,7 @@ named point, not after a delay. Programs that stand in a text are looked at, too
 from __future__ import annotations
 
 import ast
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def found_in(module: str, source: str) -> list[Finding]:
     found = []
     for name, function in _functions(ast.parse(source)):
         place = f"{module}:{name}" if name else module
+        _own.cache_clear()
         for pattern, matches in PATTERNS.items():
             if matches(function):
                 found.append(Finding(place, pattern))
@@ -74,12 +76,15 @@ def _called(node: ast.AST) -> str:
     return node.func.id if isinstance(node.func, ast.Name) else ""
 
 
-def _own(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield all that stands in a function, without the functions in it."""
+@cache
+def _own(node: ast.AST) -> list[ast.AST]:
+    """Return all that stands in a function, without the functions in it."""
+    found: list[ast.AST] = []
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, FUNCTIONS):
-            yield child
-            yield from _own(child)
+            found.append(child)
+            found += _own(child)
+    return found
 
 
 def sleeps(function: Function) -> bool:

@@ -12,6 +12,7 @@ import inspect
 import textwrap
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -97,14 +98,22 @@ class Import:
         return f"{self.importer} imports {self.imported}"
 
 
-def modules_of(folder: Path) -> dict[str, ast.Module]:
-    """Read the modules of a package, by their dotted names."""
-    modules = {}
+def files_of(folder: Path) -> dict[str, Path]:
+    """Find the modules of a package, by their dotted names."""
+    files = {}
     for path in sorted(folder.rglob("*.py")):
         parts = path.relative_to(folder.parent).with_suffix("").parts
-        name = ".".join(parts).removesuffix(".__init__")
-        modules[name] = ast.parse(path.read_text(encoding="utf-8"), str(path))
-    return modules
+        files[".".join(parts).removesuffix(".__init__")] = path
+    return files
+
+
+@cache
+def modules_of(folder: Path) -> Mapping[str, ast.Module]:
+    """Read the modules of a package."""
+    return {
+        name: ast.parse(path.read_text(encoding="utf-8"), str(path))
+        for name, path in files_of(folder).items()
+    }
 
 
 def room_of(module: str) -> str:
@@ -115,11 +124,17 @@ def room_of(module: str) -> str:
 
 def imports_of(modules: Mapping[str, ast.Module]) -> list[Import]:
     """List what the modules import, wherever it stands, by absolute names."""
+    return _imports_of(tuple(modules.items()))
+
+
+@cache
+def _imports_of(modules: tuple[tuple[str, ast.Module], ...]) -> list[Import]:
+    trees = dict(modules)
     return [
         Import(name, imported, for_types)
-        for name, tree in modules.items()
+        for name, tree in modules
         for node, for_types in _walk(tree)
-        for imported in _imported(node, name, modules)
+        for imported in _imported(node, name, trees)
     ]
 
 

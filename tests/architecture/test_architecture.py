@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 
     Rule: TypeAlias = Callable[[Mapping[str, ast.Module]], list[str]]
 
-MODULES = rules.modules_of(Path(bloomdupe.__file__).parent)
+PACKAGE = Path(bloomdupe.__file__).parent
+NAMES = rules.files_of(PACKAGE)
 
 OFFER = sorted(
     name
-    for name in MODULES
+    for name in NAMES
     if not name.rpartition(".")[2].startswith("_")
-    and not any(other.startswith(f"{name}.") for other in MODULES)
+    and not any(other.startswith(f"{name}.") for other in NAMES)
 )
 """The modules, without rooms and machinery."""
 
@@ -306,7 +307,7 @@ def package(sources: dict[str, str]) -> dict[str, ast.Module]:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_the_package_obeys(rule: Rule) -> None:
-    assert rule(MODULES) == []
+    assert rule(rules.modules_of(PACKAGE)) == []
 
 
 @pytest.mark.parametrize(("rule", "sources", "what"), BROKEN)
@@ -333,15 +334,16 @@ def test_every_log_line_is_printable() -> None:
     """``logger_of`` sees to it; ``logging.getLogger`` alone does not."""
     by_hand = [
         name
-        for name, tree in MODULES.items()
+        for name, tree in rules.modules_of(PACKAGE).items()
         if name != "printable" and "getLogger(__name__)" in ast.unparse(tree)
     ]
     assert by_hand == []
 
 
 def test_all_rooms_were_looked_at() -> None:
-    assert {rules.room_of(module) for module in MODULES} == set(rules.ROOMS)
-    assert any(arrow.for_types for arrow in rules.imports_of(MODULES))
+    assert {rules.room_of(name) for name in NAMES} == set(rules.ROOMS)
+    arrows = rules.imports_of(rules.modules_of(PACKAGE))
+    assert any(arrow.for_types for arrow in arrows)
 
 
 def test_sizes_that_two_rooms_state_are_the_same() -> None:

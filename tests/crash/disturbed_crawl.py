@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from redis_places import Place
     from support.crawl import Crawl, Process, Run
     from support.site import Visit
+    from trial import Outcome
 
 WORKERS = 4
 LEASE = 12
@@ -105,20 +106,35 @@ class Worker:
         return ""
 
 
+class CaughtError(Exception):
+    """Something is wrong with a crawl that goes on."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.words)
+        self.outcome = outcome
+
+
 class DisturbedCrawl:
     """A crawl of workers that come and go, until all is done.
 
-    ``without`` names what is taken out of them (``spiders/taken_out.py``).
+    ``without`` names what is taken out of them (``spiders/taken_out.py``). Then
+    ``look`` says what is wrong already: such a crawl may never end.
     """
 
     def __init__(
-        self, crawl: Crawl, place: Place, rng: Random, without: str = ""
+        self,
+        crawl: Crawl,
+        place: Place,
+        rng: Random,
+        without: str = "",
+        look: Callable[[DisturbedCrawl], Outcome | None] | None = None,
     ) -> None:
         self.crawl = crawl
         self.site = crawl.site
         self._place = place
         self._rng = rng
         self._before = getattr(taken_out, without) if without else None
+        self._look = look if without else None
         crawl.starts = ("",)
         crawl.settings |= {
             **SETTINGS,
@@ -243,9 +259,17 @@ class DisturbedCrawl:
             self._without_leases |= {
                 w for w in dead - self._without_leases if not self._end_leases({w})
             }
+            self._look_now()
             return condition()
 
         until(holds, DEADLINE)
+
+    def _look_now(self) -> None:
+        if self._look is None or not any(worker.joined for worker in self.workers):
+            return
+        self._place.wait_until_ready()
+        if bad := self._look(self):
+            raise CaughtError(bad)
 
     def _end_leases(self, workers: Iterable[Worker]) -> int:
         """Let the leases of workers run out; return how many partitions they own."""
@@ -254,11 +278,16 @@ class DisturbedCrawl:
         return sum(map(self._place.end_leases, owners))
 
     def _rob(self, victims: set[Worker]) -> None:
-        """Let other workers, if there are any, own the partitions of the victims."""
+        """Let other workers, if there are any, own the partitions of the victims.
+
+        Without the fence they may renew a lease of the victims, for ever.
+        """
+        begun = time.monotonic()
 
         def robbed() -> bool:
             others = (w for w in self.at_work if w not in victims and w.joined)
-            return not any(others) or not self._end_leases(victims)
+            in_vain = self._look is not None and time.monotonic() > begun + LEASE
+            return in_vain or not any(others) or not self._end_leases(victims)
 
         self._until(robbed)
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 sys.path.append(str(Path(__file__).parents[1]))  # beside pytest, too
 
-from disturbed_crawl import DisturbedCrawl, EverydayPages
+from disturbed_crawl import CaughtError, DisturbedCrawl, EverydayPages
 from redis_places import JOB, OneCluster, OneRedis
-from shared_judge import judge
+from shared_judge import doubled, judge
 from support.crawl import Crawl
 from support.engines import Redis
 from support.site import Site
@@ -86,10 +86,12 @@ class SharedCrawls(Fault):
             self.place(folder) as place,
             Crawl(folder, site, Redis(place, JOB)) as crawl,
         ):
-            disturbed = DisturbedCrawl(crawl, place, Random(seed), without)
+            disturbed = DisturbedCrawl(crawl, place, Random(seed), without, doubled)
             try:
                 disturbed.run(faults, kinds or self.kinds)
                 outcome = judge(disturbed)
+            except CaughtError as error:
+                outcome = error.outcome
             except AssertionError as error:
                 outcome = crashed(f"hangs: {error}")
         (folder / "faults").write_text(f"{dict(disturbed.happened)}\n")

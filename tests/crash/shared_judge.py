@@ -87,14 +87,29 @@ def _items(crawl: DisturbedCrawl) -> Outcome | None:
     for where, lines in found.items():
         if gone := expected - lines:
             return lost(f"{gone.total()} items, by {where}: {min(gone)[:70]}")
-        # Each worker does the requests that cannot be stored for itself.
-        several = (x for x in lines if COMMON in x and "/off" not in x)
-        for line in several:
-            lines[line] = min(lines[line], expected[line])
-        if surplus := lines - expected:
-            words = f"{surplus.total()} items too many, by {where}: {min(surplus)[:70]}"
-            return silently_wrong(words)
+        if bad := _surplus(expected, lines, where):
+            return bad
     return None
+
+
+def _surplus(expected: Counter[str], lines: Counter[str], where: str) -> Outcome | None:
+    # Each worker does the requests that cannot be stored for itself.
+    several = (x for x in lines if COMMON in x and "/off" not in x)
+    for line in several:
+        lines[line] = min(lines[line], expected[line])
+    if surplus := lines - expected:
+        words = f"{surplus.total()} items too many, by {where}: {min(surplus)[:70]}"
+        return silently_wrong(words)
+    return None
+
+
+def doubled(crawl: DisturbedCrawl) -> Outcome | None:
+    """Look whether more items are in Redis than there may ever be."""
+    if crawl.deletes and crawl.collectors:
+        return None
+    expected = Counter(_lines_of(crawl.crawl.folder))
+    found = Counter(line for line, _ in _outputs(crawl))
+    return _surplus(expected, found, "Redis")
 
 
 def _lines_of(folder: Path) -> list[str]:

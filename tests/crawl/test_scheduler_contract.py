@@ -8,8 +8,6 @@ tests/crash), delays and busy slots (test_frontier.py, tests/benchmarks).
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from contract_child import SCENARIOS
 from scrapy import Spider
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.utils.test import get_crawler
+from support.jobs import run_script
 
 from bloomdupe import FrontierScheduler
 
@@ -29,8 +28,10 @@ WHERE = pytest.mark.parametrize("where", ["memory", "job", "resumed"])
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """Map ``scenario/where/which`` to what was seen."""
-    command = [sys.executable, str(CHILD), str(tmp_path_factory.mktemp("jobs"))]
-    found: dict[str, dict[str, Any]] = json.loads(subprocess.check_output(command))
+    jobs = tmp_path_factory.mktemp("jobs")
+    done = run_script([CHILD, jobs], jobs)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, dict[str, Any]] = json.loads(done.stdout)
     return found
 
 

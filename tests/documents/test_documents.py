@@ -23,6 +23,7 @@ from typing import NamedTuple
 import pytest
 import scrapy
 from spiders.interrupted import paused_at
+from support.jobs import call
 from support.ports import kept_port
 from support.redis_server import RedisServer
 
@@ -417,10 +418,18 @@ def test_every_error_stands_in_the_table() -> None:
 
 def test_every_stat_stands_in_the_table(clone: Path) -> None:
     # One page at a time, so that the pages are the same in each crawl.
-    crawl = "scrapy crawl site -s BLOOMDUPE_CONFIRM=1 -s CONCURRENT_REQUESTS=1"
-    crawl = f"{crawl} -s CLOSESPIDER_PAGECOUNT"
-    run(clone, f"{crawl}=2")
-    found = re.findall(r"'(bloomdupe/\w+)':", run(clone, f"{crawl}=100").stderr)
+    crawl = [
+        "crawl",
+        "site",
+        "-s",
+        "BLOOMDUPE_CONFIRM=1",
+        "-s",
+        "CONCURRENT_REQUESTS=1",
+        "-s",
+    ]
+    call(*crawl, "CLOSESPIDER_PAGECOUNT=2", cwd=clone, script="scrapy")
+    log = call(*crawl, "CLOSESPIDER_PAGECOUNT=100", cwd=clone, script="scrapy").stderr
+    found = re.findall(r"'(bloomdupe/\w+)':", log)
     table, _, of_workers = TEXTS[DOCS / "stats.md"].partition("| stat of a worker |")
     rows = re.findall(r"^\| `(bloomdupe/\w+)` \|", table, re.MULTILINE)
     assert of_workers

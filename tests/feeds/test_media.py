@@ -172,7 +172,7 @@ def write_often(folder: str, content: bytes) -> None:
 def test_two_processes_that_write_the_same_file_leave_a_whole_one(
     tmp_path: Path,
 ) -> None:
-    contents = [bytes([number]) * (1 << 20) for number in range(3)]
+    contents = [bytes([number]) * (1 << 20) for number in range(2)]
     context = multiprocessing.get_context("spawn")
     writers = [
         context.Process(target=write_often, args=(str(tmp_path), content))
@@ -184,6 +184,6 @@ def test_two_processes_that_write_the_same_file_leave_a_whole_one(
     while any(writer.is_alive() for writer in writers):
         if (tmp_path / "file").exists():
             found.add((tmp_path / "file").read_bytes())
-    assert [writer.exitcode for writer in writers] == [0, 0, 0]
+    assert [writer.exitcode for writer in writers] == [0, 0]
     assert found <= {*contents}
     assert [file.name for file in tmp_path.iterdir()] == ["file"]

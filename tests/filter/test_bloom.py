@@ -133,12 +133,12 @@ def test_double_hashing_in_a_page_would_not_keep_the_promise() -> None:
     shape = sizing.layer_geometry(65_000, fpp, 0)
     pages = [bytearray(sizing.POSITIONS) for _ in range(shape.pages)]
 
-    def places(key: str) -> tuple[bytearray, list[int]]:
+    def places(key: str) -> tuple[bytearray, Iterator[int]]:
         first = hashing.digest(KEY + key.encode())
         a = int.from_bytes(first[:2], "little")
         b = int.from_bytes(first[2:4], "little")
         page = pages[hashing.page_hash(first) % shape.pages]
-        return page, [(a + i * b) % sizing.POSITIONS for i in range(shape.hashes)]
+        return page, ((a + i * b) % sizing.POSITIONS for i in range(shape.hashes))
 
     for key in keys(65_000):
         page, where = places(key)

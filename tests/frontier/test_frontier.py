@@ -12,6 +12,7 @@ import lmdb
 import pytest
 from scrapy import FormRequest, Request, Spider
 from support.offering import offer
+from support.repetition import repeated
 from support.waiting import until_later
 
 from bloomdupe import BloomFilter
@@ -414,7 +415,7 @@ with BloomFilter.open(sys.argv[1], 1000) as seen:
     owed.push("host", 0, b"x")
     owed.checkpoint()
     before = files()
-    for number in range(100_000):
+    for number in range(int(sys.argv[2])):
         owed.push(f"host{number}", 0, b"x")
         if owed.due:
             owed.checkpoint()
@@ -428,9 +429,11 @@ with BloomFilter.open(sys.argv[1]) as seen:
 """
 
 
-def test_100_000_hosts_need_no_more_files(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", MANY_HOSTS, str(tmp_path / "store")]
-    assert subprocess.check_output(command) == b"100001\n"
+@pytest.mark.parametrize("hosts", repeated([10_000, 100_000]))
+def test_many_hosts_need_no_more_files(tmp_path: Path, hosts: int) -> None:
+    place = str(tmp_path / "store")
+    command = [sys.executable, "-c", MANY_HOSTS, place, str(hosts)]
+    assert int(subprocess.check_output(command)) == hosts + 1
 
 
 def test_when_a_commit_fails_nothing_is_lost(

@@ -49,6 +49,9 @@ class Idiom:
     said_instead: str | None = None
     """What a warning says, in a run after a stop, if items are missing; None: nothing
     excuses that."""
+    variant_of: str | None = None
+    """The idiom that shows the same, but for one thing that other idioms show: its
+    reactor, or how many of its kind there are. By default, it is not run."""
     raises: bool = False
     """Whether a traceback in the log is part of it."""
     pages: Callable[[Visit], Answer | None] = known_site.pages

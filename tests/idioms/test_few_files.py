@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from crawls import Stop
 from judging import stopped, undisturbed
+from support.repetition import repeated
 from table import load
 
 FILES = 64
@@ -13,7 +14,7 @@ STOP = Stop(point="after commit", nth=4)
 
 
 @pytest.mark.parametrize(
-    "name", ["one_a_piece", "batches", "memory_tree", "object_meta"]
+    "name", repeated(["one_a_piece", "memory_tree", "batches", "object_meta"], 2)
 )
 def test_few_files_are_enough(name: str) -> None:
     idiom = load()[name]

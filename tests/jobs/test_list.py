@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -24,9 +25,8 @@ if TYPE_CHECKING:
 HOSTS = ("a.example", "b.example", "c.example")
 
 
-@pytest.fixture
-def job(tmp_path: Path) -> Path:
-    """Return a job with 3,000 requests of three hosts."""
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     requests = [
         Request(f"https://{host}/{number}", priority=number % 3)
         for host in HOSTS
@@ -36,7 +36,13 @@ def job(tmp_path: Path) -> Path:
         Request(f"https://{host}/form", SPIDER.parse_item, method="POST", body=b"x")
         for host in HOSTS
     ]
-    return make_job(tmp_path / "job", requests)
+    return make_job(tmp_path_factory.mktemp("made") / "job", requests)
+
+
+@pytest.fixture
+def job(made: Path, tmp_path: Path) -> Path:
+    """Return a job with 3,000 requests of three hosts."""
+    return shutil.copytree(made, tmp_path / "job")
 
 
 @pytest.mark.parametrize(

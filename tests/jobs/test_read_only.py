@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-from support.jobs import make_job
+from support.jobs import Answer, make_job
 from support.waiting import DEADLINE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 READING = {
     "info": [],
@@ -36,11 +32,22 @@ CHANGING = {
 MOUNT = 'mount --bind "$0" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"'
 
 
+PROGRAM = """
+import contextlib, io, json, sys
+from bloomdupe.cli.main import main
+answers = {}
+for name, arguments in json.loads(sys.argv[1]).items():
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main([name, "../media", *arguments])
+    answers[name] = code, out.getvalue(), err.getvalue()
+print(json.dumps(answers))
+"""
+
+
 @pytest.fixture(scope="module")
-def call(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Return what calls a verb in a place that was mounted read-only for it."""
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Answer]:
+    """Call all verbs in a place that was mounted read-only for them."""
     folder = tmp_path_factory.mktemp("media")
     make_job(folder / "job", [f"https://a.example/{n}" for n in range(10)])
     (folder / "media").mkdir()
@@ -49,35 +56,25 @@ def call(
         if os.environ.get("BLOOMDUPE_TEST_ALL"):
             pytest.fail(reason)
         pytest.skip(reason)
-
-    def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        script = str(Path(sys.executable).with_name("bloomdupe"))
-        command = ["unshare", "-m", "sh", "-c", MOUNT, "../job", "../media"]
-        return subprocess.run(
-            [*command, script, name, "../media", *arguments],
-            cwd=folder / "media",
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=DEADLINE,
-        )
-
-    return run
+    mounted = ["unshare", "-m", "sh", "-c", MOUNT, "../job", "../media"]
+    verbs = json.dumps({**READING, **CHANGING})
+    done = subprocess.check_output(
+        [*mounted, sys.executable, "-c", PROGRAM, verbs],
+        cwd=folder / "media",
+        timeout=DEADLINE,
+    )
+    return {name: Answer(*answer) for name, answer in json.loads(done).items()}
 
 
 @pytest.mark.parametrize("name", READING)
-def test_what_only_reads_works(
-    call: Callable[..., subprocess.CompletedProcess[str]], name: str
-) -> None:
-    done = call(name, *READING[name])
-    assert (done.returncode, done.stderr) == (0, "")
+def test_what_only_reads_works(answers: dict[str, Answer], name: str) -> None:
+    assert (answers[name].code, answers[name].err) == (0, "")
 
 
 @pytest.mark.parametrize("name", CHANGING)
 def test_what_changes_something_says_that_it_cannot(
-    call: Callable[..., subprocess.CompletedProcess[str]], name: str
+    answers: dict[str, Answer], name: str
 ) -> None:
-    done = call(name, *CHANGING[name])
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "Read-only file system" in done.stderr
-    assert done.stderr.count("\n") == 1
+    assert (answers[name].code, answers[name].out) == (1, "")
+    assert "Read-only file system" in answers[name].err
+    assert answers[name].err.count("\n") == 1

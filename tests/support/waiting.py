@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 DEADLINE = 300.0
 """Seconds; only a broken test gets there, on a machine that is as slow as can be."""
-PAUSE = 0.005
+PAUSE = 0.01
 """Seconds between two looks."""
 
 

@@ -355,7 +355,8 @@ class EngineOnDisk(Settling):
         if payload is None and (memory := self._in_memory(offer)) is None:
             return
         attachment = None if payload else request
-        if payload and parent is not None:
+        changes = offer.repeats or instead or self.children.families
+        if payload and parent is not None and changes:
             payload = self._with_visit(payload, parent, offer, instead=instead)
         entry = self.frontier.push(
             offer.slot,
@@ -414,7 +415,7 @@ class EngineOnDisk(Settling):
         visit = self.revisits.follow(parent) if offer.repeats else None
         if instead and self.owes(parent):
             visit = replace(visit or Visit(), name=parent.pass_on())
-        elif offer.name in self.children.names:
+        elif offer.name in self.children.families:
             visit = replace(visit or Visit(), name=offer.name)
         if visit is None:
             return payload

@@ -62,8 +62,6 @@ class Children(Participant):
     def __init__(self) -> None:
         self.families: dict[bytes, _Family] = {}
         """By the name of the request."""
-        self.names = self._families.keys()
-        """Names of the requests whose children are remembered."""
         self._fresh: dict[_Family, None] = {}
         self._gone: list[str] = []
         self._numbers = count()

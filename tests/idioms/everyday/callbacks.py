@@ -86,7 +86,7 @@ class CbKwargs(scrapy.Spider):
         )
 
 
-@idiom()
+@idiom(variant_of="set_of_languages")
 class SetOfShops(scrapy.Spider):
     """Many requests for one page, told apart by meta and headers, in a set's order."""
 
@@ -205,7 +205,7 @@ class Raises(scrapy.Spider):
 # Callbacks that are no methods
 
 
-@idiom()
+@idiom(variant_of="lambda_tree")
 class LambdaStar(scrapy.Spider):
     """Lambda callbacks, all yielded by one page."""
 
@@ -220,7 +220,7 @@ class LambdaStar(scrapy.Spider):
         yield item(response, number)
 
 
-@idiom()
+@idiom(variant_of="lambda_tree")
 class LambdaChain(scrapy.Spider):
     """Lambda callbacks, each page yields the next one."""
 
@@ -312,7 +312,7 @@ class LambdaTwins(scrapy.Spider):
 # Requests that cannot be stored
 
 
-@idiom(repeats=None)
+@idiom(repeats=None, variant_of="memory_tree")
 class MemoryStar(scrapy.Spider):
     """Lambda callbacks that have a response, all yielded by one page."""
 

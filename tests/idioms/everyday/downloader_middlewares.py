@@ -128,6 +128,7 @@ class CopiedRequest(TwoParts):
 
 @idiom(
     settings={"DOWNLOADER_MIDDLEWARES": {f"{HERE}.Copy": 10}},
+    variant_of="copied_request",
 )
 class CopiedRequests(Tree):
     """The same for all pages of a tree."""
@@ -165,6 +166,7 @@ class InlineRequest(TwoParts):
 @idiom(
     settings={"DOWNLOADER_MIDDLEWARES": {f"{HERE}.Inline": 10}},
     repeats=4,
+    variant_of="inline_request",
 )
 class InlineRequests(scrapy.Spider):
     """The same for all pages; the mark in meta is not passed on."""
@@ -205,7 +207,7 @@ CACHE = {
 }
 
 
-@idiom(settings=CACHE)
+@idiom(settings=CACHE, variant_of="torn_cache")
 class HttpCache(Tree):
     """Scrapy's HTTP cache, in files."""
 

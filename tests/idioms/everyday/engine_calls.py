@@ -44,7 +44,7 @@ class Idle(scrapy.Spider):
         yield item(response)
 
 
-@idiom()
+@idiom(variant_of="idle")
 class IdleState(Idle):
     """The same, with the number of the batch in spider.state, and dont_filter."""
 
@@ -135,6 +135,7 @@ class Closes(scrapy.Spider):
 @idiom(
     items=("/star", *STAR_ITEMS),
     repeats=2,
+    variant_of="closes",
 )
 class ClosesAsync(Closes):
     """The same in an asynchronous generator."""

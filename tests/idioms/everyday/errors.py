@@ -41,7 +41,7 @@ class ErrbackYields(scrapy.Spider):
         yield item(response)
 
 
-@idiom()
+@idiom(variant_of="errback_yields")
 class AsyncErrback(ErrbackYields):
     """An errback that is an asynchronous generator."""
 

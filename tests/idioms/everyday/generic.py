@@ -64,7 +64,7 @@ class RulesNewLinks(CrawlSpider):
         yield item(response, origin)
 
 
-@idiom()
+@idiom(variant_of="sitemap_index")
 class Sitemap(SitemapSpider):
     """SitemapSpider."""
 
@@ -107,7 +107,7 @@ class XmlFeed(XMLFeedSpider):
         yield item(response)
 
 
-@idiom()
+@idiom(variant_of="xml_feed")
 class CsvFeed(CSVFeedSpider):
     """CSVFeedSpider: items and requests for the rows of a table."""
 

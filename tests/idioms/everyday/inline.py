@@ -68,7 +68,7 @@ class Again(scrapy.Spider):
         yield item(response)
 
 
-@idiom(repeats=8, raises=True)
+@idiom(repeats=8, raises=True, variant_of="inline_again")
 class AgainEverywhere(scrapy.Spider):
     """The same for all pages of a tree."""
 

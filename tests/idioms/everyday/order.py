@@ -76,7 +76,7 @@ class Robots(Tree):
     name = "robots"
 
 
-@idiom(settings={"CONCURRENT_REQUESTS": 1})
+@idiom(settings={"CONCURRENT_REQUESTS": 1}, variant_of="plain")
 class OneByOne(Tree):
     """One request at a time."""
 

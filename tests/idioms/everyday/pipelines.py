@@ -44,7 +44,7 @@ class Drop:
         return item
 
 
-@idiom(settings={"ITEM_PIPELINES": {f"{HERE}.Drop": 100}})
+@idiom(settings={"ITEM_PIPELINES": {f"{HERE}.Drop": 100}}, variant_of="fails_for_some")
 class Drops(Tree):
     """A pipeline that drops some items."""
 
@@ -72,7 +72,7 @@ class Wait:
         return item
 
 
-@idiom(settings={"ITEM_PIPELINES": {f"{HERE}.Wait": 100}}, repeats=8)
+@idiom(settings={"ITEM_PIPELINES": {f"{HERE}.Wait": 100}}, repeats=8, variant_of="adds")
 class Waits(Tree):
     """A pipeline that waits, for some items longer than for others."""
 

@@ -67,14 +67,14 @@ class InTurn(First):
     name = "in_turn"
 
 
-@idiom(settings=SELECT)
+@idiom(settings=SELECT, variant_of="plain")
 class SelectPlain(Plain):
     """The select reactor: a plain spider."""
 
     name = "select_plain"
 
 
-@idiom(settings=SELECT)
+@idiom(settings=SELECT, variant_of="async_generator")
 class SelectAsync(AsyncGenerator):
     """The select reactor: an asynchronous generator."""
 
@@ -88,7 +88,7 @@ class SelectInline(Inline):
     name = "select_inline"
 
 
-@idiom(settings={**SELECT, **WAIT}, repeats=8)
+@idiom(settings={**SELECT, **WAIT}, repeats=8, variant_of="adds")
 class SelectPipeline(Tree):
     """The select reactor: a pipeline that waits."""
 
@@ -102,7 +102,7 @@ class SelectChild(DetailChild):
     name = "select_child"
 
 
-@idiom(settings=EPOLL)
+@idiom(settings=EPOLL, variant_of="plain")
 class EpollPlain(Plain):
     """The epoll reactor: a plain spider."""
 
@@ -118,13 +118,13 @@ class EpollTimer(CrawlFromTimer):
 
 if "TWISTED_REACTOR_ENABLED" in Settings():  # from Scrapy 2.15 on
 
-    @idiom(settings=NONE)
+    @idiom(settings=NONE, variant_of="plain")
     class NonePlain(Plain):
         """Without a reactor: a plain spider."""
 
         name = "none_plain"
 
-    @idiom(settings=NONE)
+    @idiom(settings=NONE, variant_of="async_generator")
     class NoneAsync(AsyncGenerator):
         """Without a reactor: an asynchronous generator."""
 
@@ -136,7 +136,7 @@ if "TWISTED_REACTOR_ENABLED" in Settings():  # from Scrapy 2.15 on
 
         name = "none_inline"
 
-    @idiom(settings={**NONE, **WAIT}, repeats=8)
+    @idiom(settings={**NONE, **WAIT}, repeats=8, variant_of="adds")
     class NonePipeline(Tree):
         """Without a reactor: a pipeline that waits."""
 

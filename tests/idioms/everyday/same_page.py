@@ -250,7 +250,7 @@ class Redirects(scrapy.Spider):
             yield response.follow("/moved/20?again")
 
 
-@idiom()
+@idiom(variant_of="redirects")
 class MetaRefresh(scrapy.Spider):
     """Redirects in the page itself."""
 
