@@ -15,6 +15,7 @@ from spiders.follow import Follow
 from support.shared_data import REPOSITORY
 
 from bloomdupe import BloomFilter
+from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.crawl.progress import headroom as room
 from bloomdupe.crawl.progress.headroom import Room
 from bloomdupe.crawl.progress.history import (
@@ -35,6 +36,7 @@ from bloomdupe.crawl.progress.pace import (
     time_to_fill,
     time_to_go,
 )
+from bloomdupe.crawl.totals import MOST_SLOTS, Totals
 from bloomdupe.settings import JobSettings
 from bloomdupe.store.check import verify
 
@@ -89,10 +91,25 @@ def test_runs_and_points_survive_a_kill(crawl: Crawl, site: Site) -> None:
         totals = (seen.record("crawl") or {})["totals"]
     assert totals["statuses"] == {"200": 13}
     assert totals["depths"] == {"0": 1, "1": 6, "2": 6}
+    assert totals["by_slot"] == {"127.0.0.1": [13, last.bytes]}
     assert verify(crawl.store)[1] == []
     # And a run that has nothing to do leaves no trace.
     crawl.run(Follow)
     assert stored(crawl) == (points, runs)
+
+
+def test_pages_are_counted_by_slot_up_to_a_number_of_slots() -> None:
+    outcomes = []
+    for slot in range(MOST_SLOTS + 1):
+        outcome = Outcome()
+        outcome.answers += [(200, 0, f"{slot}.example", 7)] * 2
+        outcomes.append(outcome)
+    totals = Totals().plus(outcomes, 1.0, 0).plus(outcomes[:1], 2.0, 0)
+    assert totals.pages == 2 * (MOST_SLOTS + 2)
+    assert len(totals.by_slot) == MOST_SLOTS
+    assert totals.by_slot["0.example"] == [4, 28]
+    assert totals.by_slot["1.example"] == [2, 14]
+    assert Totals.of(totals.record) == totals
 
 
 def test_a_crawl_in_memory_says_how_it_stands(crawl: Crawl, site: Site) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -19,13 +18,13 @@ from bloomdupe.cli.table import slot_name
 from bloomdupe.cli.verb import Verb
 from bloomdupe.crawl.progress.pace import when
 from bloomdupe.errors import SettingError
+from bloomdupe.jobs.failure_groups import FailureGroup, grouped
 from bloomdupe.jobs.listed import ListedItems, ListedRequest
 from bloomdupe.jobs.selection import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.jobs.job_contract import Job
 
 __all__ = ["List", "ListedFailure"]
@@ -43,21 +42,6 @@ class ListedFailure(NamedTuple):
     url: str
     parent: str | None
     detail: str
-
-
-class FailureGroup(NamedTuple):
-    """Failed requests with the same cause, exception and slot."""
-
-    requests: int
-    reason: str
-    status: int | None
-    exception: str
-    slot: str
-
-    @property
-    def cause(self) -> str:
-        """The reason, with the status if there was one."""
-        return _cause(self.reason, self.status)
 
 
 Listed: TypeAlias = ListedRequest | ListedItems | ListedFailure | FailureGroup
@@ -108,7 +92,7 @@ class List(Verb["Iterator[Listed]"]):
                 raise SettingError("--summary groups failed requests: add --failed")
             found = job.requests(selection, counted)
         elif options.summary:
-            found = _groups(job.failed_requests(selection, reasons))
+            found = iter(grouped(job.failed_requests(selection, reasons)))
         else:
             names = ListedFailure._fields
             found = (
@@ -132,15 +116,6 @@ class List(Verb["Iterator[Listed]"]):
             yield found
 
 
-def _groups(failures: list[Failure]) -> Iterator[FailureGroup]:
-    """Yield the groups of failed requests, the largest first."""
-    groups = Counter(
-        (one.reason, one.status, one.exception, one.slot) for one in failures
-    )
-    for group, requests in groups.most_common():
-        yield FailureGroup(requests, *group)
-
-
 def _cause(reason: str, status: int | None) -> str:
     return reason if status is None else f"{reason} {status}"
 
@@ -156,7 +131,8 @@ def _limit(text: str) -> int:
 def _line(one: Listed) -> str:
     if isinstance(one, FailureGroup):
         exception = one.exception and f"  {one.exception}"
-        return f"{one.requests:,}  {one.cause}{exception}  {slot_name(one.slot)}"
+        cause = _cause(one.reason, one.status)
+        return f"{one.requests:,}  {cause}{exception}  {slot_name(one.slot)}"
     if isinstance(one, ListedFailure):
         reason = _cause(one.reason, one.status)
         detail = "" if one.reason == "status" else f"  {one.detail}"
