@@ -162,7 +162,7 @@ def _of_redis(view: View) -> Iterator[Tile]:
 
 
 def _first_tables(view: View) -> Iterator[str]:
-    """Yield the tables that say what fails, and where."""
+    """Yield the tables of failures, workers and hosts."""
     if view.history is not None:
         yield from tables.failures(view.history.failed)
     if view.job.workers is not None:

@@ -58,6 +58,7 @@ def named(reasons: Iterable[str]) -> str:
 class _Known(NamedTuple):
     url: str
     reason: str
+    option: str
     times: int
 
 
@@ -89,6 +90,7 @@ class Failures(Participant):
         """URLs of the failed requests: a request with a different URL need not be
         looked up.
         """
+        self._options: Counter[str] = Counter()
         self._known: dict[bytes, _Known] = {}
         """In the order of their failures."""
         self._fresh: dict[bytes, bytes] = {}
@@ -97,6 +99,14 @@ class Failures(Participant):
     def __len__(self) -> int:
         """Return the number of failed requests."""
         return len(self._known)
+
+    @property
+    def by_reason(self) -> dict[str, int]:
+        """Number of failed requests by reason, the largest first.
+
+        An HTTP status is a reason, as in ``BLOOMDUPE_RETRY_FAILED``.
+        """
+        return {why: count for why, count in self._options.most_common() if count}
 
     def restore(self, left: int) -> None:
         """Restore the failed requests of the last checkpoint."""
@@ -267,13 +277,17 @@ class Failures(Participant):
             return payload
 
     def _remember(self, digest: bytes, failure: Failure) -> None:
-        self._known[digest] = _Known(failure.url, failure.reason, failure.times)
+        self._known[digest] = _Known(
+            failure.url, failure.reason, failure.option, failure.times
+        )
         self.urls[failure.url] += 1
+        self._options[failure.option] += 1
 
     def _forget(self, digest: bytes) -> None:
         known = self._known.pop(digest, None)
         if known is None:
             return
+        self._options[known.option] -= 1
         self.urls[known.url] -= 1
         if not self.urls[known.url]:
             del self.urls[known.url]
