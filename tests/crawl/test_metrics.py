@@ -36,7 +36,15 @@ if TYPE_CHECKING:
 BOARD = REPOSITORY / "bloomdupe" / "monitoring" / "grafana.json"
 
 STOOD = Glance(
-    point(0, pages=40, items=30, pending=7, statuses=[0, 36, 0, 4, 0], loss=0.5),
+    point(
+        0,
+        pages=40,
+        items=30,
+        pending=7,
+        statuses=[0, 36, 0, 4, 0],
+        loss=0.5,
+        free=10**12,
+    ),
     checkpoint_at=1_700_000_000.0,
     to_go=226.0,
     next_due=1_700_000_060.0,
@@ -119,8 +127,15 @@ def test_the_board_asks_for_what_there_is(metrics: str) -> None:
     board = json.loads(BOARD.read_text("utf-8"))
     asked = set(re.findall(r"bloomdupe_\w+", BOARD.read_text("utf-8")))
     given = set(re.findall(r"^(bloomdupe_\w+)\{", read(metrics), re.MULTILINE))
-    assert len(board["panels"]) == 12
     assert asked <= given
+    places = [
+        (x, y)
+        for place in (panel["gridPos"] for panel in board["panels"])
+        for x in range(place["x"], place["x"] + place["w"])
+        for y in range(place["y"], place["y"] + place["h"])
+    ]
+    assert len(places) == len(set(places)) == 24 * (max(y for _, y in places) + 1)
+    assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
 
 
 ALERTS = BOARD.with_name("alerts.yml")
@@ -198,7 +213,9 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_real_prometheus_reads_it(metrics: str, tmp_path: Path) -> None:
     program = needs_program("prometheus")
     target = metrics.removeprefix("http://").removesuffix("/metrics")
+    (tmp_path / "alerts.yml").write_text(ALERTS.read_text("utf-8"))
     (tmp_path / "prometheus.yml").write_text(
+        "global: {evaluation_interval: 1s}\nrule_files: [alerts.yml]\n"
         "scrape_configs: [{job_name: crawl, scrape_interval: 1s,"
         f" static_configs: [{{targets: ['{target}']}}]}}]\n"
     )
@@ -214,6 +231,9 @@ def test_a_real_prometheus_reads_it(metrics: str, tmp_path: Path) -> None:
         assert [float(one["value"][1]) for one in found] == [36]
         for expression in expressions:  # each is understood; rates take their time
             ask(server, port, expression.replace("$spider", ".*"))
+        # The sign of life of this crawl is old.
+        (alert,) = ask(server, port, 'ALERTS{alertstate="firing"}', wait=True)
+        assert alert["metric"]["alertname"] == "CrawlGivesNoSignOfLife"
     finally:
         server.kill()
         server.wait()
