@@ -94,28 +94,37 @@ class View:
     def present(self) -> list[Point]:
         """The points, and how the job stands now, if a crawl with a history has it.
 
-        While nothing changes, such as during a rest, there are no new points.
+        While nothing changes, such as during a rest, no checkpoint is written, and so
+        there are no new points.
         """
         last, job = self.last, self.job
         alive = job.state.name in (RUNNING, SLEEPING)
         if last is None or job.runs is None or not alive:
             return self.points
-        now = job.state.read_at
-        if now <= last.time:
-            return self.points
+        times = (job.runs.checkpoint_at, job.state.read_at)
         return [
             *self.points,
-            last._replace(
-                time=now,
-                seconds=last.seconds + now - last.time,
-                pages=job.pages,
-                pending=job.pending - job.runs.later,
-                leased=0,
-                later=job.runs.later,
-                resting=len(job.runs.resting),
-                slowest=max(0.0, last.slowest - (now - last.time)),
+            *(
+                last._replace(
+                    time=moment,
+                    seconds=last.seconds + moment - last.time,
+                    pages=job.pages,
+                    pending=job.pending - job.runs.later,
+                    leased=0,
+                    later=job.runs.later,
+                    resting=len(job.runs.resting),
+                    slowest=max(0.0, last.slowest - (moment - last.time)),
+                )
+                for moment in times
+                if moment > last.time
             ),
         ]
+
+    @property
+    def all_rest(self) -> bool:
+        """Whether requests are pending, and all their slots rest."""
+        runs = self.job.runs
+        return runs is not None and 0 < len(runs.resting) == len(self.job.slots)
 
     @property
     def rate(self) -> float | None:

@@ -138,11 +138,11 @@ def _counts(view: View) -> Iterator[Tile]:
 def _pace(view: View) -> Iterator[Tile]:
     """Yield rate and time to go, dimmed if they hold only if a silent crawl goes on."""
     state = view.job.state
-    if not state.has_crawl or view.rate is None:
+    if state.name not in (states.RUNNING, states.SILENT) or view.rate is None:
         return
     dim = "dim" * (state.name == states.SILENT)
     yield Tile("pages a minute", f"{view.rate:,.0f}", dim)
-    if view.to_go is not None and state.name != states.SLEEPING:
+    if view.to_go is not None:
         yield Tile("to go", duration(view.to_go), dim)
 
 

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
     from bloomdupe.jobs.view import View
 
-__all__ = ["verdict"]
+__all__ = ["REMEDIES", "verdict"]
 
-GOES_ON = "The same command goes on with it."
+GOES_ON = "Run the same command again: it goes on."
 REMEDIES = {
     STOPPED: GOES_ON,
     KILLED: GOES_ON,
     SILENT: (
-        "The process is there, but a callback, a pipeline or an extension does not"
-        f" return. Nothing is lost if you kill it. {GOES_ON}"
+        "A callback, a pipeline or an extension does not return. Nothing is lost if you"
+        f" kill the process. {GOES_ON}"
     ),
     NOT_BEGUN: "It begins with the first run.",
 }
@@ -54,7 +54,7 @@ def _facts(view: View) -> Iterator[str]:
         yield f"{view.rate:,.0f} a minute"
     if job.pending or state.name != FINISHED:
         yield f"{job.pending:,} pending{_hosts(view)}"
-    if state.name == RUNNING and view.to_go and not _all_rest(view):
+    if state.name == RUNNING and view.to_go and not view.all_rest:
         yield f"{duration(view.to_go)} to go"
     failed = 0 if view.history is None else len(view.history.failed.requests)
     if failed:
@@ -72,14 +72,9 @@ def _hosts(view: View) -> str:
     until = clock(first, job.state.read_at)
     if len(job.slots) == 1:
         return f"{hosts}, which rests until {until}"
-    if _all_rest(view):
+    if view.all_rest:
         return f"{hosts}, which all rest, the first until {until}"
     return f"{hosts} ({len(job.runs.resting):,} resting)"
-
-
-def _all_rest(view: View) -> bool:
-    runs = view.job.runs
-    return runs is not None and 0 < len(runs.resting) == len(view.job.slots)
 
 
 def _counted(number: int, noun: str) -> str:

@@ -66,7 +66,7 @@ def test_a_server_that_is_away_is_named_with_cause_and_time(
     rests = rf"rests until {CLOCK} \(no answer\)"
     assert re.search(rf"^  127\.0\.0\.1 +\d+, {rests}$", job("info")[0], re.MULTILINE)
     top = job("top")[0]
-    assert "1 resting" in top
+    assert "all resting" in top
     assert re.search(rf"127\.0\.0\.1 .*{rests}", top)
     line = re.compile(r" pending on 1 host \(1 resting\)")
     process.until(lambda: line.search(process.log))

@@ -94,13 +94,13 @@ def test_a_crawl_that_hangs_gives_no_sign_of_life(
     said = f"no sign of life for 60 min (process {process.pid})"
     assert (found["info"], found["top"]) == (said, said)
     assert found["report"].startswith("No sign of life for 60 min")
-    assert "Nothing is lost if you kill it" in found["report"]
+    assert "Nothing is lost if you kill the process" in found["report"]
     assert found["json"] == "no sign of life"
     process.kill()
     found = shown()
     assert {found["info"], found["top"], found["json"]} == {"killed"}
     assert re.fullmatch(
-        r"Killed: \d+ pages?, \d+ pending.*\. The same command goes on with it\.",
+        r"Killed: \d+ pages?, \d+ pending.*\. Run the same command again: it goes on\.",
         found["report"],
     )
 
@@ -185,7 +185,7 @@ def test_a_stopped_and_a_finished_job_say_so(
     found = shown()
     assert found["info"] == found["top"]
     assert found["info"].startswith("stopped: ")
-    assert found["report"].endswith("The same command goes on with it.")
+    assert found["report"].endswith("Run the same command again: it goes on.")
     assert found["json"] == "stopped"
     crawl.finish(Follow)
     assert shown()["info"].startswith("finished")

@@ -31,7 +31,7 @@ def job(tmp_path: Path) -> Path:
     return monitored_job(tmp_path)
 
 
-SORTS = ("pending", "failed", "name")
+SORTS = ("pending", "failed", "resting", "name")
 
 
 def lines(job: Path, width: int, sort: str = "pending", height: int = 24) -> list[str]:
@@ -59,7 +59,7 @@ def test_slots_are_sorted_as_asked(job: Path) -> None:
         )
 
     first = {sort: [n for n in names(sort) if n in "abc"][0] for sort in SORTS}  # noqa: RUF015
-    assert first == {"pending": "a", "failed": "b", "name": "a"}
+    assert first == {"pending": "a", "failed": "b", "resting": "a", "name": "a"}
 
 
 def test_a_line_for_those_who_have_no_terminal(verb: Verb, job: Path) -> None:
@@ -115,7 +115,7 @@ def test_keys_sort_and_quit_and_the_terminal_is_as_before(job: Path) -> None:
     terminal.wait_for("s sort by failed")
     assert "\x1b[1;" in terminal.shown  # bold, in colour
     terminal.press("s")
-    terminal.wait_for("s sort by name")
+    terminal.wait_for("s sort by resting")
     terminal.press("q")
     assert terminal.end() == 0
 
