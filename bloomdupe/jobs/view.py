@@ -121,6 +121,13 @@ class View:
         ]
 
     @property
+    def seconds(self) -> float:
+        """Seconds that the crawl was running, over all runs."""
+        if self.present:
+            return self.present[-1].seconds
+        return 0.0 if self.job.runs is None else self.job.runs.seconds
+
+    @property
     def all_rest(self) -> bool:
         """Whether requests are pending, and all their slots rest."""
         runs = self.job.runs

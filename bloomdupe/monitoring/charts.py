@@ -30,6 +30,8 @@ __all__ = ["charts"]
 
 PARTS = 240
 """Points of a line, at most: the page stays small."""
+LEAST_STEP = 5.0
+"""Seconds from one rate to the next, at least."""
 MOST_MARKS = 60
 """Runs with marks at their beginnings and ends, the latest runs."""
 MOST_BARS = 12
@@ -49,6 +51,8 @@ def charts(view: View, info: Mapping[str, Any]) -> Iterator[Chart]:
 
 
 def _counts(totals: Totals) -> Iterator[Chart]:
+    if not totals.statuses:
+        return
     yield _bars(
         "Status codes",
         "Pages by the status of their response, over all runs.",
@@ -98,7 +102,7 @@ class _Lines:
             yield chart("Rate", "; ".join(["Pages a minute", *self._marks]) + ".")
         with self._axes() as (axes, chart):
             axes.plot(*self._line(lambda point: point.pending), color=FIRST)
-            yield chart("Pending", "Pending requests.")
+            yield chart("Pending", "Pending requests that are not scheduled for later.")
         with self._axes() as (axes, chart):
             axes.plot(*self._line(lambda point: point.pages), color=FIRST)
             yield chart("Pages", "Pages done, over all runs.")
@@ -180,7 +184,7 @@ class _Lines:
                 step="post",
                 transform=axes.get_xaxis_transform(),
                 color=SECOND,
-                alpha=0.25,
+                alpha=0.18,
                 lw=0,
             )
 
@@ -202,7 +206,7 @@ class _Lines:
     def _rates(self) -> tuple[list[float], list[float]]:
         running = [point._replace(time=point.seconds) for point in self._points]
         begin, end = running[0].time, running[-1].time
-        parts = min(PARTS, len(running) - 1)
+        parts = max(1, min(PARTS, int((end - begin) / LEAST_STEP)))
         step = (end - begin) / parts
         middles = [begin + (part + 0.5) * step for part in range(parts)]
         return middles, rates(running, begin, parts)
@@ -237,15 +241,12 @@ def _bars(title: str, note: str, values: Mapping[str, int]) -> Chart:
 
 
 def _depths(depths: Mapping[str, int]) -> Chart:
-    title, note = "Depth", "Pages by their number of links from a start page."
-    if not depths:
-        return Chart(title, note, "")
     with drawing() as (axes, chart):
         axes.bar([int(depth) for depth in depths], list(depths.values()), color=FIRST)
         axes.xaxis.set_major_locator(MaxNLocator(10, integer=True))
         whole = MaxNLocator(5, integer=True, min_n_ticks=1)
         axes.yaxis.set_major_locator(whole)
-        return chart(title, note)
+        return chart("Depth", "Pages by their number of links from a start page.")
 
 
 def _filter(layers: Sequence[Mapping[str, float]]) -> Chart:

@@ -64,11 +64,17 @@ td.time { white-space: nowrap; }
   .tiles div { padding: .45rem .6rem; } .tiles b { font-size: 1.1rem; }
   .cards tr { display: block; padding: .5rem 0; border-bottom: 1px solid var(--faint); }
   .cards tr:first-child { display: none; }
-  .cards td { display: inline; padding: 0 .5rem 0 0; border: 0; }
+  .cards td { display: inline-block; padding: 0 .6rem 0 0; border: 0; min-width: 0; }
   .cards td.url { display: block; } .cards td:empty { display: none; }
   .cards td.number::after { content: " " attr(data-head); color: var(--soft); }
   .cards td.url:not(:first-child)::before { content: attr(data-head) " ";
     color: var(--soft); }
+  .hosts tr { display: grid; border-bottom: 1px solid var(--faint);
+    grid-template-columns: minmax(0, 1fr) 3.4rem 3.1rem 3.1rem 4.4rem;
+    column-gap: .3rem; }
+  .hosts td, .hosts th { border: 0; padding-right: 0; min-width: 0; }
+  .hosts .slow { grid-column: 1 / -1; } .hosts .slow:empty, .hosts th.slow {
+    display: none; }
 }
 """
 
@@ -145,9 +151,10 @@ def _rows(figures: Iterable[tuple[str, str]], info: Mapping[str, Any]) -> Iterat
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yield a table of texts. With URLs, a narrow screen shows each row as a card."""
-    cards = ' class="cards"' if any(one.kind == "url" for one in columns) else ""
-    yield f'<div class="rows"><table{cards}>'
+    """Yield a table of texts; on a narrow screen, rows with URLs become cards."""
+    kinds = {one.kind for one in columns}
+    kind = "cards" if "url" in kinds else "hosts" if "slow" in kinds else "plain"
+    yield f'<div class="rows"><table class="{kind}">'
     yield (
         "<tr>"
         + "".join(f"<th{_class(one)}>{text(one.head)}</th>" for one in columns)

@@ -72,6 +72,8 @@ def report(view: View, info: Mapping[str, Any]) -> str:
     """Return the page; ``info`` is the object of ``bloomdupe info --json``."""
     title = f"Crawl of {view.spider}"
     colour = COLOURS.get(view.job.state.name, "calm")
+    if view.all_rest and colour == "good":
+        colour = "warn"
     as_of = local(view.job.state.read_at)
     return page(
         title,
@@ -129,7 +131,7 @@ def _counts(view: View) -> Iterator[Tile]:
         yield Tile("items", f"{job.runs.items:,}")
         yield Tile("duplicates skipped", f"{history.totals.duplicates:,}")
         yield Tile("downloaded", size(history.totals.bytes))
-        yield Tile("ran for", duration(job.runs.seconds))
+        yield Tile("ran for", duration(view.seconds))
         ends = [how for _, how in tables.ended(history.runs, job)]
         yield Tile("runs", f"{job.runs.runs:,}")
         yield Tile("kills", f"{ends.count(states.KILLED):,}")

@@ -92,9 +92,9 @@ def hosts(view: View) -> Iterator[str]:
     rows_of_history = [
         (
             one or NAMELESS,
-            *_pages_and_bytes(*counted.get(one, (0, 0))),
-            _count(failed.get(one, 0)),
             _count(job.slots.get(one, 0)),
+            _count(failed.get(one, 0)),
+            *_pages_and_bytes(*counted.get(one, (0, 0))),
             job.slowness(one),
         )
         for one in order
@@ -104,12 +104,12 @@ def hosts(view: View) -> Iterator[str]:
     if pages:
         size_of_rest = history.totals.bytes - sum(size for _, size in shown)
         rest = _pages_and_bytes(pages, size_of_rest)
-        rows_of_history.append((OTHERS, *rest, "", "", ""))
+        rows_of_history.append((OTHERS, "", "", *rest, ""))
     yield from table(
         (
-            Column("host", "host"), Column("pages", "number"), Column("size", "number"),
-            Column("failed", "number bad"), Column("pending", "number"),
-            Column("", "slow"),
+            Column("host", "host"), Column("pending", "number"),
+            Column("failed", "number bad"), Column("pages", "number"),
+            Column("size", "number"), Column("", "slow"),
         ),
         rows_of_history,
     )  # fmt: skip

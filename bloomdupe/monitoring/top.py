@@ -213,7 +213,7 @@ def _head(view: View, console: Console, width: int) -> list[Text]:
 def _extent(view: View) -> str:
     runs, workers = view.job.runs, view.job.workers
     if runs is not None:
-        return f"run {runs.runs}, {duration(runs.seconds)} in all" if runs.runs else ""
+        return f"run {runs.runs}, {duration(view.seconds)} in all" if runs.runs else ""
     partitions = 0 if workers is None else len(workers.partitions)
     return f"{partitions:,} partitions on Redis"
 
