@@ -16,7 +16,7 @@ from bloomdupe.store.format import FAILURES
 from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from scrapy import Request
 
@@ -40,7 +40,7 @@ class Retried(NamedTuple):
     """Requests that failed for other reasons than those to retry."""
 
 
-def counted_by(reasons: Counter[str]) -> str:
+def counted_by(reasons: Mapping[str, int]) -> str:
     """Return numbers by reason in words, the largest first."""
     most = sorted(reasons.items(), key=lambda one: (-one[1], one[0]))
     return ", ".join(f"{requests} {why}" for why, requests in most)
@@ -57,7 +57,6 @@ def named(reasons: Iterable[str]) -> str:
 
 class _Known(NamedTuple):
     url: str
-    reason: str
     option: str
     times: int
 
@@ -168,13 +167,13 @@ class Failures(Participant):
         if not self._known:
             return 0
         if reasons is None:
-            code = {known.reason for known in self._known.values()} & PAGE_CAME
+            code = PAGE_CAME & self.by_reason.keys()
             logger.info(
                 "%(failed)d requests of this job have failed so far (%(reasons)s);"
                 " BLOOMDUPE_RETRY_FAILED = True retries %(those)s",
                 {
                     "failed": len(self),
-                    "reasons": counted_by(self._reasons),
+                    "reasons": counted_by(self.by_reason),
                     "those": (
                         f"all but {', '.join(sorted(code))}: {named(code)}"
                         if code
@@ -195,13 +194,9 @@ class Failures(Participant):
         )
         return retried
 
-    @property
-    def _reasons(self) -> Counter[str]:
-        return Counter(known.reason for known in self._known.values())
-
     def end(self) -> None:
         """Log the failed requests by reason at the end of a run, if there are any."""
-        reasons = self._reasons
+        reasons = self.by_reason
         if reasons:
             logger.info(
                 "%(failed)d requests have failed and not succeeded since (%(reasons)s):"
@@ -277,9 +272,7 @@ class Failures(Participant):
             return payload
 
     def _remember(self, digest: bytes, failure: Failure) -> None:
-        self._known[digest] = _Known(
-            failure.url, failure.reason, failure.option, failure.times
-        )
+        self._known[digest] = _Known(failure.url, failure.option, failure.times)
         self.urls[failure.url] += 1
         self._options[failure.option] += 1
 
