@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.monitoring.drawing import Chart
 
-__all__ = ["Column", "figure", "in_figures", "page", "table", "text"]
+__all__ = ["NOTHING", "Column", "figure", "in_figures", "page", "table", "text"]
 
 STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --card: #f6f7f9; --ink: #1d2329;
@@ -77,6 +77,10 @@ td.time { white-space: nowrap; }
     display: none; }
 }
 """
+
+
+NOTHING = "-"
+"""A number in a table that is 0."""
 
 
 class Column(NamedTuple):
@@ -167,6 +171,8 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Iterator[
 
 def _cell(column: Column, value: str) -> str:
     head = text(column.head)
+    if value == NOTHING:
+        column = Column(column.head, "number")
     return f'<td{_class(column)} data-head="{head}">{text(value)}</td>'
 
 

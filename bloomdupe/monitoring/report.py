@@ -127,7 +127,7 @@ def _counts(view: View) -> Iterator[Tile]:
         yield Tile("partitions", f"{len(job.workers.partitions):,}")
     if job.runs is not None and history is not None:
         if job.runs.resting:
-            yield Tile("of these, resting", f"{len(job.runs.resting):,}", "bad")
+            yield Tile("resting hosts", f"{len(job.runs.resting):,}", "bad")
         yield Tile("items", f"{job.runs.items:,}")
         yield Tile("duplicates skipped", f"{history.totals.duplicates:,}")
         yield Tile("downloaded", size(history.totals.bytes))
@@ -144,7 +144,7 @@ def _pace(view: View) -> Iterator[Tile]:
         return
     dim = "dim" * (state.name == states.SILENT)
     yield Tile("pages a minute", f"{view.rate:,.0f}", dim)
-    if view.to_go is not None:
+    if view.to_go is not None and not view.all_rest:
         yield Tile("to go", duration(view.to_go), dim)
 
 

@@ -9,7 +9,7 @@ from bloomdupe.crawl.progress.pace import local, size
 from bloomdupe.crawl.progress.rounds import OPEN
 from bloomdupe.jobs.overview import MOST_SLOTS
 from bloomdupe.jobs.state import KILLED, RUNNING
-from bloomdupe.monitoring.page import Column, table, text
+from bloomdupe.monitoring.page import NOTHING, Column, table, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -116,11 +116,11 @@ def hosts(view: View) -> Iterator[str]:
 
 
 def _pages_and_bytes(pages: int, total: int) -> tuple[str, str]:
-    return _count(pages), size(total) if pages else "-"
+    return _count(pages), size(total) if pages else NOTHING
 
 
 def _count(number: int) -> str:
-    return f"{number:,}" if number else "-"
+    return f"{number:,}" if number else NOTHING
 
 
 def ended(runs: Sequence[Ran], job: Overview) -> Iterator[tuple[Ran, str]]:
