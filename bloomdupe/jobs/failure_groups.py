@@ -25,6 +25,11 @@ class FailureGroup(NamedTuple):
     url: str
     """The URL of that request."""
 
+    @property
+    def cause(self) -> str:
+        """The reason, with the status if there was a response."""
+        return self.reason if self.status is None else f"{self.reason} {self.status}"
+
 
 def grouped(failures: Iterable[Failure]) -> list[FailureGroup]:
     """Return the groups of failed requests, the largest first."""

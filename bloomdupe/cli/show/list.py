@@ -131,8 +131,7 @@ def _limit(text: str) -> int:
 def _line(one: Listed) -> str:
     if isinstance(one, FailureGroup):
         exception = one.exception and f"  {one.exception}"
-        cause = _cause(one.reason, one.status)
-        return f"{one.requests:,}  {cause}{exception}  {slot_name(one.slot)}"
+        return f"{one.requests:,}  {one.cause}{exception}  {slot_name(one.slot)}"
     if isinstance(one, ListedFailure):
         reason = _cause(one.reason, one.status)
         detail = "" if one.reason == "status" else f"  {one.detail}"
