@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from bloomdupe.crawl.progress.pace import per_minute, recent, since, time_to_go
 from bloomdupe.jobs.failure_groups import grouped
 from bloomdupe.jobs.overview import MOST_SLOTS
-from bloomdupe.jobs.state import RUNNING, SLEEPING
+from bloomdupe.jobs.state import SILENT
 
 if TYPE_CHECKING:
     from bloomdupe.crawl.leases.failure import Failure
@@ -94,14 +94,16 @@ class View:
     def present(self) -> list[Point]:
         """The points, and how the job stands now, if a crawl with a history has it.
 
-        While nothing changes, such as during a rest, no checkpoint is written, and so
-        there are no new points.
+        Without a sign of life, it stands as at its last checkpoint. While nothing
+        changes, such as during a rest, no checkpoint is written, and so there are no
+        new points.
         """
         last, job = self.last, self.job
-        alive = job.state.name in (RUNNING, SLEEPING)
-        if last is None or job.runs is None or not alive:
+        if last is None or job.runs is None or not job.state.has_crawl:
             return self.points
-        times = (job.runs.checkpoint_at, job.state.read_at)
+        times = [job.runs.checkpoint_at]
+        if job.state.name != SILENT:
+            times.append(job.state.read_at)
         return [
             *self.points,
             *(

@@ -19,7 +19,7 @@ from bloomdupe.crawl.later.rests import Rest
 from bloomdupe.crawl.progress.pace import clock, rates
 from bloomdupe.errors import ExtraMissingError
 from bloomdupe.jobs.on_disk.state_on_disk import StoreReader
-from bloomdupe.jobs.state import RUNNING, State
+from bloomdupe.jobs.state import RUNNING, SILENT, State
 from bloomdupe.monitoring import extra
 from bloomdupe.monitoring.extra import need
 from bloomdupe.monitoring.top import BARS, screen, spark
@@ -63,7 +63,7 @@ def test_nothing_is_wider_or_higher_than_the_terminal(job: Path, width: int) -> 
     assert re.search(r"pending +7", "\n".join(shown))
 
 
-def at_work(job: Path, seconds: float, **resting: str) -> View:
+def at_work(job: Path, seconds: float, name: str = RUNNING, **resting: str) -> View:
     """Return a job as if it ran, so many seconds after its last checkpoint."""
     view = StoreReader(job / "bloomdupe").read()
     runs = view.job.runs
@@ -73,7 +73,7 @@ def at_work(job: Path, seconds: float, **resting: str) -> View:
         f"{slot}.example": Rest(now + 60, reason) for slot, reason in resting.items()
     }
     runs = replace(runs, resting=rests, checkpoint_at=NOW)
-    state = State(RUNNING, now, "process 1")
+    state = State(name, now, "process 1", NOW)
     return replace(view, job=replace(view.job, runs=runs, state=state))
 
 
@@ -84,6 +84,9 @@ def test_a_rate_falls_while_nothing_comes(job: Path) -> None:
     assert stuck.rate == 0
     assert stuck.seconds == pytest.approx(180)
     assert "0 a minute" in "".join(shown(stuck, 80))
+    silent = at_work(job, 120, SILENT)  # the rate before it hung
+    assert silent.rate == pytest.approx(1_200)
+    assert silent.seconds == pytest.approx(60)
 
 
 def test_a_narrow_terminal_has_the_reasons_of_rests(job: Path) -> None:
