@@ -55,7 +55,7 @@ class SlotTimes:
         self._counts = counts
         self._paces = SlotPaces()
         self._largest: list[tuple[str, int]] = []
-        self._slowest_ends = 0.0
+        self._slowest = 0.0
         self._due = 0.0
 
     def look(self) -> SlotLook:
@@ -77,7 +77,7 @@ class SlotTimes:
             ended = time.monotonic()
             self._due = ended + (ended - now) / PART_OF_TIME
         last = max(ends.values(), default=now)
-        slowest = max(0.0, last - now, self._slowest_ends - now)
+        slowest = max(last - now, self._slowest)
         return SlotLook(ends, slowest, self._largest)
 
     def _look_at_all(self, ends: dict[str, float], now: float) -> None:
@@ -95,7 +95,7 @@ class SlotTimes:
             seconds = self._paces.seconds_for(slot, pending, pages)
             if engine.is_full(slot):
                 longest = max(longest, seconds)
-        self._slowest_ends = now + longest
+        self._slowest = longest
 
 
 class SlotPaces:
