@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,10 +12,13 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.leases.outcomes import Outcome
 
-__all__ = ["DEEPEST", "Totals"]
+__all__ = ["DEEPEST", "MOST_SLOTS", "Totals"]
 
 DEEPEST = 100
 """Greatest depth that is counted by itself."""
+MOST_SLOTS = 500
+"""Slots that are counted by themselves, the first with a page: every checkpoint writes
+their counts."""
 
 
 @dataclass(frozen=True)
@@ -38,33 +41,45 @@ class Totals:
     ``DEEPEST``.
     """
     seconds: float = 0.0
+    by_slot: dict[str, list[int]] = field(default_factory=dict)
+    """Pages and their bytes, of the first ``MOST_SLOTS`` slots; jobs of an earlier
+    version have counted since they were opened by this version.
+    """
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> Totals:
         """Read the stored totals, perhaps of an older version."""
-        return cls(**{name: record[name] for name in asdict(cls()) if name in record})
+        names = [one.name for one in fields(cls)]
+        return cls(**{name: record[name] for name in names if name in record})
 
     def plus(
         self, outcomes: Iterable[Outcome], seconds: float, duplicates: int
     ) -> Totals:
         """Return the totals with the counts of settled requests added."""
-        pages, size, items = self.pages, self.bytes, self.items
+        pages, total, items = self.pages, self.bytes, self.items
         statuses, depths = dict(self.statuses), dict(self.depths)
+        by_slot = dict(self.by_slot)
         for outcome in outcomes:
-            pages += outcome.pages
-            size += outcome.body_bytes
             items += outcome.items
-            for status, depth in outcome.answers:
+            for status, depth, slot, size in outcome.answers:
+                pages += 1
+                total += size
                 _count(statuses, status)
                 _count(depths, min(depth, DEEPEST))
+                before = by_slot.get(slot)
+                if before is not None:
+                    by_slot[slot] = [before[0] + 1, before[1] + size]
+                elif len(by_slot) < MOST_SLOTS:
+                    by_slot[slot] = [1, size]
         return Totals(
-            self.runs, pages, size, items, duplicates, statuses, depths, seconds
-        )
+            self.runs, pages, total, items, duplicates, statuses, depths, seconds,
+            by_slot,
+        )  # fmt: skip
 
     @property
     def record(self) -> dict[str, Any]:
         """Return the totals to store."""
-        return asdict(self)
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
     def show(self, stats: StatsCollector) -> None:
         """Set the stats."""

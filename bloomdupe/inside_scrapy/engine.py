@@ -109,6 +109,11 @@ class EngineAccess:
         given = self._slot_settings.get(name, {})
         return float(given.get("delay", self._delay))
 
+    def is_full(self, name: str) -> bool:
+        """Whether a slot has as many requests in progress as it may have."""
+        slot = self._slots.get(name)
+        return slot is not None and len(slot.active) >= slot.concurrency > 0
+
     @property
     def given_delays(self) -> dict[str, float]:
         """Seconds between two requests as configured: by slot; "" is any other slot."""

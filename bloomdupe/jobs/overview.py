@@ -227,8 +227,15 @@ class Description(NamedTuple):
     filter: FilterInfo | PartitionedFilter
     identity: dict[str, Any]
     job: Overview | None
+    rate: float | None = None
+    """Pages a minute; None: unknown, see :class:`bloomdupe.jobs.view.View`."""
+    to_go: float | None = None
+    """Estimated seconds until no request is pending; None: unknown."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain types, for JSON."""
-        job = None if self.job is None else self.job.as_dict()
+        job = None
+        if self.job is not None:
+            job = self.job.as_dict()
+            job |= {"pages_per_minute": self.rate, "seconds_to_go": self.to_go}
         return {**self.filter.as_dict(), "identity": self.identity, "job": job}

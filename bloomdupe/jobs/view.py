@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from bloomdupe.crawl.progress.pace import per_minute, recent, since, time_to_go
+from bloomdupe.jobs.failure_groups import grouped
 from bloomdupe.jobs.overview import MOST_SLOTS
+from bloomdupe.jobs.state import SILENT
 
 if TYPE_CHECKING:
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.crawl.progress.history import Point, Ran
     from bloomdupe.crawl.totals import Totals
+    from bloomdupe.jobs.failure_groups import FailureGroup
     from bloomdupe.jobs.overview import Overview
 
 __all__ = ["FailedRequests", "JobHistory", "Reader", "View"]
@@ -38,6 +41,11 @@ class FailedRequests:
     def slots(self) -> Counter[str]:
         """Count them by slot."""
         return Counter(one.slot for one in self.requests)
+
+    @property
+    def groups(self) -> list[FailureGroup]:
+        """The same requests by reason, exception and slot, the largest group first."""
+        return grouped(self.requests)
 
 
 @dataclass(frozen=True)
@@ -83,19 +91,66 @@ class View:
         return self.points[-1] if self.points else None
 
     @property
+    def present(self) -> list[Point]:
+        """The points, and how the job stands now, if a crawl with a history has it.
+
+        Without a sign of life, it stands as at its last checkpoint. While nothing
+        changes, such as during a rest, no checkpoint is written, and so there are no
+        new points.
+        """
+        last, job = self.last, self.job
+        if last is None or job.runs is None or not job.state.has_crawl:
+            return self.points
+        times = [job.runs.checkpoint_at]
+        if job.state.name != SILENT:
+            times.append(job.state.read_at)
+        return [
+            *self.points,
+            *(
+                last._replace(
+                    time=moment,
+                    seconds=last.seconds + moment - last.time,
+                    pages=job.pages,
+                    pending=job.pending - job.runs.later,
+                    leased=0,
+                    later=job.runs.later,
+                    resting=len(job.runs.resting),
+                    slowest=max(0.0, last.slowest - (moment - last.time)),
+                )
+                for moment in times
+                if moment > last.time
+            ),
+        ]
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that the crawl was running, over all runs."""
+        if self.present:
+            return self.present[-1].seconds
+        return 0.0 if self.job.runs is None else self.job.runs.seconds
+
+    @property
+    def all_rest(self) -> bool:
+        """Whether requests are pending, and all their slots rest."""
+        runs = self.job.runs
+        return runs is not None and 0 < len(runs.resting) == len(self.job.slots)
+
+    @property
     def rate(self) -> float | None:
         """Pages a minute, during the last minute of the last run."""
-        if not self.points:
+        points = self.present
+        if not points:
             return None
-        found = per_minute(since(self.points, MINUTE), self.points[-1])
+        found = per_minute(since(points, MINUTE), points[-1])
         return None if found is None else max(0.0, found)
 
     @property
     def to_go(self) -> float | None:
         """Estimated seconds until no request is pending; None: unknown."""
-        if not (self.job.state.has_crawl and self.points):
+        points = self.present
+        if not (self.job.state.has_crawl and points):
             return None
-        return time_to_go(recent(self.points), self.points[-1])
+        return time_to_go(recent(points), points[-1])
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain types, for JSON."""

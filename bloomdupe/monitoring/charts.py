@@ -12,6 +12,7 @@ from bloomdupe.crawl.progress.pace import rates
 from bloomdupe.crawl.progress.rounds import OPEN
 from bloomdupe.filter.sizing import PAGE_BITS
 from bloomdupe.monitoring.drawing import BAD, FAINT, FIRST, GOOD, SECOND, Chart, drawing
+from bloomdupe.monitoring.time_axis import ticks
 from bloomdupe.printable import printable
 
 if TYPE_CHECKING:
@@ -20,53 +21,44 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from bloomdupe.crawl.progress.history import Point, Ran
+    from bloomdupe.crawl.totals import Totals
     from bloomdupe.jobs.overview import WorkerFigures
-    from bloomdupe.jobs.view import JobHistory, View
+    from bloomdupe.jobs.view import View
     from bloomdupe.monitoring.drawing import Maker
 
-__all__ = ["NAMELESS", "charts"]
+__all__ = ["charts"]
 
 PARTS = 240
 """Points of a line, at most: the page stays small."""
+LEAST_STEP = 5.0
+"""Seconds from one rate to the next, at least."""
 MOST_MARKS = 60
 """Runs with marks at their beginnings and ends, the latest runs."""
 MOST_BARS = 12
 MOST_PARTITIONS = 256
 """Bars, largest partitions first."""
-NAMELESS = "(no slot)"
-"""The slot name of items of ``start()``."""
-UNITS = ((172_800, 86_400, "days"), (7_200, 3_600, "hours"), (120, 60, "minutes"))
 
 
 def charts(view: View, info: Mapping[str, Any]) -> Iterator[Chart]:
     """Yield all charts of a job; ``info`` is what ``bloomdupe info --json`` prints."""
     if view.history is not None:
-        yield from _of_history(view, view.history, info["layers"])
-    largest = {name or NAMELESS: n for name, n in view.job.largest(MOST_BARS)}
-    yield _bars("Hosts", "Hosts with the most pending requests.", largest)
+        if len(view.present) > 1:
+            yield from _Lines(view, view.history.runs).charts()
+        yield from _counts(view.history.totals)
+        yield _filter(info["layers"])
     if view.job.workers is not None:
         yield from _of_workers(view.job.workers)
 
 
-def _of_history(
-    view: View, history: JobHistory, layers: Sequence[Mapping[str, float]]
-) -> Iterator[Chart]:
-    if len(view.points) > 1:
-        yield from _over_all_runs(view, history.runs)
-    yield _filter(layers)
-    totals = history.totals
+def _counts(totals: Totals) -> Iterator[Chart]:
+    if not totals.statuses:
+        return
     yield _bars(
         "Status codes",
         "Pages by the status of their response, over all runs.",
         {f"{code}": n for code, n in sorted(totals.statuses.items())},
     )
     yield _depths(totals.depths)
-    yield _bars(
-        "Failures by reason",
-        "Failed requests that were not retried since.",
-        dict(history.failed.reasons.most_common(MOST_BARS)),
-        colour=BAD,
-    )
 
 
 def _of_workers(workers: WorkerFigures) -> Iterator[Chart]:
@@ -79,149 +71,182 @@ def _of_workers(workers: WorkerFigures) -> Iterator[Chart]:
     yield _partitions(workers)
 
 
-# Lines over the time that the crawl was running
+class _Lines:
+    """Charts over the time that the crawl was running."""
 
-
-def _over_all_runs(view: View, runs: Sequence[Ran]) -> Iterator[Chart]:
-    marks = "Dashed lines are kills, dotted ones the beginnings of other runs."
-    with _over_time(view, runs) as (axes, chart):
-        axes.plot(*_line(view, lambda point: point.pages), color=FIRST)
-        yield chart("Pages", f"Pages done, over all runs. {marks}")
-    with _over_time(view, runs) as (axes, chart):
-        times, values = _rates(view)
-        axes.fill_between(times, values, step="mid", color=FIRST, alpha=0.25, lw=0)
-        axes.step(times, values, where="mid", color=FIRST)
-        yield chart("Rate", "Pages a minute.")
-    with _over_time(view, runs) as (axes, chart):
-        axes.plot(*_line(view, lambda point: point.pending), color=FIRST)
-        yield chart("Pending", "Pending requests.")
-    with _over_time(view, runs) as (axes, chart):
-        axes.plot(*_line(view, lambda point: point.slots), color=FIRST)
-        yield chart(
-            "Active hosts", "Slots with requests that are pending or in progress."
-        )
-    with _over_time(view, runs) as (axes, chart):
-        skipped = _line(view, lambda point: point.duplicates)
-        axes.plot(*skipped, color=SECOND, label="duplicates skipped")
-        axes.plot(*_line(view, lambda point: point.seen), color=FIRST, label="new")
-        axes.legend()
-        yield chart(
-            "Links", "New URLs, and links that were skipped because their URL was seen."
-        )
-    with _over_time(view, runs) as (axes, chart):
-        axes.vlines(*_highest(view), color=FIRST)
-        axes.yaxis.set_major_locator(MaxNLocator(5))
-        axes.yaxis.set_major_formatter(EngFormatter("s"))
-        yield chart("Checkpoints", "The longest one of each stretch of time.")
-    with _over_time(view, runs) as (axes, chart):
-        memory = _line(view, lambda point: point.memory)
-        axes.plot(*memory, color=FIRST, label="memory of the process")
-        disk = _line(view, lambda point: point.disk)
-        axes.plot(*disk, color=SECOND, label="store on the disk")
-        axes.legend()
-        axes.yaxis.set_major_formatter(EngFormatter("B"))
-        yield chart("Memory and disk", "Bytes.")
-
-
-@contextmanager
-def _over_time(view: View, runs: Sequence[Ran]) -> Iterator[tuple[Axes, Maker]]:
-    with drawing() as (axes, maker):
-        whole = MaxNLocator(5, integer=True, min_n_ticks=1)
-        axes.yaxis.set_major_locator(whole)
-        size, unit = _unit(view)
-        axes.set_xlabel(f"{unit} that the crawl was running")
+    def __init__(self, view: View, runs: Sequence[Ran]) -> None:
+        self._points = view.present
+        self._ticks = ticks(self._points)
+        self._step = max(1, len(self._points) // PARTS)
+        self._begun: list[float] = []
+        self._killed: list[float] = []
         first: dict[int, float] = {}
         last: dict[int, float] = {}
-        for point in view.points:
+        for point in self._points:
             first.setdefault(point.run, point.seconds)
             last[point.run] = point.seconds
         for ran in runs[-MOST_MARKS:]:
-            if ran.number in first and ran.number != view.points[0].run:
-                axes.axvline(first[ran.number] / size, color=GOOD, ls=":", lw=1.2)
+            if ran.number in first and ran.number != self._points[0].run:
+                self._begun.append(first[ran.number])
             over = ran is not runs[-1] or not view.job.state.has_crawl
             if ran.how == OPEN and over and ran.number in last:
-                axes.axvline(last[ran.number] / size, color=BAD, ls="--", lw=1.2)
-        maker.lowest = 0.0
-        yield axes, maker
+                self._killed.append(last[ran.number])
 
+    def charts(self) -> Iterator[Chart]:
+        """Yield them, the most important first."""
+        with self._axes() as (axes, chart):
+            self._rest_band(axes)
+            times, values = self._rates()
+            axes.fill_between(times, values, step="mid", color=FIRST, alpha=0.25, lw=0)
+            axes.step(times, values, where="mid", color=FIRST)
+            yield chart("Rate", "; ".join(["Pages a minute", *self._marks]) + ".")
+        with self._axes() as (axes, chart):
+            axes.plot(*self._line(lambda point: point.pending), color=FIRST)
+            yield chart("Pending", "Pending requests that are not scheduled for later.")
+        with self._axes() as (axes, chart):
+            axes.plot(*self._line(lambda point: point.pages), color=FIRST)
+            yield chart("Pages", "Pages done, over all runs.")
+        with self._axes() as (axes, chart):
+            active = self._line(lambda point: point.slots)
+            axes.plot(*active, color=FIRST, label="active")
+            if self._rests:
+                times, resting = self._line(lambda point: point.resting)
+                axes.fill_between(times, resting, color=SECOND, alpha=0.5, lw=0)
+                axes.plot(times, resting, color=SECOND, label="resting")
+                axes.legend()
+            yield chart(
+                "Hosts over time",
+                "Hosts with requests that are pending or in progress.",
+            )
+        with self._axes() as (axes, chart):
+            axes.plot(*self._line(lambda point: point.failed), color=BAD)
+            yield chart("Failed", "Failed requests that were not retried since.")
+        with self._axes() as (axes, chart):
+            skipped = self._line(lambda point: point.duplicates)
+            axes.plot(*skipped, color=SECOND, label="duplicates skipped")
+            axes.plot(*self._line(lambda point: point.seen), color=FIRST, label="new")
+            axes.legend()
+            yield chart("Links", "New URLs, and links whose URL was seen before.")
+        with self._axes() as (axes, chart):
+            axes.vlines(*self._highest(), color=FIRST)
+            axes.yaxis.set_major_locator(MaxNLocator(5))
+            axes.yaxis.set_major_formatter(EngFormatter("s"))
+            yield chart("Checkpoints", "The longest of each stretch of time.")
+        with self._axes() as (axes, chart):
+            memory = self._line(lambda point: point.memory)
+            axes.plot(*memory, color=FIRST, label="memory of the process")
+            disk = self._line(lambda point: point.disk)
+            axes.plot(*disk, color=SECOND, label="store on the disk")
+            axes.legend()
+            axes.yaxis.set_major_formatter(EngFormatter("B"))
+            yield chart("Memory and disk", "Bytes.")
 
-def _unit(view: View) -> tuple[float, str]:
-    seconds = view.points[-1].seconds
-    for least, size, name in UNITS:
-        if seconds >= least:
-            return size, name
-    return 1, "seconds"
+    @property
+    def _rests(self) -> bool:
+        return any(point.resting for point in self._points)
 
+    @property
+    def _marks(self) -> Iterator[str]:
+        """Explain the bands and the vertical lines, if there are any."""
+        if self._rests:
+            yield "bands: a host rested"
+        if self._begun:
+            yield "dotted lines: a run began"
+        if self._killed:
+            yield "dashed lines: the process was killed"
 
-def _line(
-    view: View, value: Callable[[Point], float]
-) -> tuple[list[float], list[float]]:
-    """Return the points of a line, with a gap where a kill undid some of it."""
-    size, _ = _unit(view)
-    step = max(1, len(view.points) // PARTS)
-    times, values = [], []
-    for number, point in enumerate(view.points):
-        after = view.points[number + 1] if number + 1 < len(view.points) else None
-        edge = after is None or after.run != point.run
-        if number % step == 0 or edge:
-            times.append(point.seconds / size)
-            values.append(float(value(point)))
-        if edge:
-            times.append(math.nan)
-            values.append(math.nan)
-    return times, values
+    @contextmanager
+    def _axes(self) -> Iterator[tuple[Axes, Maker]]:
+        with drawing() as (axes, maker):
+            whole = MaxNLocator(5, integer=True, min_n_ticks=1)
+            axes.yaxis.set_major_locator(whole)
+            axes.set_xticks(
+                [tick.seconds for tick in self._ticks],
+                [tick.text for tick in self._ticks],
+            )
+            axes.set_xlim(self._points[0].seconds, self._points[-1].seconds)
+            for begun in self._begun:
+                axes.axvline(begun, color=GOOD, ls=":", lw=1.2)
+            for killed in self._killed:
+                axes.axvline(killed, color=BAD, ls="--", lw=1.2)
+            maker.lowest = 0.0
+            yield axes, maker
 
+    def _rest_band(self, axes: Axes) -> None:
+        """Shade the times when a slot rested, over the whole height."""
+        if self._rests:
+            times, resting = self._line(lambda point: point.resting)
+            axes.fill_between(
+                times,
+                0,
+                1,
+                where=[count > 0 for count in resting],
+                step="post",
+                transform=axes.get_xaxis_transform(),
+                color=SECOND,
+                alpha=0.18,
+                lw=0,
+            )
 
-def _rates(view: View) -> tuple[list[float], list[float]]:
-    size, _ = _unit(view)
-    running = [point._replace(time=point.seconds) for point in view.points]
-    begin, end = running[0].time, running[-1].time
-    parts = min(PARTS, len(running) - 1)
-    step = (end - begin) / parts / size
-    middles = [begin / size + (part + 0.5) * step for part in range(parts)]
-    return middles, rates(running, begin, parts)
+    def _line(self, value: Callable[[Point], float]) -> tuple[list[float], list[float]]:
+        """Return the points of a line, with a gap where a kill undid some of it."""
+        points = self._points
+        times, values = [], []
+        for number, point in enumerate(points):
+            after = points[number + 1] if number + 1 < len(points) else None
+            edge = after is None or after.run != point.run
+            if number % self._step == 0 or edge:
+                times.append(point.seconds)
+                values.append(float(value(point)))
+            if edge:
+                times.append(math.nan)
+                values.append(math.nan)
+        return times, values
 
+    def _rates(self) -> tuple[list[float], list[float]]:
+        running = [point._replace(time=point.seconds) for point in self._points]
+        begin, end = running[0].time, running[-1].time
+        parts = max(1, min(PARTS, int((end - begin) / LEAST_STEP)))
+        step = (end - begin) / parts
+        middles = [begin + (part + 0.5) * step for part in range(parts)]
+        return middles, rates(running, begin, parts)
 
-def _highest(view: View) -> tuple[list[float], list[float], list[float]]:
-    """Return positions, lower and upper ends of lines: the longest checkpoints."""
-    size, _ = _unit(view)
-    step = max(1, len(view.points) // PARTS)
-    stretches = [view.points[at : at + step] for at in range(0, len(view.points), step)]
-    times = [stretch[0].seconds / size for stretch in stretches]
-    heights = [max(point.checkpoint for point in stretch) for stretch in stretches]
-    return times, [0.0] * len(times), heights
+    def _highest(self) -> tuple[list[float], list[float], list[float]]:
+        """Return positions, lower and upper ends of lines: the longest checkpoints."""
+        points, step = self._points, self._step
+        stretches = [points[at : at + step] for at in range(0, len(points), step)]
+        times = [stretch[0].seconds for stretch in stretches]
+        heights = [max(point.checkpoint for point in stretch) for stretch in stretches]
+        return times, [0.0] * len(times), heights
 
 
 # Bars
 
 
-def _bars(
-    title: str, note: str, values: Mapping[str, int], *, colour: str = FIRST
-) -> Chart:
+def _bars(title: str, note: str, values: Mapping[str, int]) -> Chart:
     """Draw a bar for each name."""
     if not values:
         return Chart(title, note, "")
     with drawing() as (axes, chart):
         names = [printable(name) for name in values]
         names = [name if len(name) < 30 else f"{name[:28]}…" for name in names]
-        drawn = axes.barh(range(len(names)), list(values.values()), color=colour)
+        drawn = axes.barh(range(len(names)), list(values.values()), color=FIRST)
         axes.bar_label(drawn, [f"{n:,}" for n in values.values()], padding=3)
         axes.set_yticks(range(len(names)), names)
         axes.invert_yaxis()
-        axes.margins(x=0.15)
-        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        axes.margins(x=0.2)
+        axes.set_xticks([])
+        axes.spines["bottom"].set_visible(False)
         return chart(title, note)
 
 
 def _depths(depths: Mapping[str, int]) -> Chart:
-    title, note = "Depth", "Pages by their number of links from a start page."
-    if not depths:
-        return Chart(title, note, "")
     with drawing() as (axes, chart):
         axes.bar([int(depth) for depth in depths], list(depths.values()), color=FIRST)
         axes.xaxis.set_major_locator(MaxNLocator(10, integer=True))
-        axes.set_xlabel("links")
-        return chart(title, note)
+        whole = MaxNLocator(5, integer=True, min_n_ticks=1)
+        axes.yaxis.set_major_locator(whole)
+        return chart("Depth", "Pages by their number of links from a start page.")
 
 
 def _filter(layers: Sequence[Mapping[str, float]]) -> Chart:

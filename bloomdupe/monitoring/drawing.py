@@ -112,7 +112,7 @@ def drawing() -> Iterator[tuple[Axes, Maker]]:
         "axes.formatter.use_mathtext": False,
     }
     with mpl.rc_context(style):
-        figure = Figure(figsize=(6.4, 2.5), layout="constrained")
+        figure = Figure(figsize=(4.3, 2.1), layout="constrained")
         axes = figure.add_subplot()
         axes.grid(axis="y")
         axes.set_axisbelow(True)

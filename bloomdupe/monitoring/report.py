@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.crawl.progress.line import pages_lost
-from bloomdupe.crawl.progress.pace import duration, size, when
-from bloomdupe.crawl.progress.rounds import OPEN
-from bloomdupe.jobs.overview import MOST_SLOTS
-from bloomdupe.jobs.state import KILLED, RUNNING, SILENT, STOPPED
-from bloomdupe.monitoring.charts import NAMELESS, charts
-from bloomdupe.monitoring.page import figure, in_figures, page, table, text
+from bloomdupe.crawl.progress.pace import duration, local, size, zone
+from bloomdupe.jobs import state as states
+from bloomdupe.monitoring import tables
+from bloomdupe.monitoring.charts import charts
+from bloomdupe.monitoring.page import figure, in_figures, page, text
+from bloomdupe.monitoring.verdict import verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
-    from bloomdupe.crawl.progress.history import Ran
-    from bloomdupe.jobs.overview import Overview, WorkerFigures
-    from bloomdupe.jobs.state import State
-    from bloomdupe.jobs.view import FailedRequests, View
+    from bloomdupe.jobs.view import View
 
 __all__ = ["report"]
-
-MOST_RUNS = 200
-MOST_FAILURES = 100
-"""Rows of the table, latest failures first."""
 
 FIGURES: tuple[tuple[str, str], ...] = (
     ("job.done", "requests done"),
@@ -53,14 +45,13 @@ FIGURES: tuple[tuple[str, str], ...] = (
     ("disk_bytes", "bytes of the store"),
 )
 """Names in ``bloomdupe info --json``, and in words; a job lacks some of them."""
-GOES_ON = "The same command goes on with it."
-REMEDIES = {
-    STOPPED: GOES_ON,
-    KILLED: GOES_ON,
-    SILENT: (
-        "The process is there, but a callback, a pipeline or an extension does not"
-        f" return. Nothing is lost if you kill it. {GOES_ON}"
-    ),
+COLOURS = {
+    states.RUNNING: "good",
+    states.FINISHED: "good",
+    states.SILENT: "alarm",
+    states.KILLED: "alarm",
+    states.STOPPED: "warn",
+    states.HALF_IMPORTED: "warn",
 }
 NO_HISTORY = (
     "Workers share this crawl on Redis, which keeps no history of it: there are no"
@@ -68,182 +59,121 @@ NO_HISTORY = (
 )
 
 
+class Tile(NamedTuple):
+    """A figure at the top of the page."""
+
+    name: str
+    value: str
+    kind: str = ""
+    """``bad`` or ``dim``, if it is."""
+
+
 def report(view: View, info: Mapping[str, Any]) -> str:
     """Return the page; ``info`` is the object of ``bloomdupe info --json``."""
     title = f"Crawl of {view.spider}"
-    drawn = list(charts(view, info))
-    tiles = [*_counts(view), *_of_filter(view, info), *_of_redis(view)]
+    colour = COLOURS.get(view.job.state.name, "calm")
+    if view.all_rest and colour == "good":
+        colour = "warn"
+    as_of = local(view.job.state.read_at)
     return page(
         title,
         [
             f"<h1>{text(title)}</h1>",
-            f"<p>{text(_verdict(view.job.state))}</p>",
-            f'<p class="note">{text(view.place)}, as of {when(view.read_at)}</p>',
+            f'<p class="verdict {colour}">{text(verdict(view))}</p>',
+            f'<p class="note">{text(view.place)}, as of {as_of}. All times are in'
+            f" {text(zone())}.</p>",
             '<div class="tiles">',
-            *(f"<div>{name}<b>{text(value)}</b></div>" for name, value in tiles),
+            *map(_tile, [*_counts(view), *_of_filter(view, info), *_of_redis(view)]),
             "</div>",
             *_missing(view),
+            *_first_tables(view),
             '<div class="charts">',
-            *map(figure, drawn),
+            *map(figure, charts(view, info)),
             "</div>",
-            *_tables(view),
+            *_last_tables(view),
             *in_figures(FIGURES, info),
         ],
     )
 
 
-def _verdict(state: State) -> str:
-    """Return the state in words, and the remedy if it needs one."""
-    text = f"{state.text[0].upper()}{state.text[1:]}."
-    return f"{text} {REMEDIES[state.name]}" if state.name in REMEDIES else text
+def _tile(tile: Tile) -> str:
+    kind = f' class="{tile.kind}"' if tile.kind else ""
+    return f"<div{kind}>{text(tile.name)}<b>{text(tile.value)}</b></div>"
 
 
 def _missing(view: View) -> Iterator[str]:
     """Say why there are no charts over time, if there are none."""
     if view.history is None:
         yield f'<p class="note">{NO_HISTORY}</p>'
-    elif not view.points:
+    elif not view.points and view.job.state.name != states.NOT_BEGUN:
         yield (
-            "<p>There are no charts over time: the job was made by an earlier version,"
-            " and has not run since.</p>"
+            '<p class="note">There are no charts over time: the job was made by an'
+            " earlier version, and has not run since.</p>"
         )
 
 
-def _counts(view: View) -> Iterator[tuple[str, str]]:
+def _counts(view: View) -> Iterator[Tile]:
     job, history = view.job, view.history
-    yield "pages", f"{job.pages:,}"
-    if job.runs is not None:
-        yield "items", f"{job.runs.items:,}"
-    yield "pending", f"{job.pending:,}"
+    yield Tile("pages", f"{job.pages:,}")
+    yield from _pace(view)
+    yield Tile("pending", f"{job.pending:,}")
+    if history is not None:
+        failed = len(history.failed.requests)
+        yield Tile("failed", f"{failed:,}", "bad" * bool(failed))
+    yield Tile("active hosts", f"{len(job.slots):,}")
     if job.workers is not None:
-        yield "in progress", f"{job.workers.leased:,}"
-        yield "hosts with pending requests", f"{len(job.slots):,}"
-        yield "workers", f"{len(job.workers.alive):,}"
-        yield "partitions", f"{len(job.workers.partitions):,}"
-    if history is not None:
-        yield "failed", f"{len(history.failed.requests):,}"
-        yield "duplicates skipped", f"{history.totals.duplicates:,}"
-        yield "downloaded", size(history.totals.bytes)
-    if job.runs is not None:
-        yield "running for", duration(job.runs.seconds)
-        yield "runs", f"{job.runs.runs:,}"
-    if history is not None:
-        kills = sum(how == KILLED for _, how in _ended(history.runs, job))
-        yield "kills", f"{kills:,}"
+        yield Tile("in progress", f"{job.workers.leased:,}")
+        yield Tile("workers", f"{len(job.workers.alive):,}")
+        yield Tile("partitions", f"{len(job.workers.partitions):,}")
+    if job.runs is not None and history is not None:
+        if job.runs.resting:
+            yield Tile("resting hosts", f"{len(job.runs.resting):,}", "bad")
+        yield Tile("items", f"{job.runs.items:,}")
+        yield Tile("duplicates skipped", f"{history.totals.duplicates:,}")
+        yield Tile("downloaded", size(history.totals.bytes))
+        yield Tile("ran for", duration(view.seconds))
+        ends = [how for _, how in tables.ended(history.runs, job)]
+        yield Tile("runs", f"{job.runs.runs:,}")
+        yield Tile("kills", f"{ends.count(states.KILLED):,}")
 
 
-def _of_filter(view: View, info: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _pace(view: View) -> Iterator[Tile]:
+    """Yield rate and time to go, dimmed if they hold only if a silent crawl goes on."""
+    state = view.job.state
+    if state.name not in (states.RUNNING, states.SILENT) or view.rate is None:
+        return
+    dim = "dim" * (state.name == states.SILENT)
+    yield Tile("pages a minute", f"{view.rate:,.0f}", dim)
+    if view.to_go is not None and not view.all_rest:
+        yield Tile("to go", duration(view.to_go), dim)
+
+
+def _of_filter(view: View, info: Mapping[str, Any]) -> Iterator[Tile]:
     last = view.last
     if last is not None:
-        yield "filter", f"{last.seen / view.capacity:.1%}"
+        yield Tile("filter", f"{last.seen / view.capacity:.1%} full")
         lost = info["expected_loss"] if view.history is None else last.loss
-        yield "lost by it", pages_lost(lost).replace("no page lost", "none")
+        yield Tile("lost by it", pages_lost(lost).replace("no page lost", "none"))
 
 
-def _of_redis(view: View) -> Iterator[tuple[str, str]]:
+def _of_redis(view: View) -> Iterator[Tile]:
     workers = view.job.workers
     if workers is not None:
-        yield "output to collect", f"{workers.entries:,}"
-        yield "memory of Redis", size(workers.memory)
+        yield Tile("output to collect", f"{workers.entries:,}")
+        yield Tile("memory of Redis", size(workers.memory))
 
 
-def _ended(runs: Sequence[Ran], job: Overview) -> Iterator[tuple[Ran, str]]:
-    """Yield runs, and how they ended."""
-    for ran in runs:
-        how = ran.how
-        if how == OPEN:
-            how = RUNNING if job.state.has_crawl and ran is runs[-1] else KILLED
-        yield ran, how
-
-
-def _tables(view: View) -> Iterator[str]:
-    """Yield the tables: of the history, or else of the workers and hosts."""
+def _first_tables(view: View) -> Iterator[str]:
+    """Yield the tables of failures, workers and hosts."""
     if view.history is not None:
-        yield from _runs(view, view.history.runs)
-        yield from _failed(view.history.failed)
+        yield from tables.failures(view.history.failed)
     if view.job.workers is not None:
-        yield from _workers(view.job.workers)
-        yield from _slots(view.job)
+        yield from tables.workers(view.job.workers)
+    yield from tables.hosts(view)
 
 
-def _runs(view: View, runs: Sequence[Ran]) -> Iterator[str]:
-    if not runs:
-        return
-    points = view.points
-    last = {point.run: point for point in points}
-    # The counts at the next run's beginning are those at a killed run's end.
-    done = dict(last)
-    done.update((a.run, b) for a, b in pairwise(points) if a.run != b.run)
-    first = {point.run: point for point in reversed(points)}
-    rows = []
-    for ran, how in list(_ended(runs, view.job))[-MOST_RUNS:]:
-        pages = ended = ""
-        if ran.number in last:
-            pages = f"{done[ran.number].pages - first[ran.number].pages:,}"
-            ended = when(ran.ended or last[ran.number].time)
-        kind = ' class="killed"' if how == KILLED else ""
-        rows.append(
-            f'<td class="number">{ran.number}</td><td>{when(ran.begun)}</td>'
-            f"<td>{ended}</td><td{kind}>{text(how)}</td>"
-            f'<td class="number">{pages}</td>'
-        )
-    yield "<h2>Runs</h2>"
-    yield from table(("run", "begun", "ended, or last seen", "how", "pages"), rows)
-
-
-def _failed(failed: FailedRequests) -> Iterator[str]:
-    if not failed.requests:
-        return
-    yield "<h2>Failed requests</h2>"
-    shown, count = failed.requests[:MOST_FAILURES], len(failed.requests)
-    gone = f" {failed.left:,} older ones were removed." if failed.left else ""
-    yield f'<p class="note">The last {len(shown):,} of {count:,}.{gone}</p>'
-    yield from table(
-        ("URL", "reason", "detail", "times", "last", "linked from"),
-        (
-            f'<td class="url">{text(one.url)}</td>'
-            f"<td>{text(one.reason)}</td><td>{text(one.detail)}</td>"
-            f'<td class="number">{one.times:,}</td><td>{when(one.time)}</td>'
-            f'<td class="url">{text(one.parent or "")}</td>'
-            for one in shown
-        ),
-    )
-
-
-def _workers(workers: WorkerFigures) -> Iterator[str]:
-    if not workers.workers:
-        return
-    yield "<h2>Workers</h2>"
-    yield from table(
-        ("worker", "partitions", "in progress", ""),
-        (
-            f"<td>{text(worker.name)}</td>"
-            f'<td class="number">{worker.partitions:,}</td>'
-            f'<td class="number">{worker.leased:,}</td>'
-            + (
-                "<td>alive</td>"
-                if worker.name in workers.alive
-                else '<td class="killed">has not answered lately</td>'
-            )
-            for worker in workers.workers
-        ),
-    )
-
-
-def _slots(job: Overview) -> Iterator[str]:
-    if not job.slots:
-        return
-    shown = job.largest(MOST_SLOTS)
-    yield "<h2>Hosts</h2>"
-    yield (
-        f'<p class="note">The {len(shown):,} with the most pending requests, of'
-        f" {len(job.slots):,}.</p>"
-    )
-    yield from table(
-        ("slot", "pending"),
-        (
-            f'<td class="url">{text(slot or NAMELESS)}</td>'
-            f'<td class="number">{requests:,}</td>'
-            for slot, requests in shown
-        ),
-    )
+def _last_tables(view: View) -> Iterator[str]:
+    """Yield the tables with details."""
+    if view.history is not None:
+        yield from tables.runs(view, view.history.runs)
+        yield from tables.failed_requests(view.history.failed)

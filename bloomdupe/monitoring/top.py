@@ -37,6 +37,7 @@ from bloomdupe.jobs.state import (
     SLEEPING,
     STOPPED,
 )
+from bloomdupe.monitoring.verdict import REMEDIES
 from bloomdupe.printable import printable
 
 if TYPE_CHECKING:
@@ -67,11 +68,13 @@ WIDE = 72
 """Columns from which on there is room for the reason why a slot is slow."""
 NAMES = 13
 """Columns that the names of figures take."""
-BESIDE = 5
-"""Lines beside figures, slots and workers: title, head, keys, and blank lines."""
+BESIDE = 4
+"""Lines beside title, figures, slots and workers: head, keys, and blank lines."""
 BESIDE_TABLE = 2
 """Lines beside the workers: a head, and a blank line."""
 SHORT_HEADS = ["parts", "work", "/s"]
+NAMELESS = "(no slot)"
+"""The slot name of items of ``start()``."""
 LEAST = 3
 """Figures that are always shown."""
 DIM = "dim"
@@ -145,32 +148,34 @@ class _Pressed:
 
 def sorts(view: View) -> tuple[str, ...]:
     """Return the ways to sort the slots."""
-    return (
-        ("pending", "name") if view.history is None else ("pending", "failed", "name")
-    )
+    if view.history is None:
+        return "pending", "name"
+    return "pending", "failed", "resting", "name"
 
 
 def screen(view: View, console: Console, sort: str) -> RenderableType:
     """Return the screen of a job, no larger than the terminal."""
     width, height = console.size
     workers = [] if view.job.workers is None else view.job.workers.workers
-    beside = BESIDE + (BESIDE_TABLE if workers else 0)
+    head = _head(view, console, width)[: max(1, height // 4)]
+    beside = BESIDE + len(head) + (BESIDE_TABLE if workers else 0)
     figures = list(_figures(view, console, _columns_beside_names(width)))
     figures = figures[: max(LEAST, height - beside - 2)]
     rows = max(2, height - beside - len(figures))
     shown = min(len(workers), max(1, rows // 3))
-    parts: list[RenderableType] = [
-        _title(view, width),
-        Text(),
-        _table_of(figures, width),
-    ]
+    parts: list[RenderableType] = [*head, Text(), _table_of(figures, width)]
     if workers:
         parts += [Text(), _workers(view, workers, shown, width)]
-    parts += [Text(), _slots(view, sort, rows - shown, width)]
+    rows -= shown
+    names = _names(view, sort, rows)
+    reasons = []
+    if width < WIDE:
+        reasons = _reasons(view, names, console, width)[: rows // 2]
+    table = _slots(view, names[: rows - len(reasons)], width)
     ways = sorts(view)
     keys = Text("q quit   s sort by ", style="dim", no_wrap=True)
     keys.append(ways[(ways.index(sort) + 1) % len(ways)], style="dim")
-    return Group(*parts, keys)
+    return Group(*parts, Text(), table, *reasons, keys)
 
 
 def _columns_beside_names(width: int) -> int:
@@ -188,24 +193,27 @@ def _table_of(figures: Iterable[Figure], width: int) -> Table:
     return table
 
 
-def _title(view: View, width: int) -> Text:
-    job = view.job
-    title = Text(no_wrap=True, overflow="ellipsis")
-    title.append(printable(view.spider), style="bold")
+def _head(view: View, console: Console, width: int) -> list[Text]:
+    """Return the lines with the name and the state of the job, and the remedy."""
+    state = view.job.state
+    lines = [Text(printable(view.spider), style="bold")]
     if view.trouble is not None:
-        title.append("  Redis does not answer", style="bold red")
+        lines.append(Text("Redis does not answer", style="bold red"))
     else:
-        title.append("  ")
-        title.append(printable(job.state.text), style=STYLES[job.state.name])
+        style = "bold yellow" if view.all_rest else STYLES[state.name]
+        lines.append(Text(printable(state.text), style=style))
     if width >= NARROW:
-        title.append(f"  {_extent(view)}", style="dim")
-    return title
+        extent = Text(_extent(view), style="dim")
+        lines = [Text("  ").join([*lines, extent] if extent else lines)]
+    if state.name in REMEDIES:
+        lines.append(Text(REMEDIES[state.name]))
+    return [part for line in lines for part in line.wrap(console, width)]
 
 
 def _extent(view: View) -> str:
     runs, workers = view.job.runs, view.job.workers
     if runs is not None:
-        return f"run {runs.runs}, {duration(runs.seconds)} in all"
+        return f"run {runs.runs}, {duration(view.seconds)} in all" if runs.runs else ""
     partitions = 0 if workers is None else len(workers.partitions)
     return f"{partitions:,} partitions on Redis"
 
@@ -213,8 +221,9 @@ def _extent(view: View) -> str:
 def _figures(view: View, console: Console, columns: int) -> Iterator[Figure]:
     """Yield the figures that the engine of the job knows."""
     yield "pages", _pages(view)
-    if len(view.points) > (2 if view.history is None else 0):
-        yield "", [(history_bars(view.points, console, columns), "green")]
+    points = view.present
+    if len(points) > (2 if view.history is None else 0):
+        yield "", [(history_bars(points, console, columns), "green")]
     yield "pending", _pending(view)
     if view.job.workers is not None:
         yield from _figures_of_workers(view.job.workers)
@@ -222,7 +231,8 @@ def _figures(view: View, console: Console, columns: int) -> Iterator[Figure]:
         yield from _figures_of_history(view, view.history, columns)
     last = view.last
     if last is None:
-        yield "history", [("none yet: made by an earlier version", "dim")]
+        if view.job.state.name != NOT_BEGUN:
+            yield "history", [("none yet: made by an earlier version", "dim")]
         return
     fill = last.seen / view.capacity
     filled = [(f"{fill:.1%} full", "yellow" if fill > 0.8 else "")]
@@ -238,13 +248,14 @@ def _figures(view: View, console: Console, columns: int) -> Iterator[Figure]:
 def _pages(view: View) -> Values:
     pages = [(f"{view.job.pages:,}", "bold")]
     state = view.job.state
-    if view.rate is not None and state.has_crawl:
+    if view.rate is not None and state.name in (RUNNING, SILENT):
         rate = (
             f"{view.rate:,.0f} a minute"
             if view.job.workers is None
             else f"{view.rate / 60:,.1f} a second"
         )
-        pages.append((rate, DIM if state.name == SILENT else "green"))
+        style = "green" if view.rate >= 0.5 else "yellow"
+        pages.append((rate, DIM if state.name == SILENT else style))
     if view.job.runs is not None:
         pages.append((f"{view.job.runs.items:,} items", ""))
     return pages
@@ -253,15 +264,20 @@ def _pages(view: View) -> Values:
 def _pending(view: View) -> Values:
     job = view.job
     pending = [(f"{job.pending:,}", "bold")]
+    silent = job.state.name == SILENT
     known = view.rate is not None or (view.history is not None and view.points)
-    if job.state.name in (RUNNING, SILENT) and known:
+    if view.all_rest and not silent:
+        pending.append(("all resting", "yellow"))
+    elif job.state.name in (RUNNING, SILENT) and known:
         left = view.to_go
         text = "no end in sight" if left is None else f"{duration(left)} to go"
         style = "yellow" if left is None else "cyan"
-        pending.append((text, DIM if job.state.name == SILENT else style))
-    pending.append((f"{len(job.slots):,} slots", ""))
-    if job.runs is not None and job.runs.resting:
-        pending.append((f"{len(job.runs.resting):,} resting", "yellow"))
+        pending.append((text, DIM if silent else style))
+        if job.runs is not None and job.runs.resting:
+            pending.append((f"{len(job.runs.resting):,} resting", "yellow"))
+    if job.slots:
+        slots = len(job.slots)
+        pending.append((f"{slots:,} slot{'s' * (slots != 1)}", ""))
     if job.runs is not None and job.runs.later:
         pending.append((f"{job.runs.later:,} scheduled for later", ""))
     return pending
@@ -368,18 +384,36 @@ def _workers(view: View, workers: list[WorkerShare], rows: int, width: int) -> T
     return table
 
 
-def _slots(view: View, sort: str, rows: int, width: int) -> Table:
-    """Return the slots that come first, with failures if the engine keeps them."""
-    pending = view.job.slots
-    failed = None if view.history is None else view.history.failed.slots
-    first: Mapping[str, int] = {"pending": pending, "failed": failed or {}}.get(
-        sort, {}
-    )
-    names = heapq.nsmallest(
-        rows,
-        pending.keys() | (failed or {}),
+def _names(view: View, sort: str, most: int) -> list[str]:
+    """Return the names of the slots that come first."""
+    pending, runs = view.job.slots, view.job.runs
+    failed = {} if view.history is None else view.history.failed.slots
+    resting = {} if runs is None else dict.fromkeys(runs.resting, 1)
+    by: dict[str, Mapping[str, int]]
+    by = {"pending": pending, "failed": failed, "resting": resting}
+    first = by.get(sort, {})
+    return heapq.nsmallest(
+        most,
+        pending.keys() | failed,
         key=lambda name: (-first.get(name, 0), name),
     )
+
+
+def _reasons(view: View, names: list[str], console: Console, width: int) -> list[Text]:
+    """Return lines with the reasons why slots are slow, if they fit into no column."""
+    lines: list[Text] = []
+    for name in names:
+        slow = view.job.slowness(name)
+        if slow:
+            text = Text(printable(f"{name or NAMELESS} {slow}"), style="yellow")
+            lines += text.wrap(console, width)
+    return lines
+
+
+def _slots(view: View, names: list[str], width: int) -> Table:
+    """Return the slots, with failures if the engine keeps them."""
+    pending = view.job.slots
+    failed = None if view.history is None else view.history.failed.slots
     heads = ["pending"] if failed is None else ["pending", "failed"]
     table = _names_table("slot", heads, width)
     slow = {name: view.job.slowness(name) for name in names if width >= WIDE}
@@ -393,7 +427,7 @@ def _slots(view: View, sort: str, rows: int, width: int) -> Table:
             cells.append(Text(f"{count:,}" if count else "-", style=style))
         if any(slow.values()):
             cells.append(Text(printable(slow[name]), style="yellow"))
-        table.add_row(Text(printable(name) or "(no slot)"), *cells)
+        table.add_row(Text(printable(name) or NAMELESS), *cells)
     return table
 
 

@@ -42,7 +42,7 @@ ROOMS: dict[str, set[str]] = {
     },
     "crawl": {
         "links", "feeds", "inside_scrapy", "frontier", "redis", "settings", "filter",
-        "store", "signals", "errors", "printable", "foreign",
+        "store", "signals", "errors", "printable", "foreign", "_version",
     },
     "links": {"inside_scrapy", "settings", "errors", "printable"},
     "feeds": {"inside_scrapy", "settings", "store", "errors", "printable"},

@@ -40,7 +40,7 @@ def test_jobs_are_a_table(verb: Verb, crawls: Path) -> None:
     assert [line.split()[0] for line in lines] == [
         str(crawls / name) for name in ("alpha/job", "beta/job", "broken")
     ]
-    assert re.search(r"stopped: shutdown +\S+ \S+ +0 +7 +4$", lines[0])
+    assert re.search(r"stopped: shutdown +\S+ \S+ +1,200 +7 +4$", lines[0])
     assert "cannot be read: `bloomdupe verify" in lines[2]
     found = [
         json.loads(line) for line in verb("jobs", crawls, "--json").out.splitlines()

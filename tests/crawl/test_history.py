@@ -15,6 +15,7 @@ from spiders.follow import Follow
 from support.shared_data import REPOSITORY
 
 from bloomdupe import BloomFilter
+from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.crawl.progress import headroom as room
 from bloomdupe.crawl.progress.headroom import Room
 from bloomdupe.crawl.progress.history import (
@@ -26,7 +27,7 @@ from bloomdupe.crawl.progress.history import (
     read_history,
     surplus,
 )
-from bloomdupe.crawl.progress.line import progress
+from bloomdupe.crawl.progress.line import ProgressLine
 from bloomdupe.crawl.progress.pace import (
     duration,
     recent,
@@ -35,6 +36,7 @@ from bloomdupe.crawl.progress.pace import (
     time_to_fill,
     time_to_go,
 )
+from bloomdupe.crawl.totals import MOST_SLOTS, Totals
 from bloomdupe.settings import JobSettings
 from bloomdupe.store.check import verify
 
@@ -62,7 +64,7 @@ def stored(crawl: Crawl) -> tuple[list[Point], list[Ran]]:
 
 
 def test_runs_and_points_survive_a_kill(crawl: Crawl, site: Site) -> None:
-    line = re.compile(r"INFO: \d+ pages, \d+ a minute; \d+ pending in \d slots?")
+    line = re.compile(r"INFO: \d+ pages \(\d+/min\), \d+ pending on \d hosts?")
     site.hold("/d")
     process = crawl.start(Follow, BLOOMDUPE_PROGRESS_INTERVAL=0.05)
     process.until(lambda: line.search(process.log))
@@ -70,7 +72,7 @@ def test_runs_and_points_survive_a_kill(crawl: Crawl, site: Site) -> None:
     process.kill()
     site.release()
     run = crawl.run(Follow)
-    assert "pending in" not in run.log
+    assert "pending on" not in run.log
     points, runs = stored(crawl)
     assert [(ran.number, ran.how, ran.ended is None) for ran in runs] == [
         (1, "open", True),
@@ -89,14 +91,29 @@ def test_runs_and_points_survive_a_kill(crawl: Crawl, site: Site) -> None:
         totals = (seen.record("crawl") or {})["totals"]
     assert totals["statuses"] == {"200": 13}
     assert totals["depths"] == {"0": 1, "1": 6, "2": 6}
+    assert totals["by_slot"] == {"127.0.0.1": [13, last.bytes]}
     assert verify(crawl.store)[1] == []
     # And a run that has nothing to do leaves no trace.
     crawl.run(Follow)
     assert stored(crawl) == (points, runs)
 
 
+def test_pages_are_counted_by_slot_up_to_a_number_of_slots() -> None:
+    outcomes = []
+    for slot in range(MOST_SLOTS + 1):
+        outcome = Outcome()
+        outcome.answers += [(200, 0, f"{slot}.example", 7)] * 2
+        outcomes.append(outcome)
+    totals = Totals().plus(outcomes, 1.0, 0).plus(outcomes[:1], 2.0, 0)
+    assert totals.pages == 2 * (MOST_SLOTS + 2)
+    assert len(totals.by_slot) == MOST_SLOTS
+    assert totals.by_slot["0.example"] == [4, 28]
+    assert totals.by_slot["1.example"] == [2, 14]
+    assert Totals.of(totals.record) == totals
+
+
 def test_a_crawl_in_memory_says_how_it_stands(crawl: Crawl, site: Site) -> None:
-    line = re.compile(r"INFO: \d+ pages.* longest checkpoint \d+ ms\n")
+    line = re.compile(r"INFO: \d+ pages.* pending on \d hosts?")
     site.hold("/d")
     process = crawl.start(Follow, JOBDIR=None, BLOOMDUPE_PROGRESS_INTERVAL=0.01)
     process.until(lambda: line.search(process.log))
@@ -225,37 +242,50 @@ def test_sizes_are_said_in_one_unit(number: float, said: str) -> None:
     assert size(number) == said
 
 
+def line_of(now: Point, before: Point | None = None, **failed: int) -> str:
+    return ProgressLine(1_000).text(before, before, now, failed, 0.0)
+
+
 def test_the_line_says_all_that_an_operator_asks() -> None:
     now = point(
-        60, pages=1_300, duplicates=5, seen=100, pending=300, leased=0, slots=2,
-        failed=3, loss=0.25, disk=2_000_000, free=600 * 10**6,
+        60, pages=4_066, pending=698, leased=0, slots=5, failed=413, resting=2,
+        slowest=180.0, loss=0.25, seen=900, disk=1, free=600 * 10**6,
     )  # fmt: skip
-    before = point(0, pages=100, pending=900, free=660 * 10**6)
-    assert progress(before, before, now, 1_000, 0.0314) == (
-        "1300 pages, 1200 a minute; 300 pending in 2 slots, 30 s to go;"
-        " 5 duplicates skipped; 3 failed; filter 10.0% full, 0.25 pages lost;"
-        " longest checkpoint 31 ms; disk 2.0 MB, 600.0 MB free, full in 10 min"
+    before = point(0, pages=4_066 - 726, pending=6_980, free=660 * 10**6)
+    reasons = {"404": 213, "callback": 43, "503": 5, "timeout": 3, "500": 1}
+    line = ProgressLine(1_000)
+    said = (
+        "4,066 pages (726/min), 413 failed (213 404, 43 callback, 5 503, 3 timeout,"
+        " ...), 698 pending on 5 hosts (2 resting), 3 min to go"
     )
-    assert progress(None, None, point(0, slots=1), 1_000, 0.0).startswith(
-        "0 pages; 0 pending in 1 slot; 0 duplicates skipped"
+    assert line.text(before, before, now, reasons, 1.26) == (
+        f"{said}; filter 90% full; 0.25 pages lost; longest checkpoint 1.3 s;"
+        " disk full in 10 min"
     )
-    assert "7 pending in 0 slots, 3 for later" in progress(
-        None, None, point(0, pending=7, later=3), 1_000, 0.0
+    # The rest is said only when it changes.
+    assert line.text(before, before, now, reasons, 1.26) == said
+    assert line.text(before, before, now, reasons, 2.0) == (
+        f"{said}; longest checkpoint 2.0 s"
     )
-    more = progress(now, point(0), now, 1_000, 0.0)
-    assert "and more come than go" in more
+
+
+def test_the_line_is_short_when_there_is_little_to_say() -> None:
+    assert line_of(point(0, slots=1)) == "0 pages, 0 pending on 1 host"
+    now = point(0, pending=7, slots=2, later=3, seen=790, disk=1)
+    assert line_of(now) == "0 pages, 7 pending on 2 hosts, 3 for later"
+    more = line_of(point(60, pending=9), point(0, pending=7))
+    assert more.endswith(", and more come than go")
 
 
 def test_the_document_shows_such_a_line() -> None:
     text = (REPOSITORY / "bloomdupe/docs/monitoring.md").read_text("utf-8")
-    shown = re.findall(r"^INFO: (1616 pages.*)", text, re.MULTILINE)
-    free = 71_100_000_000
-    before = point(0, pages=1_616 - 8_402, pending=7_077, free=free + 4_047_131)
+    shown = re.findall(r"^INFO: (4,066 pages.*)", text, re.MULTILINE)
+    before = point(0, pages=4_066 - 726, pending=2_792)
     now = point(
-        60, pages=1_616, pending=337, slots=1, duplicates=21_462, seen=2_135,
-        disk=430_100, free=free,
-    )  # fmt: skip
-    assert shown == [progress(before, before, now, 10_000_000, 0.066)]
+        60, pages=4_066, pending=698, slots=5, resting=2, failed=413, slowest=180.0
+    )
+    reasons = {"404": 213, "callback": 43}
+    assert shown == [ProgressLine(1_000).text(before, before, now, reasons, 0.066)]
 
 
 # Room

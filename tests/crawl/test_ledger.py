@@ -67,7 +67,7 @@ def test_what_gives_up_is_in_the_ledger_and_nothing_else(
     found = failures(crawl)
     assert {path: failure.reason for path, failure in found.items()} == WRONG
     assert run.stats["bloomdupe/failed"] == len(WRONG)
-    said = "8 requests have failed and not succeeded since (3 status, 2 timeout, "
+    said = "8 requests have failed and not succeeded since (3 404, 2 timeout, "
     assert said in run.log
     assert "`bloomdupe list job --failed` names them" in run.log
     assert found["/404"].status == 404
@@ -91,7 +91,7 @@ def test_failed_requests_are_taken_up_again_and_leave_when_they_succeed(
     run = crawl.run(Wrong)
     assert run.requested == []
     assert (
-        "8 requests of this job have failed so far (3 status, 2 timeout, 1 callback,"
+        "8 requests of this job have failed so far (3 404, 2 timeout, 1 callback,"
         " 1 errback, 1 pipeline); BLOOMDUPE_RETRY_FAILED = True retries all but"
         " callback, pipeline: -s BLOOMDUPE_RETRY_FAILED=callback,pipeline retries"
         " these, and items that their pages have yielded before come twice"

@@ -19,7 +19,9 @@ from support.monitored_jobs import point
 from support.ports import kept_port
 from support.shared_data import REPOSITORY, needs_program
 
+from bloomdupe import __version__
 from bloomdupe import settings as module
+from bloomdupe.crawl.progress.glance import Glance, HostGlance
 from bloomdupe.crawl.progress.metrics import Metrics
 from bloomdupe.errors import SettingError
 from bloomdupe.settings import JobSettings
@@ -33,13 +35,33 @@ if TYPE_CHECKING:
 
 BOARD = REPOSITORY / "bloomdupe" / "monitoring" / "grafana.json"
 
-STOOD = point(0, pages=40, items=30, pending=7, statuses=[0, 36, 0, 4, 0], loss=0.5)
+STOOD = Glance(
+    point(
+        0,
+        pages=40,
+        items=30,
+        pending=7,
+        statuses=[0, 36, 0, 4, 0],
+        loss=0.5,
+        free=10**12,
+    ),
+    checkpoint_at=1_700_000_000.0,
+    to_go=226.0,
+    next_due=1_700_000_060.0,
+    failures={"404": 3, "callback": 1},
+    retries=5,
+    revisits={"changed": 2, "unchanged": 6},
+    hosts=[
+        HostGlance("a.example", 5, 30, resting=True),
+        HostGlance("b.example", 2, 10, resting=False),
+    ],
+)
 
 
 @pytest.fixture
 def metrics() -> Iterator[str]:
     """Answer on a free port; return the URL."""
-    found = Metrics('a "spider"\n', 1_000, lambda: STOOD)
+    found = Metrics('a "spider"\n', "crawls/site", 1_000, lambda: STOOD)
     port = found.begin("127.0.0.1", 0)
     yield f"http://127.0.0.1:{port}/metrics"
     found.end()
@@ -63,6 +85,8 @@ def test_a_crawl_answers_while_it_runs(crawl: Crawl, site: Site) -> None:
     assert process.wait().finish_reason == "finished"
     assert 'bloomdupe_pages_total{spider="follow"}' in text
     assert 'bloomdupe_expected_urls{spider="follow"} 1e+07' in text
+    assert f'bloomdupe_info{{jobdir="{crawl.store.parent}"' in text
+    assert 'bloomdupe_last_checkpoint_timestamp_seconds{spider="follow"} 1' in text
     with pytest.raises(OSError, match="refused"):
         read(url)
 
@@ -72,14 +96,30 @@ def test_it_is_open_metrics(metrics: str) -> None:
     assert text.endswith("# EOF\n")
     families = list(text_string_to_metric_families(text))  # type: ignore[no-untyped-call]
     values = {
-        (sample.name, sample.labels.get("status")): sample.value
+        (sample.name.removeprefix("bloomdupe_"), *labels.values()): sample.value
         for family in families
         for sample in family.samples
+        for labels in [{k: v for k, v in sample.labels.items() if k != "spider"}]
     }
-    assert values["bloomdupe_pages_total", None] == 40
-    assert values["bloomdupe_responses_total", "2xx"] == 36
-    assert values["bloomdupe_responses_total", "4xx"] == 4
-    assert values["bloomdupe_lost", None] == 0.5
+    expected = {
+        ("pages_total",): 40,
+        ("responses_total", "2xx"): 36,
+        ("responses_total", "4xx"): 4,
+        ("lost",): 0.5,
+        ("last_checkpoint_timestamp_seconds",): 1_700_000_000.0,
+        ("next_due_timestamp_seconds",): 1_700_000_060.0,
+        ("time_to_go_seconds",): 226.0,
+        ("failures", "404"): 3,
+        ("failures", "callback"): 1,
+        ("retries_total",): 5,
+        ("revisits_total", "unchanged"): 6,
+        ("host_pending", "a.example"): 5,
+        ("host_pages_total", "b.example"): 10,
+        ("host_resting", "a.example"): 1,
+        ("host_resting", "b.example"): 0,
+        ("info", "crawls/site", __version__): 1,
+    }
+    assert expected.items() <= values.items()
     assert {s.labels["spider"] for f in families for s in f.samples} == {'a "spider"\n'}
 
 
@@ -87,8 +127,15 @@ def test_the_board_asks_for_what_there_is(metrics: str) -> None:
     board = json.loads(BOARD.read_text("utf-8"))
     asked = set(re.findall(r"bloomdupe_\w+", BOARD.read_text("utf-8")))
     given = set(re.findall(r"^(bloomdupe_\w+)\{", read(metrics), re.MULTILINE))
-    assert len(board["panels"]) == 12
     assert asked <= given
+    places = [
+        (x, y)
+        for place in (panel["gridPos"] for panel in board["panels"])
+        for x in range(place["x"], place["x"] + place["w"])
+        for y in range(place["y"], place["y"] + place["h"])
+    ]
+    assert len(places) == len(set(places)) == 24 * (max(y for _, y in places) + 1)
+    assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
 
 
 ALERTS = BOARD.with_name("alerts.yml")
@@ -146,7 +193,7 @@ def test_a_port_that_is_taken_is_named_and_the_crawl_goes_on(
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        found = Metrics("spider", 1, lambda: STOOD)
+        found = Metrics("spider", "", 1, lambda: STOOD)
         assert found.begin("127.0.0.1", port) is None
         found.end()
         assert (
@@ -166,7 +213,9 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_real_prometheus_reads_it(metrics: str, tmp_path: Path) -> None:
     program = needs_program("prometheus")
     target = metrics.removeprefix("http://").removesuffix("/metrics")
+    (tmp_path / "alerts.yml").write_text(ALERTS.read_text("utf-8"))
     (tmp_path / "prometheus.yml").write_text(
+        "global: {evaluation_interval: 1s}\nrule_files: [alerts.yml]\n"
         "scrape_configs: [{job_name: crawl, scrape_interval: 1s,"
         f" static_configs: [{{targets: ['{target}']}}]}}]\n"
     )
@@ -182,6 +231,9 @@ def test_a_real_prometheus_reads_it(metrics: str, tmp_path: Path) -> None:
         assert [float(one["value"][1]) for one in found] == [36]
         for expression in expressions:  # each is understood; rates take their time
             ask(server, port, expression.replace("$spider", ".*"))
+        # The sign of life of this crawl is old.
+        (alert,) = ask(server, port, 'ALERTS{alertstate="firing"}', wait=True)
+        assert alert["metric"]["alertname"] == "CrawlGivesNoSignOfLife"
     finally:
         server.kill()
         server.wait()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from spiders.follow import Follow
@@ -14,9 +14,11 @@ from support.jobs import run as verb
 from support.monitored_jobs import point
 from support.site import Answer
 
+from bloomdupe import BloomFilter
 from bloomdupe.crawl.later.rests import Rest, rests_in
-from bloomdupe.crawl.progress.line import progress
 from bloomdupe.crawl.progress.pace import time_to_fill, time_to_go
+from bloomdupe.crawl.progress.slot_times import SlotPaces, SlotTimes
+from bloomdupe.frontier.frontier import Frontier
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,9 +66,9 @@ def test_a_server_that_is_away_is_named_with_cause_and_time(
     rests = rf"rests until {CLOCK} \(no answer\)"
     assert re.search(rf"^  127\.0\.0\.1 +\d+, {rests}$", job("info")[0], re.MULTILINE)
     top = job("top")[0]
-    assert "1 resting" in top
+    assert "all resting" in top
     assert re.search(rf"127\.0\.0\.1 .*{rests}", top)
-    line = re.compile(r" pending in 1 slot \(1 resting\)")
+    line = re.compile(r" pending on 1 host \(1 resting\)")
     process.until(lambda: line.search(process.log))
     process.kill()
     # The next run says so, too.
@@ -127,5 +129,56 @@ def test_forecasts_need_data_and_look_at_the_slowest_slot() -> None:
     later = point(60, free=10**6 - 1_000)
     assert time_to_fill(first, later) == pytest.approx(60 * 999)
     assert time_to_fill(first, later._replace(free=10**6 - 100)) is None  # days
-    said = progress(None, None, point(0, slots=5, pending=9, resting=2), 1_000, 0.0)
-    assert "9 pending in 5 slots (2 resting)" in said
+
+
+def test_the_pace_of_a_slot_is_that_of_the_last_minute_or_two() -> None:
+    paces = SlotPaces()
+    found = []
+    for second in range(0, 181, 5):
+        paces.begin(1_000.0 + second)
+        fast = paces.seconds_for("fast", 100, 10 * second)
+        # From the third minute on it is half as fast.
+        pages = second if second <= 120 else 120 + (second - 120) // 2
+        slow = paces.seconds_for("slow", 30, pages)
+        found.append((second, fast, slow))
+    assert found[:2] == [(0, 0.0, 0.0), (5, 0.0, 0.0)]  # too early
+    assert found[2] == (10, 10.0, 30.0)
+    assert found[24] == (120, 10.0, 30.0)
+    assert found[-1] == (180, 10.0, 60.0)
+    paces.begin(1_300.0)
+    assert paces.seconds_for("stuck", 5, 7) == 0.0
+    paces.begin(1_330.0)
+    assert paces.seconds_for("stuck", 5, 7) == 0.0  # unknown: none has come
+
+
+class Downloader:
+    """The part of Scrapy's downloader that a look at the slots needs."""
+
+    throttled = False
+    given_delays: ClassVar[dict[str, float]] = {"": 0.0}
+
+    def __init__(self, *full: str) -> None:
+        self._full = full
+
+    def is_full(self, slot: str) -> bool:
+        return slot in self._full
+
+
+@pytest.mark.parametrize(("full", "slowest"), [(["slow"], 226.0), ([], 0.0)])
+def test_a_slot_with_all_the_requests_that_it_may_have_decides(
+    full: list[str], slowest: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, counts = 1_000.0, {"slow": [0, 0], "fast": [0, 0]}
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    frontier = Frontier(BloomFilter(1_000))
+    for slot, requests in (("slow", 226), ("fast", 226)):
+        for number in range(requests):
+            frontier.push(slot, 0, b"%d" % number)
+    engine: Any = Downloader(*full)
+    times = SlotTimes(frontier, engine, [], lambda: counts)
+    times.look()
+    now += 20
+    counts.update(slow=[20, 0], fast=[2_000, 0])
+    look = times.look()
+    assert look.slowest == slowest
+    assert dict(look.largest) == {"slow": 226, "fast": 226}

@@ -94,13 +94,15 @@ def test_a_crawl_that_hangs_gives_no_sign_of_life(
     said = f"no sign of life for 60 min (process {process.pid})"
     assert (found["info"], found["top"]) == (said, said)
     assert found["report"].startswith("No sign of life for 60 min")
-    assert "Nothing is lost if you kill it" in found["report"]
+    assert "Nothing is lost if you kill the process" in found["report"]
     assert found["json"] == "no sign of life"
     process.kill()
-    assert set(shown().values()) == {
-        "killed",
-        "Killed. The same command goes on with it.",
-    }
+    found = shown()
+    assert {found["info"], found["top"], found["json"]} == {"killed"}
+    assert re.fullmatch(
+        r"Killed: \d+ pages?, \d+ pending.*\. Run the same command again: it goes on\.",
+        found["report"],
+    )
 
 
 def test_a_killed_process_whose_number_was_given_away_stays_killed(
@@ -160,7 +162,8 @@ def test_a_job_is_in_use_while_a_command_has_it(
     crawl: Crawl, shown: Callable[[], dict[str, str]]
 ) -> None:
     crawl.bloomdupe("add", "job", "https://a.example/", "--spider", "follow")
-    assert set(shown().values()) == {"not begun", "Not begun."}
+    said = "Not begun: 1 pending on 1 host. It begins with the first run."
+    assert set(shown().values()) == {"not begun", said}
     with files.lock_owner(crawl.store):
         assert shown()["info"] == f"in use by process {os.getpid()}"
 
@@ -170,7 +173,8 @@ def test_an_imported_job_has_not_begun(
 ) -> None:
     (crawl.folder / "list").write_text("https://a.example/\nhttps://b.example/\n")
     crawl.bloomdupe("import", engine.job, "list", "--spider", "follow")
-    assert set(shown().values()) == {"not begun", "Not begun."}
+    said = "Not begun: 2 pending on 2 hosts. It begins with the first run."
+    assert set(shown().values()) == {"not begun", said}
 
 
 @pytest.mark.usefixtures("engine")
@@ -181,7 +185,7 @@ def test_a_stopped_and_a_finished_job_say_so(
     found = shown()
     assert found["info"] == found["top"]
     assert found["info"].startswith("stopped: ")
-    assert found["report"].endswith("The same command goes on with it.")
+    assert found["report"].endswith("Run the same command again: it goes on.")
     assert found["json"] == "stopped"
     crawl.finish(Follow)
     assert shown()["info"].startswith("finished")
@@ -190,7 +194,7 @@ def test_a_stopped_and_a_finished_job_say_so(
 def test_rates_and_forecasts_of_a_silent_crawl_are_dimmed(
     tmp_path: Path,
 ) -> None:
-    job = monitored_job(tmp_path)
+    job = monitored_job(tmp_path, ahead=HOUR)  # no rate falls meanwhile
     with BloomFilter.open(job / "bloomdupe") as seen:
         store = seen.share_store()
         assert store is not None

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from support.monitored_jobs import monitored_job
+from support.monitored_jobs import monitored_job, point
 from support.report_page import Page, value_of
 from support.shared_data import needs_package, needs_program
 
@@ -18,17 +18,18 @@ from bloomdupe import BloomFilter
 from bloomdupe.crawl.progress.history import History
 from bloomdupe.monitoring import extra
 from bloomdupe.monitoring import page as html
+from bloomdupe.monitoring.time_axis import ticks
 from bloomdupe.store import files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from support.jobs import Verb
 
 CHARTS = {
-    "Pages", "Rate", "Pending", "Active hosts", "Links", "Checkpoints",
-    "Memory and disk", "Filter", "Status codes", "Depth", "Failures by reason", "Hosts",
+    "Pages", "Rate", "Pending", "Hosts over time", "Failed", "Links", "Checkpoints",
+    "Memory and disk", "Filter",
 }  # fmt: skip
 
 
@@ -66,10 +67,79 @@ def test_the_numbers_are_those_of_info(
     for name, value in page.values.items():
         assert float(value) == value_of(info, name)
     assert page.charts.keys() == CHARTS
-    empty = {"Status codes", "Depth"}  # no page was fetched
-    assert {name for name, drawn in page.charts.items() if not drawn} == empty
+    assert all(page.charts.values())
     assert page.scripts == ["application/json"]
-    assert "b.example" in page.texts  # a bar
+    assert "b.example" in page.texts  # a host
+
+
+def after(page: Page, name: str, count: int, *, first: str = "") -> list[str]:
+    """Return a text and those that follow it, after the text ``first``."""
+    texts = [text for text in page.texts if text]
+    at = texts.index(name, texts.index(first) if first else 0)
+    return texts[at : at + count]
+
+
+def test_hosts_have_pages_bytes_failures_and_pending_requests(
+    tmp_path: Path, report: Callable[[Path], Page]
+) -> None:
+    page = report(monitored_job(tmp_path))
+    shown = after(page, "a.example", 5, first="Hosts")
+    assert shown == ["a.example", "5", "-", "100", "150.0 kB"]
+    shown = after(page, "b.example", 5, first="Hosts")
+    assert shown == ["b.example", "1", "3", "-", "-"]
+    rest = after(page, "(not counted by host)", 3)
+    assert rest == ["(not counted by host)", "1,100", "1.6 MB"]
+
+
+def test_failures_are_grouped_before_they_are_listed(
+    tmp_path: Path, report: Callable[[Path], Page]
+) -> None:
+    page = report(monitored_job(tmp_path))
+    failures = "Failures: 4 requests"
+    assert "-s BLOOMDUPE_RETRY_FAILED=404" in after(page, failures, 4)
+    groups = after(page, "3", 8, first=failures)
+    assert groups[:3] == ["3", "HTTP 404", "b.example"]
+    assert groups[5:] == ["1", "HTTP 404", "c.example"]
+    listed = [text for text in page.texts if text in (failures, "Failed requests")]
+    assert listed == [failures, "Failed requests"]
+
+
+@pytest.fixture
+def ahead(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let clocks here be five hours ahead of UTC."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "UTC-5")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("length", "named"),
+    [
+        (9, ["03:20:00", "03:20:02", "03:20:04", "03:20:06", "03:20:08"]),
+        (240, ["03:20", "03:21", "03:22", "03:23", "03:24"]),
+        (40_000, ["06:00", "09:00", "12:00"]),
+        (400_000, ["Nov 16", "Nov 17", "Nov 18", "Nov 19"]),
+    ],
+)
+@pytest.mark.usefixtures("ahead")
+def test_the_axis_has_the_times_of_the_clock(length: int, named: list[str]) -> None:
+    begun = 1_700_000_400.0
+    points = [point(0, time=begun + at, seconds=at) for at in (0.0, 1.0 * length)]
+    assert [tick.text.partition("\n")[0] for tick in ticks(points)] == named
+
+
+@pytest.mark.usefixtures("ahead")
+def test_a_pause_between_two_runs_takes_no_room() -> None:
+    begun, week = 1_700_000_400.0, 7 * 86_400
+    points = [
+        point(0, time=begun + at, seconds=at % week, run=1 + at // week)
+        for at in (0, 100, week + 100, week + 200)
+    ]
+    assert ticks(points) == [
+        (0, "03:20\nNov 15"), (60, "03:21"), (120, "03:22\nNov 22"), (180, "03:23"),
+    ]  # fmt: skip
 
 
 def test_there_are_no_thousandths_of_a_page(
@@ -97,7 +167,7 @@ def test_kills_are_told_from_runs_that_end_and_that_run(
     files.beat(owner, time.time())
     texts = report(job).texts
     assert [text for text in texts if text in ways] == list(ways)
-    assert f"Running (process {os.getpid()})." in texts
+    assert any(text.startswith(f"Running (process {os.getpid()}): ") for text in texts)
     owner.close()
     ended = [text for text in report(job).texts if text in ways]
     assert ended == ["killed", "shutdown", "killed"]

@@ -5,25 +5,33 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from rich.console import Console
-from support.monitored_jobs import LONG, monitored_job, point
+from support.monitored_jobs import LONG, NOW, monitored_job, point
 from support.terminal import Terminal
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.progress.pace import rates
+from bloomdupe.crawl.later.rests import Rest
+from bloomdupe.crawl.progress.pace import clock, rates
 from bloomdupe.errors import ExtraMissingError
 from bloomdupe.jobs.on_disk.state_on_disk import StoreReader
+from bloomdupe.jobs.state import RUNNING, SILENT, State
 from bloomdupe.monitoring import extra
 from bloomdupe.monitoring.extra import need
 from bloomdupe.monitoring.top import BARS, screen, spark
+from bloomdupe.monitoring.verdict import verdict
+from bloomdupe.store import files
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from support.jobs import Verb
+
+    from bloomdupe.jobs.view import View
 
 
 @pytest.fixture
@@ -31,12 +39,15 @@ def job(tmp_path: Path) -> Path:
     return monitored_job(tmp_path)
 
 
-SORTS = ("pending", "failed", "name")
+SORTS = ("pending", "failed", "resting", "name")
 
 
 def lines(job: Path, width: int, sort: str = "pending", height: int = 24) -> list[str]:
+    return shown(StoreReader(job / "bloomdupe").read(), width, sort, height)
+
+
+def shown(view: View, width: int, sort: str = "pending", height: int = 24) -> list[str]:
     console = Console(width=width, height=height, file=open(os.devnull, "w"))  # noqa: PTH123, SIM115
-    view = StoreReader(job / "bloomdupe").read()
     with console.capture() as shown:
         console.print(screen(view, console, sort))
     console.file.close()
@@ -52,6 +63,68 @@ def test_nothing_is_wider_or_higher_than_the_terminal(job: Path, width: int) -> 
     assert re.search(r"pending +7", "\n".join(shown))
 
 
+def at_work(job: Path, seconds: float, name: str = RUNNING, **resting: str) -> View:
+    """Return a job as if it ran, so many seconds after its last checkpoint."""
+    view = StoreReader(job / "bloomdupe").read()
+    runs = view.job.runs
+    assert runs is not None
+    now = NOW + seconds
+    rests = {
+        f"{slot}.example": Rest(now + 60, reason) for slot, reason in resting.items()
+    }
+    runs = replace(runs, resting=rests, checkpoint_at=NOW)
+    state = State(name, now, "process 1", NOW)
+    return replace(view, job=replace(view.job, runs=runs, state=state))
+
+
+def test_a_rate_falls_while_nothing_comes(job: Path) -> None:
+    assert at_work(job, 0).rate == pytest.approx(1_200)
+    assert at_work(job, 30).rate == pytest.approx(600, rel=0.15)
+    stuck = at_work(job, 120)
+    assert stuck.rate == 0
+    assert stuck.seconds == pytest.approx(180)
+    assert "0 a minute" in "".join(shown(stuck, 80))
+    silent = at_work(job, 120, SILENT)  # the rate before it hung
+    assert silent.rate == pytest.approx(1_200)
+    assert silent.seconds == pytest.approx(60)
+
+
+def test_a_narrow_terminal_has_the_reasons_of_rests(job: Path) -> None:
+    view = at_work(job, 10, a="no answer")
+    until = clock(NOW + 70, NOW)
+    wide, narrow = "\n".join(shown(view, 80)), "\n".join(shown(view, 40))
+    assert re.search(rf"^ a.example .* rests until {until} \(no answer\)", wide, re.M)
+    assert f"a.example rests until {until}" in narrow
+    for height in range(12, 24):
+        assert len(shown(view, 40, height=height)) <= height
+
+
+def test_what_rests_altogether_has_no_time_to_go(job: Path) -> None:
+    view = at_work(job, 10, a="no answer", b="Retry-After")
+    slots = dict.fromkeys(("a.example", "b.example"), 5)
+    view = replace(view, job=replace(view.job, slots=slots))
+    text = "\n".join(shown(view, 80))
+    assert "all resting" in text
+    assert "to go" not in text
+    until = clock(NOW + 70, NOW)
+    assert f"on 2 hosts, which all rest, the first until {until}" in verdict(view)
+
+
+def test_a_state_that_needs_it_has_a_remedy(job: Path) -> None:
+    assert shown(StoreReader(job / "bloomdupe").read(), 80)[1] == (
+        "Run the same command again: it goes on."
+    )
+
+
+def test_info_has_the_rate_of_a_crawl_that_runs(verb: Verb, job: Path) -> None:
+    assert "pages a minute" not in verb("info", job).out
+    owner = files.lock_owner(job / "bloomdupe")
+    files.beat(owner, time.time())
+    said = verb("info", job).out
+    owner.close()
+    assert re.search(r"^  pages a minute +[\d,]+\n  time to go +\S", said, re.MULTILINE)
+
+
 def test_slots_are_sorted_as_asked(job: Path) -> None:
     def names(sort: str) -> list[str]:
         return re.findall(
@@ -59,7 +132,7 @@ def test_slots_are_sorted_as_asked(job: Path) -> None:
         )
 
     first = {sort: [n for n in names(sort) if n in "abc"][0] for sort in SORTS}  # noqa: RUF015
-    assert first == {"pending": "a", "failed": "b", "name": "a"}
+    assert first == {"pending": "a", "failed": "b", "resting": "a", "name": "a"}
 
 
 def test_a_line_for_those_who_have_no_terminal(verb: Verb, job: Path) -> None:
@@ -115,7 +188,7 @@ def test_keys_sort_and_quit_and_the_terminal_is_as_before(job: Path) -> None:
     terminal.wait_for("s sort by failed")
     assert "\x1b[1;" in terminal.shown  # bold, in colour
     terminal.press("s")
-    terminal.wait_for("s sort by name")
+    terminal.wait_for("s sort by resting")
     terminal.press("q")
     assert terminal.end() == 0
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.leases.failure import Failure, digest_of
 from bloomdupe.crawl.progress.history import History, Point
+from bloomdupe.crawl.totals import Totals
 from bloomdupe.store.format import FAILURES
 from bloomdupe.store.participant import Part
 from support.jobs import make_job
@@ -48,12 +49,18 @@ def point(at: float, run: int = 1, **values: Any) -> Point:
 
 
 def monitored_job(
-    folder: Path, *, history: bool = True, bad: str = "", rate: int = 100
+    folder: Path,
+    *,
+    history: bool = True,
+    bad: str = "",
+    rate: int = 100,
+    ahead: float = 0.0,
 ) -> Path:
     """Make a job with three slots, four failures, and a minute of history.
 
     ``bad`` stands in the URL of another failure, and in what is said of it. ``rate`` is
-    the number of pages from one point of the history to the next.
+    the number of pages from one point of the history to the next; so many of the first
+    host have 1,500 bytes each. The history is so many seconds ``ahead`` of the clock.
     """
     waiting = [f"http://a.example/{n}" for n in range(5)]
     waiting += ["http://b.example/1", f"http://{LONG}/1"]
@@ -68,6 +75,11 @@ def monitored_job(
             kept = History(store)
             kept.begin_run(1)
             for n in range(13):
-                kept.add(point(5.0 * n, pages=rate * n, pending=7, disk=1, seen=12))
-            store.commit(kept.prepare())
+                made = point(5.0 * n, pages=rate * n, pending=7, disk=1, seen=12)
+                kept.add(made._replace(time=made.time + ahead))
+            totals = Totals(1, 12 * rate, 12 * rate * 1_500)
+            totals.by_slot["a.example"] = [rate, rate * 1_500]
+            record = {"totals": totals.record, "blobs": {}}
+            crawl = Part(write=lambda batch: batch.put_record("crawl", record))
+            store.commit(kept.prepare(), crawl)
     return job

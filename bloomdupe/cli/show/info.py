@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.table import slot_name, table
 from bloomdupe.cli.verb import Verb
-from bloomdupe.crawl.progress.pace import size, when
+from bloomdupe.crawl.progress.pace import duration, size, when
 from bloomdupe.crawl.state.blocked import described
 from bloomdupe.filter.info import FilterInfo
 from bloomdupe.jobs.overview import Description, PartitionedFilter
+from bloomdupe.jobs.state import RUNNING
 
 if TYPE_CHECKING:
     import argparse
@@ -69,7 +70,7 @@ def _rows(found: Description) -> Iterator[tuple[str, str]]:
         more = f", {grown:,} have grown" if grown else ""
         yield "partitions", f"{len(job.workers.partitions):,}{by}{more}"
     if job is not None:
-        yield from _rows_of_job(job)
+        yield from _rows_of_job(found, job)
     yield from _rows_of_filter(info)
 
 
@@ -102,9 +103,13 @@ def _measured(info: FilterInfo) -> str:
     )
 
 
-def _rows_of_job(job: Overview) -> Iterator[tuple[str, str]]:
+def _rows_of_job(found: Description, job: Overview) -> Iterator[tuple[str, str]]:
     runs, workers = job.runs, job.workers
     yield "job", job.state.text
+    if job.state.name == RUNNING and found.rate is not None:
+        left = "no end in sight" if found.to_go is None else duration(found.to_go)
+        yield "  pages a minute", f"{found.rate:,.0f}"
+        yield "  time to go", left
     if runs is not None:
         yield (
             "last checkpoint",

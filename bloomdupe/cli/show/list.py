@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -19,13 +18,13 @@ from bloomdupe.cli.table import slot_name
 from bloomdupe.cli.verb import Verb
 from bloomdupe.crawl.progress.pace import when
 from bloomdupe.errors import SettingError
+from bloomdupe.jobs.failure_groups import FailureGroup, grouped
 from bloomdupe.jobs.listed import ListedItems, ListedRequest
 from bloomdupe.jobs.selection import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.jobs.job_contract import Job
 
 __all__ = ["List", "ListedFailure"]
@@ -43,21 +42,6 @@ class ListedFailure(NamedTuple):
     url: str
     parent: str | None
     detail: str
-
-
-class FailureGroup(NamedTuple):
-    """Failed requests with the same cause, exception and slot."""
-
-    requests: int
-    reason: str
-    status: int | None
-    exception: str
-    slot: str
-
-    @property
-    def cause(self) -> str:
-        """The reason, with the status if there was one."""
-        return _cause(self.reason, self.status)
 
 
 Listed: TypeAlias = ListedRequest | ListedItems | ListedFailure | FailureGroup
@@ -108,7 +92,7 @@ class List(Verb["Iterator[Listed]"]):
                 raise SettingError("--summary groups failed requests: add --failed")
             found = job.requests(selection, counted)
         elif options.summary:
-            found = _groups(job.failed_requests(selection, reasons))
+            found = iter(grouped(job.failed_requests(selection, reasons)))
         else:
             names = ListedFailure._fields
             found = (
@@ -130,15 +114,6 @@ class List(Verb["Iterator[Listed]"]):
                 if of_request and found.get(name) is None:
                     found.pop(name, None)
             yield found
-
-
-def _groups(failures: list[Failure]) -> Iterator[FailureGroup]:
-    """Yield the groups of failed requests, the largest first."""
-    groups = Counter(
-        (one.reason, one.status, one.exception, one.slot) for one in failures
-    )
-    for group, requests in groups.most_common():
-        yield FailureGroup(requests, *group)
 
 
 def _cause(reason: str, status: int | None) -> str:

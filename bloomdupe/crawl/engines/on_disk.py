@@ -200,7 +200,12 @@ class EngineOnDisk(Settling):
             self.frontier,
             self.checkpoint,
             self.failures,
-            SlotTimes(self.frontier, self._access, self._rests()),
+            SlotTimes(
+                self.frontier,
+                self._access,
+                self._rests(),
+                lambda: self.checkpoint.totals.by_slot,
+            ),
             self._session.stopping.fail,
         )
         if self.watch.history is not None:

@@ -312,11 +312,12 @@ class Lease:
         for follow in self.leases.answered:
             follow(self, result)
         if isinstance(result, Response) and not self.answers_before:
-            outcome = self.root.own_outcome
-            outcome.pages += 1
-            outcome.body_bytes += len(result.body)
             depth = self.request.meta.get("depth")  # a spider may put anything there
-            outcome.answers.append((result.status, depth if type(depth) is int else 0))
+            if type(depth) is not int:
+                depth = 0
+            slot = self.entry.queue.name
+            answer = (result.status, depth, slot, len(result.body))
+            self.root.own_outcome.answers.append(answer)
         elif isinstance(result, Request):
             self.retried = result.url == self.request.url
         return not self.silent

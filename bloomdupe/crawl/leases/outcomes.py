@@ -29,15 +29,11 @@ Line = tuple[int, bytes]
 class Outcome:
     """Lines of output, and counts, of one request."""
 
-    __slots__ = ("answers", "aside", "body_bytes", "items", "lines", "pages", "size")
+    __slots__ = ("answers", "aside", "items", "lines", "size")
 
     def __init__(self) -> None:
-        self.pages = 0
-        """Responses received."""
-        self.answers: list[tuple[int, int]] = []
-        """HTTP status and depth of each."""
-        self.body_bytes = 0
-        """Of their bodies."""
+        self.answers: list[tuple[int, int, str, int]] = []
+        """Responses received: HTTP status, depth, slot, and bytes of the body."""
         self.items = 0
         self.lines: list[Line] = []
         self.size = 0

@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, start_http_server
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    InfoMetricFamily,
+)
 from prometheus_client.registry import Collector
 
+from bloomdupe._version import __version__
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
@@ -15,7 +20,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from bloomdupe.crawl.progress.history import Point
+    from bloomdupe.crawl.progress.glance import Glance
 
 __all__ = ["Metrics"]
 
@@ -54,12 +59,16 @@ GAUGES = (
 class Metrics(Collector):
     """Answers at ``/metrics``, from a thread of its own.
 
-    ``look`` returns how the crawl stood when it was looked at last; that thread calls
-    it. ``capacity`` is the expected number of URLs.
+    ``look`` returns the crawl as it was looked at last; that thread calls it.
+    ``jobdir`` is empty if the crawl is in memory; ``capacity`` is the expected number
+    of URLs.
     """
 
-    def __init__(self, spider: str, capacity: int, look: Callable[[], Point]) -> None:
+    def __init__(
+        self, spider: str, jobdir: str, capacity: int, look: Callable[[], Glance]
+    ) -> None:
         self._labels = (spider,)
+        self._jobdir = jobdir
         self._capacity = capacity
         self._look = look
         self._server: Any = None
@@ -93,23 +102,92 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield all figures; called for each question."""
-        point = self._look()
+        glance = self._look()
+        point = glance.point
+        info = InfoMetricFamily("bloomdupe", "The crawl.", labels=["spider"])
+        about = {"jobdir": self._jobdir, "version": __version__}
+        info.add_metric(self._labels, about)
+        yield info
         for name, field, text in COUNTERS:
-            counter = CounterMetricFamily(f"bloomdupe_{name}", text, labels=["spider"])
-            counter.add_metric(self._labels, getattr(point, field))
-            yield counter
+            yield self._counter(name, text, getattr(point, field))
+        yield self._counter("retries", "Retries of this run.", glance.retries)
+        for name, field, text in GAUGES:
+            yield self._gauge(name, text, getattr(point, field))
+        yield self._gauge("expected_urls", "BLOOMDUPE_EXPECTED_URLS.", self._capacity)
+        yield from self._if_known(glance)
+        yield from self._by_label(glance)
+        yield from self._hosts(glance)
+
+    def _if_known(self, glance: Glance) -> Iterator[Metric]:
+        for name, text, value in (
+            (
+                "last_checkpoint_timestamp_seconds",
+                "Unix time of the last checkpoint of this run.",
+                glance.checkpoint_at or None,
+            ),
+            (
+                "time_to_go_seconds",
+                "Estimated seconds until no request is pending.",
+                glance.to_go,
+            ),
+            (
+                "next_due_timestamp_seconds",
+                "Unix time of the next request scheduled for later.",
+                glance.next_due,
+            ),
+        ):
+            if value is not None:
+                yield self._gauge(name, text, value)
+
+    def _by_label(self, glance: Glance) -> Iterator[Metric]:
         responses = CounterMetricFamily(
             "bloomdupe_responses", "Pages by status.", labels=["spider", "status"]
         )
-        for first, pages in enumerate(point.statuses, 1):
+        for first, pages in enumerate(glance.point.statuses, 1):
             responses.add_metric([*self._labels, f"{first}xx"], pages)
         yield responses
-        for name, field, text in GAUGES:
-            gauge = GaugeMetricFamily(f"bloomdupe_{name}", text, labels=["spider"])
-            gauge.add_metric(self._labels, getattr(point, field))
-            yield gauge
-        gauge = GaugeMetricFamily(
-            "bloomdupe_expected_urls", "BLOOMDUPE_EXPECTED_URLS.", labels=["spider"]
+        revisits = CounterMetricFamily(
+            "bloomdupe_revisits",
+            "Visits of this run to pages that were known.",
+            labels=["spider", "result"],
         )
-        gauge.add_metric(self._labels, self._capacity)
-        yield gauge
+        for result, pages in glance.revisits.items():
+            revisits.add_metric([*self._labels, result], pages)
+        yield revisits
+        failures = GaugeMetricFamily(
+            "bloomdupe_failures",
+            "Failed requests by reason; an HTTP status is a reason.",
+            labels=["spider", "reason"],
+        )
+        for reason, requests in glance.failures.items():
+            failures.add_metric([*self._labels, reason], requests)
+        yield failures
+
+    def _hosts(self, glance: Glance) -> Iterator[Metric]:
+        """Yield figures of the hosts with the most pending requests."""
+        labels = ["spider", "host"]
+        pending = GaugeMetricFamily(
+            "bloomdupe_host_pending", "Pending requests of a host.", labels=labels
+        )
+        pages = CounterMetricFamily(
+            "bloomdupe_host_pages", "Pages of a host, over all runs.", labels=labels
+        )
+        resting = GaugeMetricFamily(
+            "bloomdupe_host_resting", "1 while a host rests, else 0.", labels=labels
+        )
+        for host in glance.hosts:
+            names = [*self._labels, host.slot]
+            pending.add_metric(names, host.pending)
+            pages.add_metric(names, host.pages)
+            resting.add_metric(names, int(host.resting))
+        yield from (pending, pages, resting)
+
+    def _counter(self, name: str, text: str, value: float) -> Metric:
+        counter = CounterMetricFamily(f"bloomdupe_{name}", text, labels=["spider"])
+        counter.add_metric(self._labels, value)
+        return counter
+
+    def _gauge(self, name: str, text: str, value: float) -> Metric:
+        gauge = GaugeMetricFamily(f"bloomdupe_{name}", text, labels=["spider"])
+        gauge.add_metric(self._labels, value)
+        return gauge

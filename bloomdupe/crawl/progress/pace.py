@@ -15,6 +15,7 @@ __all__ = [
     "RECENT",
     "clock",
     "duration",
+    "local",
     "per_minute",
     "rates",
     "recent",
@@ -23,6 +24,7 @@ __all__ = [
     "time_to_fill",
     "time_to_go",
     "when",
+    "zone",
 ]
 
 MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0
@@ -129,8 +131,17 @@ def clock(moment: float, now: float) -> str:
     As in the log, it is local time: ``03:12:40``, ``2026-11-23 03:12:40``.
     """
     far = abs(moment - now) >= DAY / 2
-    form = "%Y-%m-%d %H:%M:%S" if far else "%H:%M:%S"
-    return time.strftime(form, time.localtime(moment))
+    return local(moment) if far else local(moment)[-len("hh:mm:ss") :]
+
+
+def local(moment: float) -> str:
+    """Return a Unix time as clocks here show it, with the date."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
+
+
+def zone() -> str:
+    """Return the name of the time zone of clocks here."""
+    return time.strftime("%Z")
 
 
 def when(moment: float) -> str:

@@ -8,10 +8,11 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bloomdupe.crawl.progress.glance import Glance, HostGlance
 from bloomdupe.crawl.progress.headroom import Room
 from bloomdupe.crawl.progress.history import History, Point
-from bloomdupe.crawl.progress.line import progress
-from bloomdupe.crawl.progress.pace import RECENT, recent, since
+from bloomdupe.crawl.progress.line import ProgressLine
+from bloomdupe.crawl.progress.pace import RECENT, recent, since, time_to_go
 from bloomdupe.errors import StoreError
 from bloomdupe.inside_scrapy.timer import Timer
 from bloomdupe.printable import logger_of
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.engines.checkpoint import Checkpoint
     from bloomdupe.crawl.progress.metrics import Metrics
-    from bloomdupe.crawl.progress.slot_times import SlotTimes
+    from bloomdupe.crawl.progress.slot_times import SlotLook, SlotTimes
     from bloomdupe.crawl.state.failures import Failures
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.settings import JobSettings
@@ -34,6 +35,9 @@ logger = logger_of(__name__)
 
 GLANCE = 5.0
 """Seconds between two looks."""
+MOST_HOSTS = 20
+"""Slots in the metrics."""
+REVISITS = ("changed", "unchanged", "failed")
 
 
 class Watch:
@@ -53,6 +57,8 @@ class Watch:
         slots: SlotTimes,
         fail: Callable[[BaseException], None],
     ) -> None:
+        assert crawler.stats is not None  # noqa: S101 - the crawl is open
+        self._stats = crawler.stats
         self._extra = {"spider": crawler.spider}
         self._frontier = frontier
         self._checkpoint = checkpoint
@@ -68,10 +74,13 @@ class Watch:
         self._glance = min(GLANCE, self._interval or GLANCE)
         self._recent: deque[Point] = deque(maxlen=int(RECENT / GLANCE) + 1)
         self._room = Room(crawler.settings, settings, frontier.seen)
+        self._line = ProgressLine(frontier.seen.capacity)
+        self._checkpoint_at = 0.0
         self._tick = Timer(self._on_tick)
         self._line_due = self._point_due = 0.0
         self._open = False
         self._metrics = self._listener(crawler, settings)
+        self._glanced: Glance
 
     def _listener(self, crawler: Crawler, settings: JobSettings) -> Metrics | None:
         if settings.metrics_port is None:
@@ -79,8 +88,10 @@ class Watch:
         from bloomdupe.crawl.progress.metrics import Metrics
 
         assert crawler.spider is not None  # noqa: S101 - it is open
+        store = self._frontier.store
+        jobdir = "" if store is None else str(store.path.parent.absolute())
         capacity = self._frontier.seen.capacity
-        metrics = Metrics(crawler.spider.name, capacity, lambda: self._recent[-1])
+        metrics = Metrics(crawler.spider.name, jobdir, capacity, lambda: self._glanced)
         self._address = (settings.metrics_host, settings.metrics_port)
         return metrics
 
@@ -123,17 +134,16 @@ class Watch:
         """Record how long a checkpoint took."""
         self.longest = max(self.longest, seconds)
         self._longest_since = max(self._longest_since, seconds)
+        self._checkpoint_at = time.time()
 
-    @property
-    def point(self) -> Point:
-        """How the crawl stands now."""
+    def _point(self, slots: SlotLook) -> Point:
+        """Return a point for the present moment."""
         frontier = self._frontier
         seen, store = frontier.seen, frontier.store
         totals = self._checkpoint.totals
         statuses = [0] * 5
         for status, pages in totals.statuses.items():
             statuses[min(max(int(status) // 100, 1), 5) - 1] += pages
-        resting, slowest = self._slots.look()
         return Point(
             time=round(time.time(), 3),
             run=totals.runs,
@@ -155,18 +165,44 @@ class Watch:
             free=0 if store is None else store.free_bytes(),
             memory=_resident(),
             later=frontier.waiting,
-            resting=resting,
-            slowest=round(slowest, 1),
+            resting=len(slots.resting),
+            slowest=round(slots.slowest, 1),
         )
 
     def _look(self) -> Point:
-        point = self.point
+        slots = self._slots.look()
+        point = self._point(slots)
         self._longest_since = 0.0
         self._recent.append(point)
         self._point_due = time.monotonic() + GLANCE
+        if self._metrics is not None:
+            self._glanced = self._glance_at(point, slots)
         if self.history is not None:
             self.history.add(point)
         return point
+
+    def _glance_at(self, point: Point, slots: SlotLook) -> Glance:
+        frontier, get = self._frontier, self._stats.get_value
+        counts = self._checkpoint.totals.by_slot
+        return Glance(
+            point,
+            self._checkpoint_at,
+            time_to_go(recent(list(self._recent)), point),
+            frontier.next_due if frontier.waiting else None,
+            self._reasons,
+            get("retry/count", 0),
+            {result: get(f"bloomdupe/revisits_{result}", 0) for result in REVISITS},
+            [
+                HostGlance(
+                    slot, pending, counts.get(slot, [0])[0], slot in slots.resting
+                )
+                for slot, pending in slots.largest[:MOST_HOSTS]
+            ],
+        )
+
+    @property
+    def _reasons(self) -> dict[str, int]:
+        return {} if self._failures is None else self._failures.by_reason
 
     def _on_tick(self) -> None:
         self._beat()
@@ -192,12 +228,9 @@ class Watch:
             first = recent(points)
             if line_due:
                 self._line_due += self._interval
-                line = progress(
-                    since(points, self._interval),
-                    first,
-                    point,
-                    self._frontier.seen.capacity,
-                    self.longest,
+                before = since(points, self._interval)
+                line = self._line.text(
+                    before, first, point, self._reasons, self.longest
                 )
                 logger.info("%(progress)s", {"progress": line}, extra=self._extra)
             for warning in self._room.warnings(first, point):

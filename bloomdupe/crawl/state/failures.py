@@ -16,7 +16,7 @@ from bloomdupe.store.format import FAILURES
 from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from scrapy import Request
 
@@ -40,7 +40,7 @@ class Retried(NamedTuple):
     """Requests that failed for other reasons than those to retry."""
 
 
-def counted_by(reasons: Counter[str]) -> str:
+def counted_by(reasons: Mapping[str, int]) -> str:
     """Return numbers by reason in words, the largest first."""
     most = sorted(reasons.items(), key=lambda one: (-one[1], one[0]))
     return ", ".join(f"{requests} {why}" for why, requests in most)
@@ -57,7 +57,7 @@ def named(reasons: Iterable[str]) -> str:
 
 class _Known(NamedTuple):
     url: str
-    reason: str
+    option: str
     times: int
 
 
@@ -89,6 +89,7 @@ class Failures(Participant):
         """URLs of the failed requests: a request with a different URL need not be
         looked up.
         """
+        self._options: Counter[str] = Counter()
         self._known: dict[bytes, _Known] = {}
         """In the order of their failures."""
         self._fresh: dict[bytes, bytes] = {}
@@ -97,6 +98,14 @@ class Failures(Participant):
     def __len__(self) -> int:
         """Return the number of failed requests."""
         return len(self._known)
+
+    @property
+    def by_reason(self) -> dict[str, int]:
+        """Number of failed requests by reason, the largest first.
+
+        An HTTP status is a reason, as in ``BLOOMDUPE_RETRY_FAILED``.
+        """
+        return {why: count for why, count in self._options.most_common() if count}
 
     def restore(self, left: int) -> None:
         """Restore the failed requests of the last checkpoint."""
@@ -158,13 +167,13 @@ class Failures(Participant):
         if not self._known:
             return 0
         if reasons is None:
-            code = {known.reason for known in self._known.values()} & PAGE_CAME
+            code = PAGE_CAME & self.by_reason.keys()
             logger.info(
                 "%(failed)d requests of this job have failed so far (%(reasons)s);"
                 " BLOOMDUPE_RETRY_FAILED = True retries %(those)s",
                 {
                     "failed": len(self),
-                    "reasons": counted_by(self._reasons),
+                    "reasons": counted_by(self.by_reason),
                     "those": (
                         f"all but {', '.join(sorted(code))}: {named(code)}"
                         if code
@@ -185,13 +194,9 @@ class Failures(Participant):
         )
         return retried
 
-    @property
-    def _reasons(self) -> Counter[str]:
-        return Counter(known.reason for known in self._known.values())
-
     def end(self) -> None:
         """Log the failed requests by reason at the end of a run, if there are any."""
-        reasons = self._reasons
+        reasons = self.by_reason
         if reasons:
             logger.info(
                 "%(failed)d requests have failed and not succeeded since (%(reasons)s):"
@@ -267,13 +272,15 @@ class Failures(Participant):
             return payload
 
     def _remember(self, digest: bytes, failure: Failure) -> None:
-        self._known[digest] = _Known(failure.url, failure.reason, failure.times)
+        self._known[digest] = _Known(failure.url, failure.option, failure.times)
         self.urls[failure.url] += 1
+        self._options[failure.option] += 1
 
     def _forget(self, digest: bytes) -> None:
         known = self._known.pop(digest, None)
         if known is None:
             return
+        self._options[known.option] -= 1
         self.urls[known.url] -= 1
         if not self.urls[known.url]:
             del self.urls[known.url]

@@ -108,7 +108,11 @@ class JobOnDisk(Job):
         path = self.directory
         with BloomFilter.open(path, readonly=True) as seen:
             info, identity = seen.info(), seen.identity
-        return Description(info, identity, overview(path))
+        job = overview(path)
+        if job is None:
+            return Description(info, identity, None)
+        view = StoreReader(path).view_of(job)
+        return Description(info, identity, job, view.rate, view.to_go)
 
     def requests(
         self, selection: Selection, watched: Watched

@@ -170,6 +170,10 @@ class StoreReader:
                 f"{self._path}: no crawl has used this store; `bloomdupe info"
                 f" {self._path}` shows its contents"
             )
+        return self.view_of(job)
+
+    def view_of(self, job: Overview) -> View:
+        """Return the job with its history."""
         assert job.runs is not None  # noqa: S101 - as it is on disk
         store = Store.open(self._path, readonly=True, network=True)
         try:

@@ -1,0 +1,208 @@
+"""Tables of a report: failures, hosts, runs, workers."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from bloomdupe.crawl.progress.pace import local, size
+from bloomdupe.crawl.progress.rounds import OPEN
+from bloomdupe.jobs.overview import MOST_SLOTS
+from bloomdupe.jobs.state import KILLED, RUNNING
+from bloomdupe.monitoring.page import NOTHING, Column, table, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bloomdupe.crawl.progress.history import Ran
+    from bloomdupe.jobs.overview import Overview, WorkerFigures
+    from bloomdupe.jobs.view import FailedRequests, View
+
+__all__ = ["ended", "failed_requests", "failures", "hosts", "runs", "workers"]
+
+MOST_RUNS = 200
+MOST_GROUPS = 50
+MOST_FAILURES = 100
+"""Rows of the table, latest failures first."""
+NAMELESS = "(no slot)"
+"""The slot name of items of ``start()``."""
+OTHERS = "(not counted by host)"
+
+
+def failures(failed: FailedRequests) -> Iterator[str]:
+    """Yield the failed requests by reason, exception and slot, the largest first."""
+    if not failed.requests:
+        return
+    groups, options = failed.groups, {one.option for one in failed.requests}
+    yield f"<h2>Failures: {len(failed.requests):,} requests</h2>"
+    yield (
+        '<p class="note">Mend the cause, then run the crawl with <code>-s'
+        f" BLOOMDUPE_RETRY_FAILED={text(','.join(sorted(options)))}</code>.</p>"
+    )
+    yield from table(
+        (
+            Column("requests", "number"), Column("reason"), Column("host"),
+            Column("last", "time"), Column("for example", "url"),
+        ),
+        (
+            (
+                f"{group.requests:,}",
+                _reason(group.reason, group.status, group.exception),
+                group.slot or NAMELESS,
+                local(group.time),
+                group.url,
+            )
+            for group in groups[:MOST_GROUPS]
+        ),
+    )  # fmt: skip
+    if len(groups) > MOST_GROUPS:
+        more = len(groups) - MOST_GROUPS
+        yield f'<p class="note">{more:,} smaller groups are not shown.</p>'
+
+
+def _reason(reason: str, status: int | None, exception: str) -> str:
+    if reason == "status":
+        return f"HTTP {status}"
+    return f"{reason}: {exception}" if exception else reason
+
+
+def hosts(view: View) -> Iterator[str]:
+    """Yield the slots: pages and bytes, failures, pending requests, and rests."""
+    job, history = view.job, view.history
+    counted = {} if history is None else history.totals.by_slot
+    failed = {} if history is None else history.failed.slots
+    names = job.slots.keys() | counted.keys() | failed.keys()
+    if not names:
+        return
+    order = sorted(
+        names,
+        key=lambda one: (-job.slots.get(one, 0), -counted.get(one, (0, 0))[0], one),
+    )[:MOST_SLOTS]
+    yield "<h2>Hosts</h2>"
+    if len(names) > len(order):
+        yield (
+            f'<p class="note">The {len(order):,} with the most pending requests, of'
+            f" {len(names):,}.</p>"
+        )
+    if history is None:
+        columns = (Column("host", "host"), Column("pending", "number"))
+        rows = [(one or NAMELESS, f"{job.slots.get(one, 0):,}") for one in order]
+        yield from table(columns, rows)
+        return
+    rows_of_history = [
+        (
+            one or NAMELESS,
+            _count(job.slots.get(one, 0)),
+            _count(failed.get(one, 0)),
+            *_pages_and_bytes(*counted.get(one, (0, 0))),
+            job.slowness(one),
+        )
+        for one in order
+    ]
+    shown = [counted[one] for one in order if one in counted]
+    pages = history.totals.pages - sum(pages for pages, _ in shown)
+    if pages:
+        size_of_rest = history.totals.bytes - sum(size for _, size in shown)
+        rest = _pages_and_bytes(pages, size_of_rest)
+        rows_of_history.append((OTHERS, "", "", *rest, ""))
+    yield from table(
+        (
+            Column("host", "host"), Column("pending", "number"),
+            Column("failed", "number bad"), Column("pages", "number"),
+            Column("size", "number"), Column("", "slow"),
+        ),
+        rows_of_history,
+    )  # fmt: skip
+
+
+def _pages_and_bytes(pages: int, total: int) -> tuple[str, str]:
+    return _count(pages), size(total) if pages else NOTHING
+
+
+def _count(number: int) -> str:
+    return f"{number:,}" if number else NOTHING
+
+
+def ended(runs: Sequence[Ran], job: Overview) -> Iterator[tuple[Ran, str]]:
+    """Yield runs, and how they ended."""
+    for ran in runs:
+        how = ran.how
+        if how == OPEN:
+            how = RUNNING if job.state.has_crawl and ran is runs[-1] else KILLED
+        yield ran, how
+
+
+def runs(view: View, all_runs: Sequence[Ran]) -> Iterator[str]:
+    """Yield the runs of the job, the last runs if there are many."""
+    if not all_runs:
+        return
+    points = view.present
+    last = {point.run: point for point in points}
+    # The counts at the next run's beginning are those at a killed run's end.
+    done = dict(last)
+    done.update((a.run, b) for a, b in pairwise(points) if a.run != b.run)
+    first = {point.run: point for point in reversed(points)}
+    rows = []
+    for ran, how in list(ended(all_runs, view.job))[-MOST_RUNS:]:
+        pages = end = ""
+        if ran.number in last:
+            pages = f"{done[ran.number].pages - first[ran.number].pages:,}"
+            end = local(ran.ended or last[ran.number].time)
+        rows.append((str(ran.number), local(ran.begun), end, how, pages))
+    yield "<h2>Runs</h2>"
+    yield from table(
+        (
+            Column("run", "number"), Column("begun", "time"),
+            Column("ended, or last seen", "time"), Column("how"),
+            Column("pages", "number"),
+        ),
+        rows,
+    )  # fmt: skip
+
+
+def failed_requests(failed: FailedRequests) -> Iterator[str]:
+    """Yield the latest failed requests."""
+    if not failed.requests:
+        return
+    yield "<h2>Failed requests</h2>"
+    shown, count = failed.requests[:MOST_FAILURES], len(failed.requests)
+    gone = f" {failed.left:,} older requests were removed." if failed.left else ""
+    yield f'<p class="note">The last {len(shown):,} of {count:,}.{gone}</p>'
+    yield from table(
+        (
+            Column("URL", "url"), Column("reason", "reason"), Column("times", "number"),
+            Column("last", "time"), Column("linked from", "url"),
+        ),
+        (
+            (
+                one.url,
+                one.cause if one.reason == "status" else f"{one.cause}: {one.detail}",
+                f"{one.times:,}",
+                local(one.time),
+                one.parent or "",
+            )
+            for one in shown
+        ),
+    )  # fmt: skip
+
+
+def workers(figures: WorkerFigures) -> Iterator[str]:
+    """Yield the workers of a crawl on Redis."""
+    if not figures.workers:
+        return
+    yield "<h2>Workers</h2>"
+    yield from table(
+        (
+            Column("worker", "host"), Column("partitions", "number"),
+            Column("in progress", "number"), Column(""),
+        ),
+        (
+            (
+                worker.name,
+                f"{worker.partitions:,}",
+                f"{worker.leased:,}",
+                "alive" if worker.name in figures.alive else "has not answered lately",
+            )
+            for worker in figures.workers
+        ),
+    )  # fmt: skip

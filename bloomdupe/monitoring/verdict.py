@@ -1,0 +1,81 @@
+"""Verdict: the state of a job in a sentence, and the remedy if it needs one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bloomdupe.crawl.progress.pace import clock, duration
+from bloomdupe.jobs.state import (
+    FINISHED,
+    HALF_IMPORTED,
+    IN_USE,
+    KILLED,
+    NOT_BEGUN,
+    RUNNING,
+    SILENT,
+    STOPPED,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bloomdupe.jobs.view import View
+
+__all__ = ["REMEDIES", "verdict"]
+
+GOES_ON = "Run the same command again: it goes on."
+REMEDIES = {
+    STOPPED: GOES_ON,
+    KILLED: GOES_ON,
+    SILENT: (
+        "A callback, a pipeline or an extension does not return. Nothing is lost if you"
+        f" kill the process. {GOES_ON}"
+    ),
+    NOT_BEGUN: "It begins with the first run.",
+}
+
+
+def verdict(view: View) -> str:
+    """Return a sentence on the job, and the remedy."""
+    state = view.job.state
+    head = f"{STOPPED} ({state.detail})" if state.name == STOPPED else state.text
+    sentence = f"{head[0].upper()}{head[1:]}"
+    if state.name not in (IN_USE, HALF_IMPORTED):
+        sentence += f": {', '.join(_facts(view))}"
+    remedy = REMEDIES.get(state.name)
+    return f"{sentence}." if remedy is None else f"{sentence}. {remedy}"
+
+
+def _facts(view: View) -> Iterator[str]:
+    job, state = view.job, view.job.state
+    if state.name != NOT_BEGUN:
+        yield _counted(job.pages, "page")
+    if state.name == RUNNING and view.rate is not None:
+        yield f"{view.rate:,.0f} a minute"
+    if job.pending or state.name != FINISHED:
+        yield f"{job.pending:,} pending{_hosts(view)}"
+    if state.name == RUNNING and view.to_go and not view.all_rest:
+        yield f"{duration(view.to_go)} to go"
+    failed = 0 if view.history is None else len(view.history.failed.requests)
+    if failed:
+        yield f"{failed:,} failed"
+
+
+def _hosts(view: View) -> str:
+    job = view.job
+    if not job.slots:
+        return ""
+    hosts = f" on {_counted(len(job.slots), 'host')}"
+    if job.runs is None or not job.runs.resting:
+        return hosts
+    first = min(rest.until for rest in job.runs.resting.values())
+    until = clock(first, job.state.read_at)
+    if len(job.slots) == 1:
+        return f"{hosts}, which rests until {until}"
+    if view.all_rest:
+        return f"{hosts}, which all rest, the first until {until}"
+    return f"{hosts} ({len(job.runs.resting):,} resting)"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
