@@ -13,6 +13,7 @@ from bloomdupe._version import __version__
 from bloomdupe.cli.change.add import Add
 from bloomdupe.cli.change.block import Block
 from bloomdupe.cli.change.drop import Drop
+from bloomdupe.cli.change.pause import Pause, Resume
 from bloomdupe.cli.change.requeue import Requeue
 from bloomdupe.cli.change.reset import Reset
 from bloomdupe.cli.maintain.backup import Backup
@@ -57,6 +58,8 @@ VERBS: tuple[Verb[Any], ...] = (
     Drop(),
     Block(),
     Requeue(),
+    Pause(),
+    Resume(),
     Import(),
     Export(),
     Union(),

@@ -34,6 +34,8 @@ from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.requests.serializer import Serializer
+from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.frontier.pending_requests import portions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -478,7 +480,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("name", ["reset", "import"])
 def test_a_running_job_is_left_alone(job: Path, tmp_path: Path, name: str) -> None:
     with BloomFilter.open(job / "bloomdupe") as seen:
         before = (job / "bloomdupe/data.mdb").read_bytes()
@@ -508,9 +510,15 @@ def test_a_store_of_an_earlier_version_is_changed(verb: Verb, tmp_path: Path) ->
     golden = Path(__file__).parents[1] / "golden/frontier1"
     shutil.copytree(golden, tmp_path / "job")
     assert len(urls(verb, tmp_path / "job")) == 109
-    assert verb("drop", tmp_path / "job", "--slot", "b.example").out.startswith("100 ")
-    answer = verb("check", tmp_path / "job", "https://a.example/1")
-    assert answer.code == 1
-    assert "does not say which spider and which fingerprinter" in answer.err
+    with BloomFilter.open(tmp_path / "job") as seen:
+        frontier = Frontier(seen)
+        assert frontier.store is not None
+        for found in portions(frontier.store, "b.example"):
+            frontier.remove(found)
+        frontier.checkpoint()
+    for name in ("check", "drop"):
+        answer = verb(name, tmp_path / "job", "https://a.example/1")
+        assert answer.code == 1
+        assert "does not say which spider and which fingerprinter" in answer.err
     assert len(urls(verb, tmp_path / "job")) == 9
     assert sound(verb, tmp_path / "job")

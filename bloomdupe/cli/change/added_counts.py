@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
     from bloomdupe.jobs.on_disk.adding import Added
 
-__all__ = ["as_json", "blocked_in_words", "in_words"]
+__all__ = ["as_json", "blocked_in_words", "by_the_crawl", "in_words"]
 
 
 def in_words(added: Added) -> Iterator[str]:
     """Yield a line for each count that is not 0."""
-    yield f"{added.taken_in:,} pending now"
+    yield f"{by_the_crawl(taken_up=added.taken_up)}{added.taken_in:,} pending now"
     if added.seen:
         yield f"{added.seen:,} were seen before: skipped"
     if added.waited:
@@ -26,6 +26,11 @@ def in_words(added: Added) -> Iterator[str]:
     if added.problems.count:
         yield f"{added.problems.count:,} could not be read:"
         yield from added.problems.lines()
+
+
+def by_the_crawl(*, taken_up: bool) -> str:
+    """Return the beginning of a line about a change: whether the crawl has made it."""
+    return "taken up by the running crawl: " if taken_up else ""
 
 
 def blocked_in_words(number: int) -> Iterator[str]:

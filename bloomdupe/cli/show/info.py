@@ -156,6 +156,8 @@ def _counts_of_workers(
 def _rules_and_outputs(runs: RunFigures) -> Iterator[tuple[str, str]]:
     for rule in runs.blocked:
         yield "blocked", described(rule)
+    for slot in runs.paused:
+        yield "paused", f"slot {slot_name(slot)}"
     for output in runs.outputs:
         written = "" if output.bytes is None else f", {output.bytes:,} bytes"
         yield "output", f"{_near(output.uri)}: {output.items:,} items{written}"

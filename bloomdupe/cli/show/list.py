@@ -17,10 +17,10 @@ from bloomdupe.cli.progress_bar import counted
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.table import slot_name
 from bloomdupe.cli.verb import Verb
+from bloomdupe.crawl.changes.selection import Selection
 from bloomdupe.crawl.progress.pace import when
 from bloomdupe.errors import SettingError
 from bloomdupe.jobs.listed import ListedItems, ListedRequest
-from bloomdupe.jobs.selection import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

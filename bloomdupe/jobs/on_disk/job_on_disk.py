@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
+    from bloomdupe.crawl.changes.selection import Selection
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.jobs.job_contract import Watched
     from bloomdupe.jobs.on_disk.stopped_job import StoppedJob
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.receiver import Source
-    from bloomdupe.jobs.selection import Selection
     from bloomdupe.store.descriptor import Descriptor
 
 __all__ = ["JobOnDisk"]
