@@ -245,8 +245,8 @@ def test_requeue_brings_back_what_is_done_and_nothing_else(
     assert answer.code == 1
     assert answer.out.splitlines() == [
         "2 pending now",
-        "1 were pending already: left as they are",
-        "1 were never seen: use `bloomdupe add`",
+        "1 was pending already: not added",
+        "1 was never seen: use `bloomdupe add`",
     ]
     assert sorted(urls(verb, job)) == sorted([*WAIT, *DONE[:2]])
     # Once more changes nothing.
@@ -345,7 +345,7 @@ def test_what_is_blocked_is_not_taken_in_by_hand(
     verb: Verb, job: Path, tmp_path: Path
 ) -> None:
     verb("block", job, "--pattern", "7$")
-    blocked = "1 are blocked: `bloomdupe block --undo` deletes a rule"
+    blocked = "1 is blocked: `bloomdupe block --undo` deletes a rule"
     new = ["https://a.example/new7", "https://a.example/new8"]
     answer = verb("add", job, *new)
     assert (answer.code, answer.out.splitlines()) == (1, ["1 pending now", blocked])
@@ -353,7 +353,7 @@ def test_what_is_blocked_is_not_taken_in_by_hand(
     assert (answer.code, answer.out.splitlines()) == (1, ["1 pending now", blocked])
     (tmp_path / "list").write_text("https://c.example/7\nhttps://c.example/8\n")
     answer = verb("import", job, tmp_path / "list")
-    assert answer == (0, f"1 requests pending now\n{blocked}\n", "")
+    assert answer == (0, f"1 request pending now\n{blocked}\n", "")
     assert not any(url.endswith("7") for url in urls(verb, job))
     # None of them was marked.
     verb("block", job, "--pattern", "7$", "--undo")
@@ -398,7 +398,7 @@ def test_union_takes_over_what_was_seen(verb: Verb, job: Path) -> None:
     before, copied = answer.out.splitlines()
     # It is counted by the bits that are set, and those depend on the store's key.
     assert re.fullmatch("250 URLs before, about 25[0-3] now", before)
-    assert copied == "copy: 201 requests are pending there, and count as seen here now"
+    assert copied == "copy: 201 requests pending there count as seen here now"
     found = verb("check", job, "https://new.example/").out
     assert found == "seen, not pending: https://new.example/\n"
     assert len(urls(verb, job)) == len(WAIT)

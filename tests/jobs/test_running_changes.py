@@ -85,13 +85,13 @@ def test_a_running_crawl_takes_up_urls_and_repeats_pages(
 ) -> None:
     base = site.base
     said = crawl.bloomdupe("add", "job", f"{base}/new", f"{base}/c")
-    assert said == f"{TAKEN_UP}1 pending now\n1 were seen before: skipped\n"
+    assert said == f"{TAKEN_UP}1 pending now\n1 was seen before: skipped\n"
     words = ["requeue", "job", *(f"{base}/{name}" for name in ("a", "b", "c", "x"))]
     said = crawl.bloomdupe(*words, code=1)
     assert said.splitlines() == [
         f"{TAKEN_UP}1 pending now",
-        "2 were pending already: left as they are",
-        "1 were never seen: use `bloomdupe add`",
+        "2 were pending already: not added",
+        "1 was never seen: use `bloomdupe add`",
     ]
     site.release()
     running.finish()
@@ -110,7 +110,7 @@ def test_failed_requests_are_repeated_while_the_crawl_runs(
     said = crawl.bloomdupe("requeue", "job", "--failed")
     assert said == f"{TAKEN_UP}1 pending now\n"
     said = crawl.bloomdupe("requeue", "job", "--failed")
-    assert said.endswith("0 pending now\n1 were pending already: left as they are\n")
+    assert said.endswith("0 pending now\n1 was pending already: not added\n")
     site.release()
     process.finish()
     assert Counter(site.requested) == Counter([*PAGES, "/a"])

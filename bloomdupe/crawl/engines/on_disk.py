@@ -627,7 +627,8 @@ class EngineOnDisk(Settling):
             self.watch.end_run(reason)
             self.commit(last=True, finished=finished)
         if not self.run.idle and self._session.stopping.failure is None:
-            self._session.ending.say_end(reason, self.checkpoint.totals)
+            done = self.checkpoint
+            self._session.ending.say_end(reason, done.totals, done.outputs)
         self.outcomes.close()
         if self.failures is not None:
             self._stats.set_value("bloomdupe/failed", len(self.failures))
