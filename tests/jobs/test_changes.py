@@ -250,7 +250,7 @@ def test_requeue_brings_back_what_is_done_and_nothing_else(
     ]
     assert sorted(urls(verb, job)) == sorted([*WAIT, *DONE[:2]])
     # Once more changes nothing.
-    assert verb("requeue", job, DONE[0]).out.startswith("0 pending now\n1 were pending")
+    assert verb("requeue", job, DONE[0]).out.startswith("0 pending now\n1 was pending")
     assert len(urls(verb, job)) == len(WAIT) + 2
 
 
