@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from spiders.follow import Follow
 from support.jobs import killed_after
 from support.site import PAGES, links
 
+from bloomdupe import BloomFilter
 from bloomdupe.store.inbox import Inbox
 
 if TYPE_CHECKING:
@@ -188,3 +190,38 @@ def test_a_verb_that_is_killed_has_its_change_made(
     asked = Counter(site.requested)
     assert asked["/new"] == asked["/new1"] == 1
     assert inbox(crawl) == []
+
+
+def test_a_run_makes_the_changes_that_are_left_before_it_asks_for_a_page(
+    crawl: Crawl, site: Site
+) -> None:
+    site.hold("/b")
+    process = crawl.start(Follow, **SLOW)
+    process.until_requested("/b")
+    process.until_checkpoints(1)
+    words = ["drop", "job", "--pattern", "."]
+    process.send(signal.SIGSTOP)
+    killed_after("bloomdupe.store.inbox:Inbox.post", 1, *words, cwd=crawl.folder)
+    process.kill()
+    site.release()
+    before = len(site.requested)
+    crawl.finish(Follow)
+    assert site.requested[before:] == []
+    assert inbox(crawl) == []
+
+
+def test_a_change_that_is_not_understood_is_refused_and_one_that_is_damaged_stays(
+    crawl: Crawl, site: Site, running: Process
+) -> None:
+    posted = Inbox(crawl.store).post({"version": 1, "kind": "stay"})
+    place = crawl.store / "inbox" / "2-damaged.json"
+    place.with_suffix(".new").write_text("{")
+    place.with_suffix(".new").rename(place)
+    running.until_logged("Taken up from the inbox: refused this version knows no")
+    running.until(lambda: inbox(crawl) == [])
+    assert place.with_suffix(".unreadable").read_text() == "{"
+    with BloomFilter.open(crawl.store, readonly=True) as seen:
+        answers = (seen.record("inbox") or {})["answers"]
+    assert answers == {posted: {"refused": "this version knows no change 'stay'"}}
+    site.release()
+    running.finish()
