@@ -13,6 +13,7 @@ from bloomdupe._version import __version__
 from bloomdupe.cli.change.add import Add
 from bloomdupe.cli.change.block import Block
 from bloomdupe.cli.change.drop import Drop
+from bloomdupe.cli.change.pause import Pause, Resume
 from bloomdupe.cli.change.requeue import Requeue
 from bloomdupe.cli.change.reset import Reset
 from bloomdupe.cli.maintain.backup import Backup
@@ -45,36 +46,37 @@ if TYPE_CHECKING:
 
 __all__ = ["add_verbs", "build_parser", "main", "run"]
 
-VERBS: tuple[Verb[Any], ...] = (
-    Size(),
-    Info(),
-    Jobs(),
-    List(),
-    Top(),
-    Report(),
-    Check(),
-    Add(),
-    Drop(),
-    Block(),
-    Requeue(),
-    Import(),
-    Export(),
-    Union(),
-    Collect(),
-    Reset(),
-    Compact(),
-    Backup(),
-    Verify(),
-    Repair(),
-    Restore(),
-)
+GROUPS: dict[str, tuple[Verb[Any], ...]] = {
+    "Before a crawl:": (Size(),),
+    "Look at a job:": (Info(), Jobs(), List(), Top(), Report(), Check()),
+    "Change a job, also while its crawl runs:": (
+        Add(),
+        Drop(),
+        Block(),
+        Requeue(),
+        Pause(),
+        Resume(),
+    ),
+    "Move a job:": (Import(), Export(), Union(), Collect()),
+    "Look after a store:": (
+        Reset(),
+        Compact(),
+        Backup(),
+        Verify(),
+        Repair(),
+        Restore(),
+    ),
+}
+"""The verbs, as ``--help`` lists them."""
+VERBS = tuple(verb for group in GROUPS.values() for verb in group)
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the ``bloomdupe`` command."""
-    parser = _Parser(
+    parser = _WholeParser(
         prog="bloomdupe",
         description="Size Bloom filters and look after the stores of crawls.",
+        epilog="`bloomdupe VERB --help` explains a verb.",
     )
     parser.add_argument(
         "--version", action="version", version=f"bloomdupe {__version__}"
@@ -99,6 +101,7 @@ def add_verbs(parser: argparse.ArgumentParser, jobdir: str | None = None) -> Non
         )
         verb.add_arguments(its_parser, jobdir)
         its_parser.add_argument("--json", action="store_true", help="print JSON")
+        its_parser.set_defaults(its_parser=its_parser)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -107,17 +110,47 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         for line in self.format_usage().splitlines():
             warn(line)
-        warn(f"{self.prog}: error: {message}{_meant(message)}")
+        warn(f"{self.prog}: error: {message}{self._meant(message)}")
         sys.exit(2)
 
+    def _meant(self, message: str) -> str:
+        """Return the verb or the option that was meant by an unknown word."""
+        named = re.match(
+            r"argument VERB: invalid choice: '([^']*)'"
+            r"|unrecognized arguments: (?:.* )?(--[a-z-]+)",
+            message,
+        )
+        if named is None:
+            return ""
+        words = [verb.name for verb in VERBS]
+        if named[2]:
+            words = re.findall("--[a-z-]+", self.format_usage())
+        close = get_close_matches(named[1] or named[2], words, 1)
+        return f"; did you mean {close[0]}?" if close else ""
 
-def _meant(message: str) -> str:
-    """Return which verb was meant by a word that is none."""
-    named = re.match(r"argument VERB: invalid choice: '([^']*)'", message)
-    close = (
-        get_close_matches(named[1], [verb.name for verb in VERBS], 1) if named else []
-    )
-    return f"; did you mean {close[0]}?" if close else ""
+
+class _WholeParser(_Parser):
+    """The parser of the whole command."""
+
+    def format_help(self) -> str:
+        """Return the help text, with a title above each group of verbs."""
+        titles = {group[0].name: title for title, group in GROUPS.items()}
+        lines = []
+        for line in super().format_help().splitlines():
+            verb = re.match(r"    (\w+)( |$)", line)
+            if verb is not None and verb[1] in titles:
+                lines += ["", f"  {titles[verb[1]]}"]
+            lines.append(line)
+        return "\n".join([*lines, ""])
+
+    def parse_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: None = None
+    ) -> argparse.Namespace:
+        """Let the parser of the verb report an unknown option."""
+        options, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            options.its_parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return options
 
 
 class _AnyOrder(_Parser):
@@ -154,6 +187,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BloomDupeError as error:
         warn(f"bloomdupe: {error}")
         return 1
+    except KeyboardInterrupt:
+        warn("bloomdupe: interrupted")
+        return INTERRUPTED
 
 
 def run(options: argparse.Namespace) -> int:

@@ -19,7 +19,7 @@ from bloomdupe.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["flush", "say", "say_all", "warn"]
+__all__ = ["flush", "say", "say_all", "warn", "write"]
 
 
 def say(line: str) -> None:
@@ -50,6 +50,21 @@ def say_all(lines: Iterable[str]) -> None:
                 say(line)
     finally:
         flush()
+
+
+def write(data: bytes) -> None:
+    """Write a file to standard output as it is, as long as there is a reader.
+
+    Raises :class:`BloomDupeError` if it cannot be written.
+    """
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.buffer.write(data)
+    except BrokenPipeError:
+        pass
+    except OSError as error:
+        raise _unwritten(error) from error
 
 
 def warn(line: str) -> None:

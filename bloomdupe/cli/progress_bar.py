@@ -78,7 +78,8 @@ def _bar(total: int | None, unit: str) -> Any:  # noqa: ANN401 - tqdm has no typ
         total=total,
         unit=unit,
         unit_scale=True,
-        disable=None,
+        # A dumb terminal cannot go back to the beginning of a line.
+        disable=True if os.environ.get("TERM") == "dumb" else None,
         delay=DELAY,
         # A terminal that does not know its size says that it has no columns and rows.
         ncols=None if known else COLUMNS,

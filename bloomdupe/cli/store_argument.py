@@ -13,6 +13,14 @@ if TYPE_CHECKING:
 
 __all__ = ["add_store"]
 
+DIRECTORY = {
+    "bash": "_shtab_compgen_dirs",
+    "fish": "(__fish_complete_directories)",
+    "tcsh": "d",
+    "zsh": "_files -/",
+}
+"""``shtab.DIRECTORY``: lets a shell complete a path; shtab need not be installed."""
+
 
 def add_store(
     parser: argparse.ArgumentParser,
@@ -27,9 +35,10 @@ def add_store(
     """
     default = None if required else jobdir
     places = [engine.argument for engine in ENGINES if verb.runs_on(engine)]
-    parser.add_argument(
+    argument = parser.add_argument(
         "store",
         nargs="?" if default else None,
         default=default,
         help="; or ".join(places) + (f" (default: {default})" if default else ""),
     )
+    argument.complete = DIRECTORY  # type: ignore[attr-defined]

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import CloseSpider
 
 from bloomdupe.crawl.later.sleeping import WAITING
+from bloomdupe.crawl.progress.plural import plural
 from bloomdupe.crawl.progress.rounds import FINISHED
 from bloomdupe.inside_scrapy.engine import mark_failed
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from scrapy.crawler import Crawler
 
     from bloomdupe.crawl.engines.engine_contract import Engine
@@ -66,11 +69,13 @@ class Ending:
         if reason != FINISHED:  # unless there is work by now: the engine looks
             raise CloseSpider(reason)
 
-    def say_end(self, reason: str, totals: Totals) -> None:
-        """Log how the run ended, and what the user can do."""
+    def say_end(self, reason: str, totals: Totals, outputs: Sequence[str]) -> None:
+        """Log how the run ended, where the items are, and what the user can do."""
         if reason in (INCOMPLETE, WAITING):  # they say more
             return
-        done = f"{totals.pages:,} pages, {totals.items:,} items"
+        done = f"{plural(totals.pages, 'page')}, {plural(totals.items, 'item')}"
+        if outputs and totals.items:
+            done += f" in {', '.join(outputs)}"
         if reason == FINISHED:
             line = f"Finished; {done}"
         else:
@@ -78,7 +83,7 @@ class Ending:
             if not self._engine.durable:
                 remedy = "they are lost, for there is no JOBDIR"
             pending = self.left - self._apart
-            line = f"Stopped; {done}, {pending:,} requests pending: {remedy}"
+            line = f"Stopped; {done}, {plural(pending, 'request')} pending: {remedy}"
         logger.info("%(line)s", {"line": line}, extra={"spider": self._crawler.spider})
 
     def say(self) -> None:

@@ -21,9 +21,10 @@ from bloomdupe.store.format import (
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from bloomdupe.filter.bloom import BloomFilter
+    from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.store.batch import Batch
     from bloomdupe.store.store import Store
 
@@ -298,6 +299,38 @@ class Frontier:
                 self._tidy(queue)
             found += some
         return found
+
+    def is_out(self, one: PendingRequest) -> bool:
+        """Whether a request of the last checkpoint is not pending there any more.
+
+        It is in progress, or done, or it has joined its slot since it is due.
+        """
+        if one.later is not None:
+            return self._later is None or self._later.is_out(one.key)
+        queue = self._queues.get(one.slot)
+        if queue is None or queue.number != one.number:
+            return True
+        return queue.out is not None and one.key in queue.out
+
+    def remove(self, found: Iterable[PendingRequest]) -> None:
+        """Remove requests of the last checkpoint that are pending there."""
+        later: dict[bytes, int] = {}
+        slots: dict[SlotQueue, dict[bytes, int]] = {}
+        for one in found:
+            if one.later is not None:
+                later[one.key] = one.checksum
+            else:
+                queue = self._queues[one.slot]
+                slots.setdefault(queue, {})[one.key] = one.checksum
+        for queue, stored in slots.items():
+            entries, freed = queue.remove(stored)
+            self._loaded -= freed
+            self.pending -= len(entries)
+            self._settled.update(dict.fromkeys(entries))
+            if not queue.pending:
+                self._rotation.leave(queue)
+        if later and self._later is not None:
+            self._later.remove(later)
 
     def release(self, entry: Entry) -> None:
         """Free the place that a leased request holds in its slot."""

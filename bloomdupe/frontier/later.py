@@ -98,7 +98,7 @@ class Later:
         self.fresh_bytes = 0
         """Bytes of the requests that no checkpoint has written."""
         self._beyond: dict[bytes, Postponed] = {}
-        # Moved to their slots, and still in ``later`` until the next checkpoint.
+        # Moved to their slots or removed, and in ``later`` until the next checkpoint.
         self._moved: dict[bytes, int] = {}
         self.next_due = math.inf
         """Unix time at which the next request is due; infinite if there are no
@@ -147,6 +147,19 @@ class Later:
             self.waiting -= 1
             self._find_next()
         return taken
+
+    def is_out(self, key: bytes) -> bool:
+        """Whether a request in the store is not scheduled here any more."""
+        return key in self._moved
+
+    def remove(self, stored: dict[bytes, int]) -> None:
+        """Remove requests that are in the store, by key, with their checksums."""
+        self._near = [item for item in self._near if item.key not in stored]
+        self._near_bytes = sum(item.entry.size for item in self._near)
+        heapify(self._near)
+        self._moved |= stored
+        self.waiting -= len(stored)
+        self._find_next()
 
     def _no_more_fresh(self, key: bytes) -> Postponed | None:
         item = self._fresh.pop(key, None)

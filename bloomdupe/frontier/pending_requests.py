@@ -6,6 +6,7 @@ they are done.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.frontier.rank import BEFORE_ALL, is_start, sequence_of
@@ -23,6 +24,7 @@ __all__ = [
     "count_pending",
     "pending_in",
     "pending_requests",
+    "portions",
     "slots_of",
 ]
 
@@ -87,6 +89,21 @@ def pending_requests(store: Store, slot: str | None = None) -> Iterator[PendingR
     requests. While a crawl runs, a request that it adds or settles meanwhile may be
     missing or not.
     """
+    yield from chain.from_iterable(_in_slots(store, slot))
+    yield from chain.from_iterable(_scheduled(store, slot))
+
+
+def portions(store: Store, slot: str | None = None) -> Iterator[list[PendingRequest]]:
+    """Yield the requests in the store, a portion at a time, each as it is then.
+
+    The requests scheduled for later come first: those that are due between two portions
+    join their slots, and so none of them is missed.
+    """
+    yield from _scheduled(store, slot)
+    yield from _in_slots(store, slot)
+
+
+def _in_slots(store: Store, slot: str | None) -> Iterator[list[PendingRequest]]:
     slots = iter([one for one in slots_of(store) if slot in (None, one.name)])
     current, after = next(slots, None), BEFORE_ALL
     while current is not None:
@@ -102,14 +119,14 @@ def pending_requests(store: Store, slot: str | None = None) -> Iterator[PendingR
                     current, after = next(slots, None), BEFORE_ALL
                 else:
                     after = some[-1][0]
-        yield from found
+        yield found
+
+
+def _scheduled(store: Store, slot: str | None) -> Iterator[list[PendingRequest]]:
     after = b""
-    while True:
-        items = store.later(after, (), PORTION)
-        if not items:
-            return
+    while items := store.later(after, (), PORTION):
         after = items[-1].key
-        yield from (_for_later(item) for item in items if slot in (None, item.slot))
+        yield [_for_later(item) for item in items if slot in (None, item.slot)]
 
 
 def pending_in(snapshot: Snapshot) -> Iterator[PendingRequest]:

@@ -13,7 +13,7 @@ from bloomdupe.store.snapshot import READ_BYTES
 
 if TYPE_CHECKING:
     from collections import OrderedDict
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from bloomdupe.store.store import Store
 
@@ -150,6 +150,25 @@ class SlotQueue:
             self.heap = kept or None
             self.pending -= len(found)
         return found
+
+    def remove(self, stored: Mapping[bytes, int]) -> tuple[list[Entry], int]:
+        """Remove pending requests that are in the store, by rank, with their checksums.
+
+        Returns them, and the bytes that are freed.
+        """
+        found = {rank: entry for rank, entry in self.heap or () if rank in stored}
+        freed = sum(entry.size for entry in found.values())
+        if found:
+            kept = [item for item in self.heap or () if item[0] not in found]
+            heapify(kept)
+            self.heap = kept or None
+            self.loaded -= freed
+        self.pending -= len(stored)
+        self.out = (self.out or set()).union(stored)
+        return [
+            found.get(rank) or Entry(self, rank, b"", None, checksum)
+            for rank, checksum in stored.items()
+        ], freed
 
     def forget(self, rank: bytes) -> None:
         """Forget a request that was out and is not in the store any more."""

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
+    from bloomdupe.crawl.changes.selection import Selection
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.jobs.listed import ListedItems, ListedRequest
     from bloomdupe.jobs.overview import Description
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.receiver import Receiver, Source
-    from bloomdupe.jobs.selection import Selection
     from bloomdupe.jobs.view import Reader
     from bloomdupe.store.store import Store
 

@@ -73,6 +73,8 @@ class RunFigures:
     """Seconds between two requests, of the largest slots that have a delay."""
     blocked: list[dict[str, Any]]
     """See :class:`bloomdupe.crawl.state.blocked.Blocked`."""
+    paused: list[str]
+    """Slots that the user has paused."""
 
 
 class WorkerShare(NamedTuple):
@@ -155,6 +157,8 @@ class Overview:
         """Return why a slot is slow, if that is known: its rest, or its delay."""
         if self.runs is None:
             return ""
+        if slot in self.runs.paused:
+            return "paused"
         rest, delay = self.runs.resting.get(slot), self.runs.delays.get(slot)
         if rest is not None:
             return rest.text(self.state.read_at)

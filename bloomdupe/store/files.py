@@ -11,10 +11,13 @@ import shutil
 import stat
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.errors import StoreDamagedError, StoreError, StoreLockedError
 from bloomdupe.store.descriptor import Descriptor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = [
     "DATA",
@@ -335,8 +338,16 @@ def _boot() -> str:
 # Small files
 
 
-def write_json(place: Path, record: dict[str, Any]) -> None:
-    """Write a JSON file atomically and durably."""
+def write_json(
+    place: Path,
+    record: dict[str, Any],
+    *,
+    before: Callable[[Path], None] = lambda _: None,
+) -> None:
+    """Write a JSON file atomically and durably.
+
+    ``before`` is called with the new file before it has its name.
+    """
     building = place.with_name(place.name + ".new")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
     fd = os.open(building, flags, 0o600)
@@ -345,6 +356,7 @@ def write_json(place: Path, record: dict[str, Any]) -> None:
         file.write("\n")
         file.flush()
         os.fsync(fd)
+    before(building)
     building.replace(place)
     sync_directory(place.parent)
 

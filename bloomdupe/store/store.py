@@ -59,6 +59,8 @@ class Store:
           store.json        the record ``store`` of data.mdb: tells a store whose
                             data is gone from a place where there is none yet
           clean.json        state of data.mdb after the last transaction
+          inbox/            changes that other processes ask the owner for, see
+                            :mod:`bloomdupe.store.inbox`
 
     :mod:`bloomdupe.store.format` describes ``data.mdb``. If it differs from
     ``clean.json``, it is checked before LMDB opens it.

@@ -7,6 +7,7 @@ import fcntl
 import os
 import pty
 import shlex
+import signal
 import struct
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import termios
 from pathlib import Path
 
 import pytest
+from support.shared_data import needs_package
 
 from bloomdupe.cli import main as cli
 
@@ -127,3 +129,65 @@ def test_a_bar_shows_after_a_second_and_only_on_a_terminal(
     assert all(len(bar) <= widest for bar in bars)
     # Not in the first second, and so not the first of 16.
     assert not any("1.00/16.0" in bar for bar in bars)
+
+
+def test_the_verbs_are_grouped(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+    lines = capsys.readouterr().out.splitlines()
+    for title, group in cli.GROUPS.items():
+        after = lines[lines.index(f"  {title}") + 1 :]
+        named = [line.split()[0] for line in after if line[4:5].isalpha()]
+        assert named[: len(group)] == [verb.name for verb in group]
+
+
+def test_an_option_that_was_mistyped_is_corrected(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["drop", "job", "--pattren", "x"])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith("usage: bloomdupe drop ")
+    assert "--pattren x; did you mean --pattern?\n" in said
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "tcsh"])
+def test_a_shell_completes_verbs_and_options(shell: str) -> None:
+    needs_package("shtab")
+    words = ["-m", "shtab", "--shell", shell, "bloomdupe.cli.main.build_parser"]
+    done = subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, check=True
+    )
+    for name in VERBS:
+        assert name in done.stdout
+    assert "summary" in done.stdout
+
+
+def test_ctrl_c_while_the_verbs_are_imported_leaves_no_traceback() -> None:
+    program = (
+        "import os, signal, sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'bloomdupe.cli.show.top':\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "from bloomdupe.cli.start import main\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == -signal.SIGINT
+    assert done.stderr == done.stdout == ""
+
+
+def test_ctrl_c_while_the_arguments_are_read_leaves_no_traceback(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "build_parser", interrupted)
+    assert cli.main(["info", "x"]) == 130
+    assert capsys.readouterr().err == "bloomdupe: interrupted\n"

@@ -17,7 +17,7 @@ from support.waiting import DEADLINE
 from bloomdupe import BloomFilter
 from bloomdupe.cli import main as cli
 from bloomdupe.cli import progress_bar
-from bloomdupe.cli.show.size import amount
+from bloomdupe.cli.show.size import count, memory
 from bloomdupe.filter import hashing, sizing
 
 if TYPE_CHECKING:
@@ -128,10 +128,24 @@ def test_an_amount_that_is_none_is_refused(
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("10", 10), ("10_000", 10_000), ("1.5M", 1_500_000), ("2GB", 2 * 10**9)],
+    [("10", 10), ("10_000", 10_000), ("1.5M", 1_500_000), ("1B", 10**9)],
 )
 def test_amounts(text: str, number: int) -> None:
-    assert amount(text) == number
+    assert count(text) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("1GiB", 1 << 30),
+        ("64 mib", 64 << 20),
+        ("2GB", 2 * 10**9),
+        ("3B", 3),
+        ("1k", 1000),
+    ],
+)
+def test_amounts_of_memory(text: str, number: int) -> None:
+    assert memory(text) == number
 
 
 # Stores

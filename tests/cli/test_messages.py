@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
+from spiders.checkpoint import Count
 from spiders.follow import Follow
 from support.jobs import call
 from support.monitored_jobs import monitored_job
@@ -67,6 +68,12 @@ def test_the_parent_of_jobs_says_which_jobs_it_holds(verb: Verb, crawls: Path) -
     assert answer.code == 1
     assert f"but 3 jobs ({crawls / 'alpha/job'}, " in answer.err
     assert f"`bloomdupe jobs {crawls}` shows all" in answer.err
+    for name in ("drop", "verify", "backup", "compact", "reset"):
+        more = {"drop": ["--slot=x"], "backup": ["copy"], "reset": ["--yes"]}
+        answer = verb(name, crawls, *more.get(name, []))
+        assert answer.code == 1
+        assert "but 3 jobs (" in answer.err
+        assert "restore" not in answer.err
 
 
 def test_a_jobdir_of_scrapy_alone_can_be_imported(verb: Verb, tmp_path: Path) -> None:
@@ -109,6 +116,12 @@ def test_a_run_says_how_it_ended_and_how_to_go_on(crawl: Crawl) -> None:
     assert re.search(said, log)
     assert "Finished; 13 pages, 0 items\n" in crawl.run(Follow).log
     assert "Finished; " not in crawl.run(Follow).log  # there is nothing to do
+
+
+def test_a_run_says_where_the_items_are(crawl: Crawl) -> None:
+    feeds = {"items.jsonl": {"format": "jsonlines"}}
+    log = crawl.run(Count, FEEDS=feeds).log
+    assert "Finished; 13 pages, 13 items in items.jsonl\n" in log
 
 
 def test_reset_removes_the_state_of_the_spider(crawl: Crawl) -> None:

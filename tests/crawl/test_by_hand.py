@@ -112,7 +112,7 @@ def test_a_page_that_was_asked_for_by_hand_comes_again_as_before(
     assert run.stats["bloomdupe/later"] == 1
     # Asked for once more while it waits, it does not come twice as often.
     said = crawl.bloomdupe("requeue", "job", f"{site.base}/f1")
-    assert said == "0 pending now\n1 were pending already: left as they are\n"
+    assert said == "0 pending now\n1 was pending already: not added\n"
 
 
 def test_what_was_dropped_is_not_fetched_and_a_job_is_begun_by_hand(

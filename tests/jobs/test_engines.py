@@ -15,15 +15,15 @@ from bloomdupe.jobs.on_redis.job_on_redis import JobOnRedis
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from bloomdupe.crawl.changes.selection import Selection
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.jobs.job_contract import Job
-    from bloomdupe.jobs.selection import Selection
 
 NAMED = {JobOnDisk: "crawls/site", JobOnRedis: "redis://:secret@nowhere/0#site"}
 BEFORE = {"restore": ["backup"]}
 AFTER = {
     "backup": ["copy"], "collect": ["out"], "export": ["file"], "repair": ["new"],
-    "union": ["other"],
+    "union": ["other"], "pause": ["--slot=x"], "resume": ["--slot=x"],
 }  # fmt: skip
 
 LACKING = [

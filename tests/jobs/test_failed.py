@@ -137,12 +137,12 @@ def test_what_has_failed_waits_again_once(verb: Verb, job: Path) -> None:
     answer = verb("requeue", job, "--failed", "--reason", "status")
     assert (answer.code, answer.out) == (0, "2 pending now\n")
     answer = verb("requeue", job, "--failed")  # only those whose page has not come
-    assert answer.out == "1 pending now\n2 were pending already: left as they are\n"
+    assert answer.out == "1 pending now\n2 were pending already: not added\n"
     answer = verb("requeue", job, "--failed", "--reason", "status,timeout,callback")
     assert answer.code == 1
     assert answer.out.splitlines()[:3] == [
         "0 pending now",
-        "3 were pending already: left as they are",
+        "3 were pending already: not added",
         "1 could not be read:",
     ]
     assert f"{B}4: it could not be stored" in answer.out
@@ -172,7 +172,7 @@ def test_what_is_dropped_does_not_wait_any_more(verb: Verb, job: Path) -> None:
     assert re.findall(r"example/(\d)", listed) == ["4", "3", "1"]
     assert verb("requeue", job, "--failed", "--slot", "a.example").out.splitlines() == [
         "1 pending now",
-        "1 were pending already: left as they are",
+        "1 was pending already: not added",
     ]
     assert sound(verb, job)
 

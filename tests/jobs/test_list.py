@@ -222,3 +222,17 @@ def test_an_owner_is_known_as_long_as_it_lives(job: Path) -> None:
     with BloomFilter.open(store):
         assert files.owner_of(store) == files.Owner(os.getpid(), None)
     assert files.owner_of(store) is None
+
+
+def test_on_a_terminal_the_list_has_a_header_and_columns(
+    verb: Verb, job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = verb("list", job).out.splitlines()
+    capsys.readouterr()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sys.stdout, "isatty", lambda: True)
+        shown = verb("list", job).out.splitlines()
+    assert shown[0].split() == ["slot", "priority", "method", "callback", "URL"]
+    assert [line.split() for line in shown[1:]] == [line.split() for line in plain]
+    assert len({line.index("http") for line in shown[1:]}) == 1
+    assert shown[0].index("URL") == shown[1].index("http")

@@ -333,7 +333,7 @@ def test_a_line_that_is_a_bomb_is_named(tmp_path: Path, line: str, said: str) ->
     (tmp_path / "lines").write_text(f"https://a.example/\n{line}\n")
     code, found, megabytes = imported(tmp_path, "new", "lines", "--spider", "s")
     assert code == 1
-    assert "1 requests pending now" in found
+    assert "1 request pending now" in found
     assert "line 2: " in found
     assert said in found
     assert len(found) < 4_000

@@ -154,9 +154,7 @@ def test_what_waits_for_a_point_in_time_is_found_and_dropped(
     assert json.loads(line)["not_before"] == THEN
     found = verb("check", job, LATER[0]).out
     assert found == f"pending in a.example, priority 0, parse, {after}: {LATER[0]}\n"
-    assert verb("requeue", job, LATER[0]).out.startswith(
-        "0 pending now\n1 were pending"
-    )
+    assert verb("requeue", job, LATER[0]).out.startswith("0 pending now\n1 was pending")
     report = json.loads(verb("info", job, "--json").out)["job"]
     assert (report["pending"], report["later"]) == (113, 2)
     assert "  scheduled for later                  2\n" in verb("info", job).out

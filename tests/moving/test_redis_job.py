@@ -374,7 +374,7 @@ def test_a_member_that_is_no_fingerprint_is_named(theirs: Theirs) -> None:
     theirs.client.sadd("site:dupefilter", b"\xff", "xyz")
     answer = theirs.import_()
     assert answer.code == 1
-    assert "1 URLs count as seen" in answer.out
+    assert "1 URL counts as seen" in answer.out
     assert "site:dupefilter: b'xyz' is no fingerprint" in answer.out
 
 

@@ -227,7 +227,7 @@ def test_a_list_comes_in_while_workers_work(crawl: Crawl) -> None:
     known = json.dumps({"url": f"{crawl.site.base}/1", "slot": "1"})
     file = list_of(crawl, known, f"{crawl.site.base}/extra")
     out = crawl.bloomdupe("import", crawl.engine.job, file)
-    assert out == "1 requests pending now\n1 were seen before: skipped\n"
+    assert out == "1 request pending now\n1 was seen before: skipped\n"
     worker.finish()
     crawl.finish(All)  # if the first one had ended before
     assert taken(crawl) == WHOLE + Counter(["/extra"])

@@ -199,7 +199,7 @@ def run_script(
     return subprocess.CompletedProcess(words, status, out, err)
 
 
-COMMIT = "bloomdupe.jobs.on_disk.stopped_job:StoppedJob.commit"
+COMMIT = "bloomdupe.jobs.on_disk.held_job:HeldJob.commit"
 
 
 def killed_after(step: str, times: int, *arguments: object, cwd: Path) -> None:

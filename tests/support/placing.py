@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from support import stops
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from bloomdupe.store.batch import Batch
     from bloomdupe.store.participant import Part, Participant
@@ -46,6 +46,7 @@ def install() -> None:
     _install_commit(points)
     _install_redis(points)
     _install_end(points)
+    _install_changes(points)
     for name in FILES:
         _install_file(points, name)
     _install_participants(points)
@@ -154,6 +155,25 @@ def _install_end(points: Points) -> None:
 
     Run.end = noted  # type: ignore[method-assign]
     atexit.register(points.reach, "before exit", raises=False)
+
+
+def _install_changes(points: Points) -> None:
+    """Have points where changes of the inbox are made, and where it is emptied."""
+    from bloomdupe.crawl.changes.taking_up import TakingUp
+    from bloomdupe.store.inbox import Inbox
+
+    step, remove = TakingUp.step, Inbox.remove
+
+    @functools.wraps(step)
+    def stepping(self: TakingUp) -> None:
+        points.around("take up", lambda: step(self), raises=False)
+
+    @functools.wraps(remove)
+    def removing(self: Inbox, names: Iterable[str]) -> None:
+        points.around("empty the inbox", lambda: remove(self, names), raises=False)
+
+    TakingUp.step = stepping  # type: ignore[method-assign]
+    Inbox.remove = removing  # type: ignore[method-assign]
 
 
 def _install_file(points: Points, name: str) -> None:

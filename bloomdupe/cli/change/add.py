@@ -11,6 +11,7 @@ from bloomdupe.cli.change.urls_argument import (
     check_named,
     given_lines,
 )
+from bloomdupe.cli.output import warn
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 
@@ -32,9 +33,9 @@ class Add(Verb["Added"]):
         "Add URLs to a job, unless it has seen them; use `requeue` for URLs that it has"
         " seen. Added requests come after the other pending requests of their priority,"
         " like start requests, in the given order. Lines that are no URLs are printed"
-        " with their numbers, and the exit code is 1; all other lines are added. The"
-        " job must not be running. The job is written every few thousand requests: if"
-        " this is interrupted, run it again."
+        " with their numbers, and the exit code is 1; all other lines are added. A"
+        " running crawl takes them up at its next checkpoint. The job is written every"
+        " thousand requests: if this is interrupted, run it again."
     )
     example = "add crawls/site --from urls.txt --callback parse_item"
     needs = "new_directory"
@@ -55,15 +56,13 @@ class Add(Verb["Added"]):
     def run(self, options: argparse.Namespace) -> Added:
         """Add the requests."""
         from bloomdupe.jobs.on_disk.adding import Added, add
-        from bloomdupe.jobs.on_disk.stopped_job import StoppedJob
+        from bloomdupe.jobs.on_disk.changing import Changing
         from bloomdupe.jobs.request_line import Defaults, read_all
 
         check_named(options)
         added = Added()
         path = options.job.new_directory
-        with StoppedJob.open_or_begin(
-            path, options.project_settings, options.spider
-        ) as job:
+        with Changing(path, options.project_settings, warn, options.spider) as job:
             job.project.check_callback(options.callback)
             defaults = Defaults(options.callback, options.priority, start=True)
             lines = given_lines(options, added.problems)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.cli.change.drop import drop
-from bloomdupe.cli.change.selection_arguments import add_named
+from bloomdupe.cli.change.added_counts import by_the_crawl
+from bloomdupe.cli.change.drop import going_on_in_words
+from bloomdupe.cli.change.selection_arguments import add_named, dropping_of
+from bloomdupe.cli.output import warn
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
-from bloomdupe.crawl.state.blocked import BLOCKED, described
-from bloomdupe.errors import SettingError, StoreMismatchError
-from bloomdupe.filter.bloom import BloomFilter
-from bloomdupe.jobs.selection import Selection
+from bloomdupe.crawl.changes.change import Refusal
+from bloomdupe.crawl.state.blocked import described
+from bloomdupe.errors import SettingError
 
 if TYPE_CHECKING:
     import argparse
@@ -21,10 +22,12 @@ __all__ = ["Block"]
 
 
 class RulesNow(NamedTuple):
-    """The rules that the job has now, and the number of requests removed."""
+    """The rules that the job has now, and the numbers of matching requests."""
 
     rules: list[dict[str, Any]]
     dropped: int
+    in_progress: int
+    taken_up: bool
 
 
 class Block(Verb[RulesNow]):
@@ -37,8 +40,9 @@ class Block(Verb[RulesNow]):
         " slot, or with a pattern in their URLs (with both, if both are given)."
         " Pending requests are removed. Requests that a crawl finds later are removed"
         " before they are marked as seen, so a link adds them again after --undo."
-        " `info` shows the rules. The job must not be running. The rule is stored"
-        " first; if this is interrupted, run it again."
+        " `info` shows the rules. A running crawl makes the change at its next"
+        " checkpoint; requests in progress go on. The rule is stored first; if this is"
+        " interrupted, run it again."
     )
     example = "block crawls/site --slot calendar.example.com"
     needs = "directory"
@@ -55,33 +59,34 @@ class Block(Verb[RulesNow]):
 
     def run(self, options: argparse.Namespace) -> RulesNow:
         """Store the rule, then remove requests; or delete the rule."""
+        from bloomdupe.jobs.on_disk.changing import Changing
+
         if not (options.urls or options.slot or options.pattern):
             raise SettingError("no rule is given: name URLs, --slot, or --pattern")
         if options.urls and (options.slot or options.pattern):
             raise SettingError(
                 "each URL is a rule by itself, without --slot and --pattern"
             )
-        Selection.of(options.slot, options.pattern)
         path = options.job.directory
-        with BloomFilter.open(path) as seen:
-            given = _given(options, seen.identity)
-            rules = list(seen.notes.get(BLOCKED, []))
-            if options.undo:
-                rules = _without(rules, given)
-            else:
-                rules += [rule for rule in given if rule not in rules]
-            seen.notes[BLOCKED] = rules
-            seen.checkpoint()
-            dropped = 0
-            if not options.undo:
-                store = seen.share_store()
-                assert store is not None  # noqa: S101 - it was opened from there
-                dropped = drop(store, options).dropped
-        return RulesNow(rules, dropped)
+        given, by_url = options.project_settings, bool(options.urls)
+        with Changing(path, given, warn, by_url=by_url) as job:
+            dropping = dropping_of(options, lambda: job.project)
+            rules: list[dict[str, Any]] = [
+                {"url": url, "key": key.hex()} for key, url in dropping.pages.items()
+            ]
+            both = {"slot": options.slot, "pattern": options.pattern}
+            if not rules:
+                rules = [{name: value for name, value in both.items() if value}]
+            answer, taken_up = job.make(Refusal(rules, dropping, options.undo))
+        return RulesNow(
+            answer["rules"], answer["dropped"], answer["in_progress"], taken_up
+        )
 
     def text(self, result: RulesNow) -> Iterable[str]:
         """Return the number of removed requests, and the rules."""
-        yield f"{result.dropped:,} removed"
+        begin = by_the_crawl(taken_up=result.taken_up)
+        yield f"{begin}{result.dropped:,} removed"
+        yield from going_on_in_words(result.in_progress)
         if not result.rules:
             yield "Nothing is blocked."
         yield from (f"blocked: {described(rule)}" for rule in result.rules)
@@ -89,38 +94,3 @@ class Block(Verb[RulesNow]):
     def json(self, result: RulesNow) -> dict[str, Any]:
         """Return all of it."""
         return result._asdict()
-
-
-def _given(
-    options: argparse.Namespace, identity: dict[str, Any]
-) -> list[dict[str, Any]]:
-    if not options.urls:
-        both = {"slot": options.slot, "pattern": options.pattern}
-        return [{name: value for name, value in both.items() if value is not None}]
-    from bloomdupe.jobs.project import Project
-    from bloomdupe.jobs.request_line import checked
-
-    project = Project.of_store(options.project_settings, identity)
-    rules = []
-    for url in options.urls:
-        try:
-            key, _ = project.key_of(checked(url))
-        except ValueError as error:
-            raise SettingError(str(error)) from error
-        rules.append({"url": url, "key": key.hex()})
-    return rules
-
-
-def _without(
-    rules: list[dict[str, Any]], given: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
-    for rule in given:
-        same = [
-            one
-            for one in rules
-            if one == rule or ("key" in rule and one.get("key") == rule["key"])
-        ]
-        if not same:
-            raise StoreMismatchError(f"there is no such rule: {described(rule)}")
-        rules = [one for one in rules if one not in same]
-    return rules

@@ -16,12 +16,11 @@ from bloomdupe.cli.change.urls_argument import (
     check_named,
     given_lines,
 )
-from bloomdupe.cli.progress_bar import counted
+from bloomdupe.cli.output import warn
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
+from bloomdupe.crawl.changes.selection import Selection
 from bloomdupe.errors import SettingError
-from bloomdupe.frontier.pending_requests import count_pending, pending_requests
-from bloomdupe.jobs.selection import Selection
 
 if TYPE_CHECKING:
     import argparse
@@ -61,7 +60,7 @@ class Requeue(Verb["Added"]):
     def run(self, options: argparse.Namespace) -> Added:
         """Add the requests."""
         from bloomdupe.jobs.on_disk.adding import Added, requeue, requeue_failed
-        from bloomdupe.jobs.on_disk.stopped_job import StoppedJob
+        from bloomdupe.jobs.on_disk.changing import Changing
         from bloomdupe.jobs.request_line import Defaults, read_all
 
         added = Added()
@@ -72,7 +71,7 @@ class Requeue(Verb["Added"]):
         if reasons is None:
             check_named(options)
         path = options.job.directory
-        with StoppedJob.open(path, options.project_settings) as job:
+        with Changing(path, options.project_settings, warn) as job:
             if reasons is not None:
                 requeue_failed(job, selection, reasons, added)
                 return added
@@ -80,10 +79,7 @@ class Requeue(Verb["Added"]):
             defaults = Defaults(options.callback, options.priority)
             lines = given_lines(options, added.problems)
             found = read_all(lines, defaults, job.project, added.problems)
-            pending = counted(
-                pending_requests(job.store), count_pending(job.store), "requests"
-            )
-            requeue(found, job, pending, selection, added)
+            requeue(found, job, selection, added)
         return added
 
     def text(self, result: Added) -> Iterable[str]:

@@ -5,21 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bloomdupe.cli.change.urls_argument import add_urls
-from bloomdupe.cli.progress_bar import counted
-from bloomdupe.crawl.requests.summary import summary_of
-from bloomdupe.errors import SettingError, UnserializableError
-from bloomdupe.frontier.pending_requests import count_pending, pending_requests
-from bloomdupe.jobs.selection import Selection, find
+from bloomdupe.crawl.changes.change import Dropping
+from bloomdupe.crawl.changes.selection import Selection
+from bloomdupe.errors import SettingError
 from bloomdupe.settings import FAILURE_REASONS, check_reasons
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
-    from bloomdupe.frontier.pending_requests import PendingRequest
-    from bloomdupe.store.store import Store
+    from bloomdupe.jobs.project import Project
 
-__all__ = ["add_failed", "add_named", "add_selection", "named_requests", "reasons_of"]
+__all__ = [
+    "add_failed",
+    "add_named",
+    "add_selection",
+    "dropping_of",
+    "pages_of",
+    "reasons_of",
+]
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
@@ -64,43 +68,36 @@ def add_named(parser: argparse.ArgumentParser) -> None:
     add_selection(parser)
 
 
-def named_requests(
-    store: Store, options: argparse.Namespace
-) -> Iterator[PendingRequest]:
-    """Yield the selected requests; :class:`SettingError` if no request is named."""
+def dropping_of(
+    options: argparse.Namespace, project: Callable[[], Project]
+) -> Dropping:
+    """Return the change that removes the selected requests.
+
+    The ``project`` is asked for if URLs are named. Raises :class:`SettingError` if no
+    request is named.
+    """
     if not (options.urls or options.slot or options.pattern):
         raise SettingError(
             "no requests are selected: name URLs, --slot, or --pattern (`--pattern .`"
             " selects all)"
         )
-    selection = Selection.of(options.slot, options.pattern)
-    total = count_pending(store, options.slot)
-    found = counted(pending_requests(store, options.slot), total, "requests")
-    if options.urls:
-        found = _of_urls(found, store, options)
-    return (one for one in found if _is_selected(one, selection))
+    return Dropping(
+        Selection.of(options.slot, options.pattern), pages_of(options, project)
+    )
 
 
-def _is_selected(one: PendingRequest, selection: Selection) -> bool:
-    if selection.pattern is None:
-        return True
-    try:
-        return selection.has(one.slot, summary_of(one.payload).url)
-    except UnserializableError:
-        return False
-
-
-def _of_urls(
-    found: Iterator[PendingRequest], store: Store, options: argparse.Namespace
-) -> Iterator[PendingRequest]:
-    from bloomdupe.jobs.project import Project
+def pages_of(
+    options: argparse.Namespace, project: Callable[[], Project]
+) -> dict[bytes, str]:
+    """Return the named URLs by their fingerprints; see :func:`dropping_of`."""
+    if not options.urls:
+        return {}
     from bloomdupe.jobs.request_line import checked
 
-    project = Project.of_store(options.project_settings, store.header["identity"])
-    requests = []
+    pages = {}
     for url in options.urls:
         try:
-            requests.append(checked(url))
+            pages[project().key_of(checked(url))[0]] = url
         except ValueError as error:
             raise SettingError(str(error)) from error
-    return (one for _, one in find(found, requests, project))
+    return pages

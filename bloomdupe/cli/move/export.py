@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bloomdupe.cli.progress_bar import counted
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
+from bloomdupe.crawl.progress.plural import plural
 from bloomdupe.errors import StoreError
 
 if TYPE_CHECKING:
@@ -85,9 +86,9 @@ class Export(Verb[WrittenExport]):
             yield from result.lines
             return
         yield (
-            f"{result.file}: {exported.requests:,} requests, {exported.failures:,} that"
-            f" have failed, and a filter of {exported.urls:,} URLs in"
-            f" {exported.records:,} records"
+            f"{result.file}: {plural(exported.requests, 'request')},"
+            f" {exported.failures:,} that have failed, and a filter of"
+            f" {plural(exported.urls, 'URL')} in {plural(exported.records, 'record')}"
         )
         if exported.pickled:
             yield (

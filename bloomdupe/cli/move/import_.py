@@ -11,6 +11,7 @@ from bloomdupe.cli.change.urls_argument import opened, size_of_file
 from bloomdupe.cli.progress_bar import bytes_of, counted
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
+from bloomdupe.crawl.progress.plural import plural
 from bloomdupe.errors import StoreError
 from bloomdupe.jobs import engine_of, open_job
 from bloomdupe.store.store import Store
@@ -103,16 +104,16 @@ class Import(Verb["Imported"]):
 
     def text(self, result: Imported) -> Iterable[str]:
         """Return the result of the import."""
-        yield f"{result.taken_in:,} requests pending now"
+        yield f"{plural(result.taken_in, 'request')} pending now"
         if result.before:
-            yield f"{result.before:,} were imported before"
+            yield f"{plural(result.before, 'was', 'were')} imported before"
         if result.seen:
-            yield f"{result.seen:,} were seen before: skipped"
+            yield f"{plural(result.seen, 'was', 'were')} seen before: skipped"
         yield from blocked_in_words(result.blocked)
         if result.failures:
             yield f"{result.failures:,} have failed: `bloomdupe list --failed`"
         if result.marks:
-            yield f"{result.marks:,} URLs count as seen"
+            yield f"{plural(result.marks, 'URL counts', 'URLs count')} as seen"
         yield from result.remarks
         if result.problems.count:
             yield f"{result.problems.count:,} could not be read:"

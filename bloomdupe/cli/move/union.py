@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bloomdupe.cli.progress_bar import counted
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
+from bloomdupe.crawl.progress.plural import plural
 from bloomdupe.errors import StoreMismatchError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.jobs import open_job
@@ -85,7 +86,7 @@ class Union(Verb[United]):
         yield f"{result.before:,} URLs before, about {result.after:,} now"
         for other, waiting in result.waiting.items():
             yield (
-                f"{other}: {waiting:,} requests are pending there, and count as seen"
+                f"{other}: {plural(waiting, 'request')} pending there count as seen"
                 " here now"
             )
 

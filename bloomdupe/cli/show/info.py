@@ -9,6 +9,7 @@ from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.table import slot_name, table
 from bloomdupe.cli.verb import Verb
 from bloomdupe.crawl.progress.pace import duration, size, when
+from bloomdupe.crawl.progress.plural import plural
 from bloomdupe.crawl.state.blocked import described
 from bloomdupe.filter.info import FilterInfo
 from bloomdupe.jobs.overview import Description, PartitionedFilter
@@ -142,10 +143,8 @@ def _counts_of_runs(job: Overview, runs: RunFigures) -> Iterator[tuple[str, str]
     yield "requests failed", f"{sum(runs.failed.values()):,}"
     for cause, requests in runs.failed.items():
         yield f"  {cause}", f"{requests:,}"
-    yield (
-        "round",
-        f"{runs.round}, in {runs.runs} runs of {runs.seconds:,.0f} s together",
-    )
+    together = f"{plural(runs.runs, 'run')} of {runs.seconds:,.0f} s together"
+    yield "round", f"{runs.round}, in {together}"
 
 
 def _counts_of_workers(
@@ -161,19 +160,19 @@ def _counts_of_workers(
 def _rules_and_outputs(runs: RunFigures) -> Iterator[tuple[str, str]]:
     for rule in runs.blocked:
         yield "blocked", described(rule)
+    for slot in runs.paused:
+        yield "paused", f"slot {slot_name(slot)}"
     for output in runs.outputs:
         written = "" if output.bytes is None else f", {output.bytes:,} bytes"
-        yield "output", f"{_near(output.uri)}: {output.items:,} items{written}"
+        yield "output", f"{_near(output.uri)}: {plural(output.items, 'item')}{written}"
 
 
 def _rows_of_workers(workers: WorkerFigures) -> Iterator[tuple[str, str]]:
     yield "workers", f"{len(workers.alive):,}"
     for worker in workers.workers:
         gone = "" if worker.name in workers.alive else ", has not answered lately"
-        yield (
-            f"  {worker.name}",
-            f"{worker.partitions:,} partitions, {worker.leased:,} in progress{gone}",
-        )
+        share = plural(worker.partitions, "partition")
+        yield f"  {worker.name}", f"{share}, {worker.leased:,} in progress{gone}"
     if workers.unowned:
         yield "partitions without a worker", f"{workers.unowned:,}"
     yield "output", f"{workers.entries:,} entries in Redis, to be collected"

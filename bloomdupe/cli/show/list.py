@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from bloomdupe.cli.change.selection_arguments import (
@@ -16,11 +16,11 @@ from bloomdupe.cli.progress_bar import counted
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.table import slot_name
 from bloomdupe.cli.verb import Verb
+from bloomdupe.crawl.changes.selection import Selection
 from bloomdupe.crawl.progress.pace import when
 from bloomdupe.errors import SettingError
 from bloomdupe.jobs.failure_groups import FailureGroup, grouped
 from bloomdupe.jobs.listed import ListedItems, ListedRequest
-from bloomdupe.jobs.selection import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.job_contract import Job
 
 __all__ = ["List", "ListedFailure"]
+
+FIRST = 200
+"""Lines that decide on the widths of columns."""
 
 
 class ListedFailure(NamedTuple):
@@ -102,8 +105,10 @@ class List(Verb["Iterator[Listed]"]):
         return islice(found, options.limit)
 
     def text(self, result: Iterator[Listed]) -> Iterator[str]:
-        """Yield a line for each."""
-        return map(_line, result)
+        """Yield a line for each; in columns on a terminal."""
+        if sys.stdout is not None and sys.stdout.isatty():
+            return _in_columns(result)
+        return ("  ".join(filter(None, _cells(one))) for one in result)
 
     def json(self, result: Iterator[Listed]) -> Iterator[dict[str, Any]]:
         """Yield an object for each."""
@@ -128,22 +133,49 @@ def _limit(text: str) -> int:
     return int(text)
 
 
-def _line(one: Listed) -> str:
+def _cells(one: Listed) -> list[str]:
+    """Return the cells of a line; an empty cell is left out, unless in columns."""
     if isinstance(one, FailureGroup):
-        exception = one.exception and f"  {one.exception}"
-        return f"{one.requests:,}  {one.cause}{exception}  {slot_name(one.slot)}"
+        return [f"{one.requests:,}", one.cause, one.exception, slot_name(one.slot)]
     if isinstance(one, ListedFailure):
         reason = _cause(one.reason, one.status)
         detail = "" if one.reason == "status" else f"  {one.detail}"
-        last = when(one.time)
-        return f"{one.slot}  {reason}  {one.times}x  {last}  {one.url}{detail}"
+        url = f"{one.url}{detail}"
+        return [slot_name(one.slot), reason, f"{one.times}x", when(one.time), url]
     slot = slot_name(one.slot)
     by = "" if one.worker is None else f"  in progress with {one.worker}"
     if isinstance(one, ListedItems):
         items = f"{one.lines:,} lines of items that start() has yielded"
-        return f"{slot}  {one.priority}  {items}{by}"
+        return [slot, str(one.priority), "", "", f"{items}{by}"]
     if one.problem is not None:
-        return f"{slot}  cannot be read: {one.url}: {one.problem}{by}"
+        problem = f"cannot be read: {one.url}: {one.problem}{by}"
+        return [slot, "", "", "", problem]
     callback = "no callback" if one.callback is None else one.callback
     then = "" if one.not_before is None else f"  after {when(one.not_before)}"
-    return f"{slot}  {one.priority}  {one.method}  {callback}  {one.url}{then}{by}"
+    url = f"{one.url}{then}{by}"
+    return [slot, str(one.priority), one.method, callback, url]
+
+
+def _heads(one: Listed) -> list[str]:
+    """Return the heads of the columns."""
+    if isinstance(one, FailureGroup):
+        return ["requests", "reason", "exception", "slot"]
+    if isinstance(one, ListedFailure):
+        return ["slot", "reason", "times", "last time", "URL"]
+    return ["slot", "priority", "method", "callback", "URL"]
+
+
+def _in_columns(result: Iterator[Listed]) -> Iterator[str]:
+    """Yield a header and a line for each, in columns as wide as the first lines need.
+
+    Nothing is waited for longer than for these, and memory does not grow.
+    """
+    first = list(islice(result, FIRST))
+    if not first:
+        return
+    rows = [_heads(first[0]), *map(_cells, first)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths[-1] = 0
+    for row in chain(rows, map(_cells, result)):
+        cells = zip(row, widths, strict=True)
+        yield "  ".join(cell.ljust(width) for cell, width in cells).rstrip()

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bloomdupe.cli.output import write
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.errors import SettingError
@@ -54,12 +55,17 @@ class Report(Verb[WrittenPage]):
             "--output",
             default="report.html",
             metavar="FILE",
-            help="the page (default: report.html)",
+            help="the page (default: report.html); - is standard output",
         )
 
     def run(self, options: argparse.Namespace) -> WrittenPage:
         """Write it; an existing page is replaced when the new page is complete."""
         page = _page(options.job).encode()
+        if options.output == "-":
+            if options.json:
+                raise SettingError("--output -: --json needs a file for the page")
+            write(page)
+            return WrittenPage("-", len(page))
         target = Path(options.output)
         try:
             _write(target, page)
@@ -69,7 +75,8 @@ class Report(Verb[WrittenPage]):
 
     def text(self, result: WrittenPage) -> Iterable[str]:
         """Return the place of the page."""
-        yield f"{result.page}: {result.bytes:,} bytes"
+        if result.page != "-":
+            yield f"{result.page}: {result.bytes:,} bytes"
 
     def json(self, result: WrittenPage) -> dict[str, Any]:
         """Return the place and the size."""

@@ -18,30 +18,45 @@ from bloomdupe.filter.parameters import DEFAULT_FPP
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Size", "amount"]
+__all__ = ["Size", "count", "memory"]
 
 DEFAULT_CAPACITY = 10_000_000
 
 MEASURED_KEYS = 1_000_000
 MEASURED_QUESTIONS = 2_000_000
 
-UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+DECIMAL = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+COUNTS = {**DECIMAL, "B": 10**9}
+BYTES = {
+    **{f"{unit}{b}": size for unit, size in DECIMAL.items() for b in ("", "B")},
+    **{f"{unit}IB": 1 << 10 * power for power, unit in enumerate("KMGT", 1)},
+}
 
 
-def amount(text: str) -> int:
-    """Read a number of keys or bytes: ``10000000``, ``10_000_000``, ``1e7``, ``10M``.
+def count(text: str) -> int:
+    """Read a number of URLs: ``10000000``, ``10_000_000``, ``1e7``, ``10M``, ``1B``.
 
-    K, M, G and T are powers of 1000; a trailing B is allowed.
+    K, M, G or B, and T are powers of 1000.
     """
-    match = re.fullmatch(r"([0-9_.]+(?:e[0-9]+)?)\s*([KMGT]?)B?", text.strip(), re.I)
+    return _amount(text, COUNTS, "10000000, 1e7 or 10M")
+
+
+def memory(text: str) -> int:
+    """Read a number of bytes: ``64M``, ``64MB``, ``1GiB``.
+
+    K, M, G and T are powers of 1000; KiB, MiB, GiB and TiB are powers of 1024.
+    """
+    return _amount(text, BYTES, "64000000, 64MB or 1GiB")
+
+
+def _amount(text: str, units: dict[str, int], examples: str) -> int:
+    match = re.fullmatch(r"([0-9_.]+(?:e[0-9]+)?)\s*([A-Z]*)", text.strip(), re.I)
     try:
-        number = float(match[1]) * UNITS[match[2].upper()] if match else math.nan
-    except (ValueError, OverflowError):
+        number = float(match[1]) * units[match[2].upper()] if match else math.nan
+    except (ValueError, OverflowError, KeyError):
         number = math.nan
     if not math.isfinite(number):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number such as 10000000, 1e7 or 10M"
-        )
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number such as {examples}")
     return int(number)
 
 
@@ -65,7 +80,7 @@ class Size(Verb[dict[str, Any]]):
         """Add the capacity of a filter, and its limits."""
         parser.add_argument(
             "--urls",
-            type=amount,
+            type=count,
             default=DEFAULT_CAPACITY,
             metavar="N",
             help="expected URLs, such as 10M (default: %(default)s)",
@@ -81,11 +96,14 @@ class Size(Verb[dict[str, Any]]):
             "--bits-per-key", type=float, metavar="BITS", help="bits for each URL"
         )
         given.add_argument(
-            "--memory", type=amount, metavar="BYTES", help="memory for all, such as 64M"
+            "--memory",
+            type=memory,
+            metavar="BYTES",
+            help="memory for all, such as 64MB or 1GiB",
         )
         parser.add_argument(
             "--filled",
-            type=amount,
+            type=count,
             metavar="N",
             help="URLs actually in it (default: as many as expected)",
         )

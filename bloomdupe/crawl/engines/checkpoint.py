@@ -159,6 +159,11 @@ class Checkpoint:
         return self._before.seconds + monotonic() - self._begun
 
     @property
+    def outputs(self) -> list[str]:
+        """URIs of the feeds, without passwords."""
+        return [feed["uri"] for feed in self._crawl.record.get("feeds", {}).values()]
+
+    @property
     def duplicates(self) -> int:
         """Requests dropped as duplicates, over all runs."""
         assert self._crawler.stats is not None  # noqa: S101 - it runs

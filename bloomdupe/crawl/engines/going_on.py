@@ -41,14 +41,14 @@ def open_on_disk(
     """
     _check_import(session, seen)
     _check_queue_of_scrapy(session, seen)
-    engine = EngineOnDisk(session, seen, filter_full, ours=ours)
-    session.attach(engine)
     blocked = Blocked(
         seen.notes.get(BLOCKED, []),
         session.fingerprint,
         partial(session.stats.inc_value, "bloomdupe/dropped_blocked"),
     )
-    engine.open(blocked)
+    engine = EngineOnDisk(session, seen, filter_full, blocked, ours=ours)
+    session.attach(engine)
+    engine.open()
     session.begin()
     _say_how_it_stands(session, engine, blocked)
     return blocked
@@ -99,6 +99,12 @@ def _say_how_it_stands(
             "%(rules)d rules of `bloomdupe block` keep requests out; these are"
             " counted in bloomdupe/dropped_blocked",
             {"rules": len(blocked.rules)},
+            extra=extra,
+        )
+    if engine.paused:
+        logger.info(
+            "Paused slots get no requests until `bloomdupe resume`: %(slots)s",
+            {"slots": ", ".join(sorted(engine.paused))},
             extra=extra,
         )
     if run.last is None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from scrapy import signals
 
+from bloomdupe.crawl.changes.open_job import OpenJob
+from bloomdupe.crawl.changes.taking_up import TakingUp
 from bloomdupe.crawl.engines.checkpoint import FEED, Checkpoint, CrawlRecord
 from bloomdupe.crawl.engines.features import Feature
 from bloomdupe.crawl.engines.queue_order import QueueOrder
@@ -37,7 +39,7 @@ from bloomdupe.crawl.state.delays import Delays
 from bloomdupe.crawl.state.failures import Failures
 from bloomdupe.crawl.state.limits import SlotLimits
 from bloomdupe.crawl.state.spider_state import STATE, SpiderState
-from bloomdupe.errors import FilterFullError
+from bloomdupe.errors import FilterFullError, StoreError
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.feed_job import FeedJob
 from bloomdupe.frontier.frontier import Frontier
@@ -78,6 +80,7 @@ class EngineOnDisk(Settling):
         session: Session,
         seen: BloomFilter,
         filter_full: Callable[[FilterFullError], None],
+        blocked: Blocked,
         *,
         ours: bool,
     ) -> None:
@@ -91,6 +94,8 @@ class EngineOnDisk(Settling):
         self._access = session.access
         self.durable = self.has_feeds = settings.directory is not None
         self._open_frontier(seen)
+        self._blocked = blocked
+        self._taking_up = self._open_inbox()
         self.run = Run(
             seen.notes,
             pending=len(self),
@@ -137,6 +142,35 @@ class EngineOnDisk(Settling):
             wait=self._backoff.wait,
         )
 
+    def _open_inbox(self) -> TakingUp | None:
+        """Make the changes that were asked for while no crawl was running."""
+        if self.frontier.store is None:
+            return None
+        job = OpenJob(
+            self.frontier,
+            self._blocked,
+            self._session,
+            starts_apart=self._starts_apart,
+            pause=self._pause,
+            pushed=self._pushed,
+        )
+        taking_up = TakingUp(job)
+        taking_up.take_up_all(self.frontier.checkpoint)
+        self._pause(set(job.paused))
+        return taking_up
+
+    def _pause(self, slots: set[str]) -> None:
+        self._backoff.paused = slots
+
+    @property
+    def paused(self) -> set[str]:
+        """Slots that the user has paused."""
+        return self._backoff.paused
+
+    def _pushed(self) -> None:
+        self._stats.inc_value("scheduler/enqueued/disk")
+        self._stats.inc_value("scheduler/enqueued")
+
     def _open_failures(self) -> Failures | None:
         store = self.frontier.store
         limit = self.settings.max_failures
@@ -167,6 +201,9 @@ class EngineOnDisk(Settling):
         self.checkpoint = Checkpoint(
             crawler, self.frontier, self.outcomes, crawl, feeds
         )
+        if self._taking_up is not None:
+            # Before the failed requests: what has become of them since counts.
+            self.checkpoint.participants.append(self._taking_up)
         self.checkpoint.participants += [
             self.starting.counted,
             self.children,
@@ -273,11 +310,11 @@ class EngineOnDisk(Settling):
         cookies.restore()
         return cookies
 
-    def open(self, blocked: Blocked) -> None:
+    def open(self) -> None:
         """Begin to write checkpoints."""
         if self.failures is not None:
             retried = self.failures.begin(
-                self.frontier, self.settings.retry_failed, blocked
+                self.frontier, self.settings.retry_failed, self._blocked
             )
             self._stats.set_value("bloomdupe/retried_failures", retried)
             if retried:
@@ -509,7 +546,11 @@ class EngineOnDisk(Settling):
 
         The crawl ends if all requests are scheduled for a time that is too far away.
         """
-        return self.frontier.pending > 0 or self.waiting.is_worth_it
+        return (
+            self.frontier.pending > 0
+            or self.waiting.is_worth_it
+            or (self._taking_up is not None and self._taking_up.has_work)
+        )
 
     @property
     def left(self) -> int:
@@ -554,11 +595,31 @@ class EngineOnDisk(Settling):
 
     def _on_tick(self) -> None:
         self.commit()
+        changing = self._take_up()
         stopped = self._closed or self._session.stopping.failure is not None
         self.hurries = self.hurries and self.frontier.due and not stopped
         if not self._closed:
-            soon = self.checkpoint.unfinished or self.frontier.due
+            soon = self.checkpoint.unfinished or self.frontier.due or changing
             self._tick.set(REST if soon else self.settings.checkpoint_interval)
+
+    def _take_up(self) -> bool:
+        """Make a step of the changes in the inbox; return whether there were any."""
+        taking_up, stopping = self._taking_up, self._session.stopping
+        if (
+            taking_up is None
+            or self._closed
+            or stopping.failure is not None
+            or self.checkpoint.unfinished
+            or not taking_up.has_work
+        ):
+            return False
+        self._has_work()
+        try:
+            taking_up.step()
+        except StoreError as error:
+            stopping.fail(error)
+        self._access.wake()
+        return True
 
     def commit(self, *, last: bool = False, finished: bool = False) -> None:
         """Make all changes durable.
@@ -601,7 +662,8 @@ class EngineOnDisk(Settling):
             self.watch.end_run(reason)
             self.commit(last=True, finished=finished)
         if not self.run.idle and self._session.stopping.failure is None:
-            self._session.ending.say_end(reason, self.checkpoint.totals)
+            done = self.checkpoint
+            self._session.ending.say_end(reason, done.totals, done.outputs)
         self.outcomes.close()
         if self.failures is not None:
             self._stats.set_value("bloomdupe/failed", len(self.failures))

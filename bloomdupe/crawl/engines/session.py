@@ -150,6 +150,17 @@ class Session:
             lease.item_failed(failure.value, response)
         self._dropped()
 
+    # Stored requests, as changes of the user name them
+
+    def request_of(self, payload: bytes) -> Request:
+        """Return a stored request; raises :class:`UnserializableError`."""
+        return self.serializer.load(payload)
+
+    def key_of(self, request: Request) -> tuple[bytes, bool]:
+        """Return a request's fingerprint, and whether it must be kept exactly."""
+        exact = any(regex.search(request.url) for regex in self.settings.exact_urls)
+        return self.fingerprint(request), exact
+
     # Signals
 
     def _left_downloader(self, request: Request) -> None:

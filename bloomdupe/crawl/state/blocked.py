@@ -34,9 +34,13 @@ class Blocked:
         key_of: Callable[[Request], bytes],
         count: Callable[[], object] = lambda: None,
     ) -> None:
-        self.rules = rules
         self._key_of = key_of
         self._count = count
+        self.obey(rules)
+
+    def obey(self, rules: list[dict[str, Any]]) -> None:
+        """Obey these rules from now on."""
+        self.rules = rules
         self._keys = {bytes.fromhex(rule["key"]) for rule in rules if "key" in rule}
         self._slots = {rule["slot"] for rule in rules if rule.keys() == {"slot"}}
         self._patterns = [

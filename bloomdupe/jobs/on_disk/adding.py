@@ -5,22 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.leases.failure import Failure
-from bloomdupe.errors import UnserializableError
+from bloomdupe.crawl.changes.asked import Asked
+from bloomdupe.crawl.changes.change import Addition, FailuresAgain, Repetition
 from bloomdupe.jobs.lines import Problems
-from bloomdupe.jobs.on_disk.failed_requests import failures_part
 from bloomdupe.jobs.request_line import brought_back
-from bloomdupe.jobs.selection import find
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-    from bloomdupe.frontier.pending_requests import PendingRequest
-    from bloomdupe.jobs.on_disk.stopped_job import StoppedJob
+    from bloomdupe.crawl.changes.selection import Selection
+    from bloomdupe.jobs.on_disk.changing import Changing, Made
     from bloomdupe.jobs.request_line import Wanted
-    from bloomdupe.jobs.selection import Selection
 
 __all__ = ["Added", "add", "requeue", "requeue_failed"]
+
+MOST_AT_ONCE = 1_000
+"""Requests that one change adds, so that a running crawl need not stop for long."""
+MOST_BYTES = 1 << 20
+"""Bytes of the stored requests that one change adds, unless a single one has more."""
 
 
 @dataclass
@@ -37,92 +39,75 @@ class Added:
     """Requests that were never seen, and so cannot be repeated."""
     blocked: int = 0
     """Requests that a rule of ``bloomdupe block`` keeps out."""
+    taken_up: bool = False
+    """Whether the running crawl has taken up any of them."""
     problems: Problems = field(default_factory=Problems)
 
+    def count(self, made: Made) -> None:
+        """Add the counts of a change."""
+        for name, value in made.answer.items():
+            if name == "problems":
+                for url, why in value:
+                    self.problems.add(url, why)
+            else:
+                setattr(self, name, getattr(self, name) + value)
+        self.taken_up = self.taken_up or made.taken_up
 
-def add(found: Iterable[Wanted], job: StoppedJob, added: Added) -> None:
-    """Add requests that were not seen, in a transaction for every few thousand.
+
+def add(found: Iterable[Wanted], job: Changing, added: Added) -> None:
+    """Add requests that were not seen, in a transaction for every thousand.
 
     After an interruption, committed requests stay, and count as seen the next time.
     """
-    for one in found:
-        if job.blocks(one.request, one.slot):
-            added.blocked += 1
-        elif job.take_in(one):
-            added.taken_in += 1
-        else:
-            added.seen += 1
-        if job.frontier.due:
-            job.commit()
-    job.commit()
+    for portion in _portions(_asked(found, job)):
+        added.count(job.make(Addition(portion)))
 
 
 def requeue(
-    found: Iterable[Wanted],
-    job: StoppedJob,
-    pending: Iterable[PendingRequest],
-    selection: Selection,
-    added: Added,
+    found: Iterable[Wanted], job: Changing, selection: Selection, added: Added
 ) -> None:
     """Make finished pages pending again, in one transaction.
 
-    Requests that are pending already (``pending``) are left, and so are requests that
-    were never seen. Memory grows with the given requests, about 1 kB each.
+    Memory grows with the given requests, about 1 kB each.
     """
-    wanted: dict[bytes, Wanted] = {}
-    for one in found:
-        key, exact = job.project.key_of(one.request)
-        if not selection.has(one.slot, one.request.url):
-            continue
-        if not job.seen.contains(key, exact=exact):
-            added.unseen += 1
-        elif job.blocks(one.request, one.slot):
-            added.blocked += 1
-        else:
-            wanted[key] = one
-    for key, _ in find(pending, [one.request for one in wanted.values()], job.project):
-        added.waited += wanted.pop(key, None) is not None
-    for one in wanted.values():
-        job.push(one._replace(payload=brought_back(one.payload)))
-    added.taken_in = len(wanted)
-    job.commit()
+    asked = [
+        one._replace(payload=brought_back(one.payload))
+        for one in _asked(found, job)
+        if selection.has(one.slot, one.url)
+    ]
+    added.count(job.make(Repetition(asked)))
 
 
 def requeue_failed(
-    job: StoppedJob, selection: Selection, reasons: tuple[str, ...], added: Added
+    job: Changing, selection: Selection, reasons: tuple[str, ...], added: Added
 ) -> None:
-    """Make failed requests pending again, in one transaction.
-
-    Each stays among the failed requests until it succeeds. A request that could not be
-    stored becomes a problem of ``added``.
-    """
-    puts: dict[bytes, bytes] = {}
-    with job.store.snapshot() as snapshot:
-        for digest, data in snapshot.failures():
-            one = Failure.unpacked(data)
-            if not (one.is_to_retry(reasons) and selection.has(one.slot, one.url)):
-                continue
-            if one.waiting:
-                added.waited += 1
-            elif one.payload is not None and _is_blocked(one, one.payload, job):
-                added.blocked += 1
-            elif one.payload is None:
-                source = one.parent or "the page that has led to it"
-                added.problems.add(
-                    one.url,
-                    "it could not be stored, or its page comes again by itself;"
-                    f" {source} yields it again",
-                )
-            else:
-                job.frontier.push(one.slot, one.priority, one.payload)
-                puts[digest] = one._replace(waiting=True).packed()
-    added.taken_in = len(puts)
-    if puts:
-        job.commit(failures_part(puts))
+    """Make failed requests pending again, in one transaction."""
+    added.count(job.make(FailuresAgain(selection, reasons)))
 
 
-def _is_blocked(one: Failure, payload: bytes, job: StoppedJob) -> bool:
-    try:
-        return job.blocks(job.project.request_of(payload), one.slot)
-    except UnserializableError:
-        return False  # the crawl says so
+def _asked(found: Iterable[Wanted], job: Changing) -> Iterator[Asked]:
+    for one in found:
+        key, exact = job.project.key_of(one.request)
+        yield Asked(
+            one.request.url,
+            key,
+            exact,
+            one.slot,
+            one.request.priority,
+            one.payload,
+            one.start,
+            one.request.dont_filter,
+            one.not_before,
+        )
+
+
+def _portions(asked: Iterable[Asked]) -> Iterator[list[Asked]]:
+    portion: list[Asked] = []
+    size = 0
+    for one in asked:
+        portion.append(one)
+        size += len(one.payload)
+        if len(portion) == MOST_AT_ONCE or size >= MOST_BYTES:
+            yield portion
+            portion, size = [], 0
+    yield portion

@@ -8,9 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.leases.failure import Failure, digest_of, page_of
-from bloomdupe.crawl.requests.summary import summary_of
-from bloomdupe.errors import UnserializableError
-from bloomdupe.frontier.payload import url_of
 from bloomdupe.store.participant import Part
 from bloomdupe.store.store import Store
 
@@ -18,10 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from bloomdupe.frontier.pending_requests import PendingRequest
-    from bloomdupe.jobs.selection import Selection
+    from bloomdupe.crawl.changes.selection import Selection
 
-__all__ = ["RequeuedFailures", "failed_requests", "failures_of", "failures_part"]
+__all__ = ["failed_requests", "failures_of", "failures_part"]
 
 
 def failed_requests(
@@ -59,41 +55,6 @@ def failures_of(path: Path, keys: Iterable[bytes]) -> dict[bytes, Failure]:
         store.close()
     pages = {key: page_of(digest_of(key)) for key in keys}
     return {key: last[page] for key, page in pages.items() if page in last}
-
-
-class RequeuedFailures:
-    """Failed requests that are pending again, as long as they may be removed.
-
-    A retry has different ``meta``, so they are told apart by method and URL.
-    """
-
-    def __init__(self, store: Store) -> None:
-        self._failures: dict[tuple[str, str], list[tuple[bytes, Failure]]] = {}
-        with store.snapshot() as snapshot:
-            for digest, data in snapshot.failures():
-                one = Failure.unpacked(data)
-                if one.waiting and one.payload is not None:
-                    same = self._failures.setdefault(_name_of(one.payload), [])
-                    same.append((digest, one))
-
-    def removed(self, found: Iterable[PendingRequest]) -> Part:
-        """Return the part to write when these pending requests are removed."""
-        puts = {}
-        if self._failures:
-            for one in found:
-                same = self._failures.get(_name_of(one.payload))
-                if same:
-                    digest, failure = same.pop()
-                    puts[digest] = failure._replace(waiting=False).packed()
-        return failures_part(puts)
-
-
-def _name_of(payload: bytes) -> tuple[str, str]:
-    try:
-        summary = summary_of(payload)
-    except UnserializableError:  # a pickle
-        return "", url_of(payload)
-    return summary.method, summary.url
 
 
 def failures_part(puts: dict[bytes, bytes]) -> Part:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from bloomdupe.crawl.progress.plural import plural
 from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.errors import (
     BloomDupeError,
@@ -33,12 +34,12 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
+    from bloomdupe.crawl.changes.selection import Selection
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.jobs.job_contract import Watched
     from bloomdupe.jobs.on_disk.stopped_job import StoppedJob
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.receiver import Source
-    from bloomdupe.jobs.selection import Selection
     from bloomdupe.store.descriptor import Descriptor
 
 __all__ = ["JobOnDisk"]
@@ -286,6 +287,9 @@ def _contents(store: Path) -> tuple[str, list[str]]:
     except BloomDupeError as error:
         return f"it cannot be read ({error})", []
     if job is None or job.runs is None:
-        return f"{urls:,} URLs seen", []
-    held = f"{urls:,} URLs seen, {job.pending:,} requests pending, {job.pages:,} pages"
+        return f"{plural(urls, 'URL')} seen", []
+    held = (
+        f"{plural(urls, 'URL')} seen, {plural(job.pending, 'request')} pending,"
+        f" {plural(job.pages, 'page')}"
+    )
     return held, [output.uri for output in job.runs.outputs]

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bloomdupe.crawl.changes.selection import Search
 from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.pending_requests import count_pending, pending_requests
 from bloomdupe.jobs.on_disk.failed_requests import failures_of
 from bloomdupe.jobs.project import Project
 from bloomdupe.jobs.request_line import Defaults, read_all
-from bloomdupe.jobs.selection import find
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from scrapy import Request
     from scrapy.settings import Settings
 
     from bloomdupe.jobs.job_contract import Watched
@@ -64,7 +63,8 @@ def look_up(
         }
         fpp = seen.current_fpp()
     # A URL that is not seen may be pending all the same, if another filter marks.
-    pending = _pending(path, project, list(asked.values()), watched) if asked else {}
+    wanted = {key: url for url, (key, _) in keys.items()}
+    pending = _pending(path, project, wanted, watched) if asked else {}
     failures = failures_of(path, [key for key, _ in keys.values()])
     failed = {
         key: {"reason": one.reason, "status": one.status, "times": one.times}
@@ -81,16 +81,18 @@ def look_up(
 def _pending(
     path: Path,
     project: Project,
-    asked: list[Request],
+    asked: dict[bytes, str],
     watched: Watched,
 ) -> dict[bytes, list[dict[str, Any]]]:
     found: dict[bytes, list[dict[str, Any]]] = {}
+    search = Search(asked, project)
     store = Store.open(path, readonly=True, network=True)
     try:
         total = count_pending(store)
-        for key, one in find(
-            watched(pending_requests(store), total, "requests"), asked, project
-        ):
+        for one in watched(pending_requests(store), total, "requests"):
+            key = search.key_of(one)
+            if key is None:
+                continue
             summary = summary_of(one.payload)
             found.setdefault(key, []).append(
                 {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from bloomdupe.crawl.progress.plural import plural
 from bloomdupe.errors import SettingError, StoreError
 from bloomdupe.store import files
 
@@ -60,6 +61,6 @@ def _hint(path: Path) -> str:
         return ""
     some = ", ".join(map(str, jobs[:MOST_NAMED])) + ", ..." * (len(jobs) > MOST_NAMED)
     return (
-        f", but {len(jobs):,} job{'s' * (len(jobs) != 1)} ({some}): name a job;"
+        f", but {plural(len(jobs), 'job')} ({some}): name a job;"
         f" `bloomdupe jobs {path}` shows all"
     )

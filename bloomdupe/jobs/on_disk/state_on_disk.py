@@ -6,6 +6,7 @@ import heapq
 from time import time
 from typing import TYPE_CHECKING, Any
 
+from bloomdupe.crawl.later.backoff import PAUSED
 from bloomdupe.crawl.later.rests import rests_in
 from bloomdupe.crawl.leases.failure import Failure
 from bloomdupe.crawl.progress.history import read_history
@@ -90,6 +91,7 @@ def overview(path: Path, failures: FailureReader | None = None) -> Overview | No
             },
             delays=delays,
             blocked=notes.get(BLOCKED, []),
+            paused=notes.get(PAUSED, []),
         ),
     )
 

@@ -9,7 +9,6 @@ from scrapy import Request
 
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.crawl.progress.rounds import IMPORT
-from bloomdupe.crawl.state.blocked import BLOCKED, Blocked
 from bloomdupe.errors import (
     IncompatibleFilterError,
     SettingError,
@@ -17,8 +16,8 @@ from bloomdupe.errors import (
 )
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.parameters import Parameters, check_same
-from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.jobs.on_disk.failed_requests import failures_part
+from bloomdupe.jobs.on_disk.held_job import HeldJob
 from bloomdupe.jobs.project import Project
 from bloomdupe.settings import JobSettings
 from bloomdupe.store.format import FAILURES
@@ -27,7 +26,6 @@ from bloomdupe.store.store import Store
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
-    from types import TracebackType
 
     from scrapy.settings import Settings
     from typing_extensions import Self
@@ -35,28 +33,23 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.jobs.receiver import Imported
     from bloomdupe.jobs.request_line import Wanted
-    from bloomdupe.store.participant import Part
 
 __all__ = ["StoppedJob", "project_of_job"]
 
 
-class StoppedJob:
-    """A job's filter and frontier, and its project.
-
-    Nothing is durable before :meth:`commit`. As long as it is open, no crawl can run.
-    """
+class StoppedJob(HeldJob):
+    """A job's filter and frontier, and its project."""
 
     def __init__(self, project: Project, seen: BloomFilter) -> None:
         self.project = project
-        self.seen = seen
         order = project.order
-        self._starts_apart = order.starts_apart
-        rules = seen.notes.get(BLOCKED, [])
-        self._blocked = Blocked(rules, lambda request: project.key_of(request)[0])
-        with ExitStack() as undo:
-            undo.callback(seen.close)
-            self.frontier = Frontier(seen, fifo=order.fifo, start_fifo=order.start_fifo)
-            undo.pop_all()
+        super().__init__(
+            seen,
+            project,
+            fifo=order.fifo,
+            start_fifo=order.start_fifo,
+            starts_apart=order.starts_apart,
+        )
 
     @classmethod
     def open(cls, path: Path, settings: Settings | None) -> Self:
@@ -119,21 +112,6 @@ class StoppedJob:
         given.set("JOBDIR", str(path.parent), "cmdline")
         job = CrawlJob(JobSettings.read(given), project.spider, project.fingerprinter)
         return cls(project, job.open_filter())
-
-    def close(self) -> None:
-        """Close the store, without uncommitted changes."""
-        self.seen.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     # Requests
 
@@ -251,17 +229,6 @@ class StoppedJob:
                 " never fetched then. --without-marks, into a JOBDIR in which no job is"
                 " yet, fetches pages again that are done, and misses none"
             )
-
-    def commit(self, *others: Part) -> None:
-        """Make everything durable in one transaction, together with ``others``."""
-        self.frontier.checkpoint(*others)
-
-    @property
-    def store(self) -> Store:
-        """The store of the job."""
-        store = self.frontier.store
-        assert store is not None  # noqa: S101 - it was opened from there
-        return store
 
     @property
     def notes(self) -> dict[str, Any]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
+    from bloomdupe.crawl.changes.selection import Selection
     from bloomdupe.jobs.job_contract import Watched
     from bloomdupe.jobs.listed import ListedItems, ListedRequest
     from bloomdupe.jobs.on_redis.shared_job import SharedJob
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.overview import Description
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.receiver import Source
-    from bloomdupe.jobs.selection import Selection
     from bloomdupe.store.store import Store
 
 __all__ = ["JobOnRedis"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bloomdupe.crawl.changes.selection import Selection
 from bloomdupe.crawl.engines.on_redis.messages import (
     ITEM,
     REQUESTS,
@@ -14,7 +15,6 @@ from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.jobs.listed import ListedItems, ListedRequest
-from bloomdupe.jobs.selection import Selection
 from bloomdupe.redis.frontier_reader import FrontierReader
 
 if TYPE_CHECKING:

@@ -1,0 +1,183 @@
+"""Changing: makes changes to a job, or lets the process make them that has it open."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bloomdupe.crawl.changes.taking_up import answer_in
+from bloomdupe.crawl.progress.pace import duration
+from bloomdupe.errors import StoreError, StoreLockedError, StoreMismatchError
+from bloomdupe.jobs.on_disk.held_job import HeldJob
+from bloomdupe.jobs.state import PATIENCE
+from bloomdupe.store import files
+from bloomdupe.store.inbox import Inbox
+from bloomdupe.store.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from types import TracebackType
+
+    from scrapy.settings import Settings
+    from typing_extensions import Self
+
+    from bloomdupe.crawl.changes.change import Change
+    from bloomdupe.jobs.project import Project
+
+__all__ = ["Changing", "Made"]
+
+PAUSE = 0.05
+"""Seconds between two looks for an answer."""
+QUIET = 3.0
+"""Seconds after which the user is told that the owner has not answered."""
+
+
+class Made(NamedTuple):
+    """A change that was made."""
+
+    answer: dict[str, Any]
+    taken_up: bool
+    """Whether the running crawl has made it."""
+
+
+class Changing:
+    """Makes changes to the job with the store at ``path``, one after another.
+
+    If no process has the job, this one opens it, and keeps it. Otherwise each change
+    goes into the inbox of the owner, which answers at its next checkpoint. If the owner
+    ends before that, this process opens the job and finds the change in the inbox.
+    ``say`` is called with news for the user. Without ``by_url``, the changes name slots
+    and patterns only, and the project is not needed.
+
+    Raises the errors of :meth:`StoppedJob.open`, and :class:`StoreMismatchError` if a
+    change is refused.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        settings: Settings | None,
+        say: Callable[[str], None],
+        spider: str | None = None,
+        *,
+        by_url: bool = True,
+    ) -> None:
+        self._path = path
+        self._settings = settings
+        self._say = say
+        self._spider = spider
+        self._by_url = by_url
+        self._job: HeldJob | None = None
+
+    def __enter__(self) -> Self:
+        self._open_if_free()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._job is not None:
+            self._job.close()
+
+    @cached_property
+    def project(self) -> Project:
+        """The project of the job."""
+        from bloomdupe.jobs.on_disk.stopped_job import StoppedJob, project_of_job
+
+        if isinstance(self._job, StoppedJob):
+            return self._job.project
+        return project_of_job(self._path, self._settings, self._spider)
+
+    def make(self, change: Change) -> Made:
+        """Make a change."""
+        self._open_if_free()
+        if self._job is None:
+            return self._ask(change)
+        answer = self._job.taking_up.make(change, self._job.commit)
+        return Made(answer, taken_up=False)
+
+    def _open_if_free(self) -> None:
+        if self._job is None and not files.in_use(self._path):
+            with contextlib.suppress(StoreLockedError):  # another process was quicker
+                self._open()
+
+    def _open(self) -> None:
+        job = self._opened()
+        with contextlib.ExitStack() as undo:
+            undo.callback(job.close)
+            job.taking_up.take_up_all(job.commit)
+            undo.pop_all()
+        self._job = job
+
+    def _opened(self) -> HeldJob:
+        if not (self._by_url or Inbox(self._path).names()):
+            return HeldJob.held(self._path)
+        # Imported here, because it imports Scrapy.
+        from bloomdupe.jobs.on_disk.stopped_job import StoppedJob
+
+        return StoppedJob.open_or_begin(self._path, self._settings, self._spider)
+
+    def _ask(self, change: Change) -> Made:
+        """Put a change into the inbox, and wait for the answer."""
+        entry = {"version": 1, "kind": change.kind, **change.values}
+        name = Inbox(self._path).post(entry)
+        try:
+            made = self._answered(name)
+        except BaseException:
+            self._say(
+                f"the change stays in the inbox of {self._path}: the crawl makes it, or"
+                " the next command or run"
+            )
+            raise
+        refused = made.answer.get("refused")
+        if refused is not None:
+            raise StoreMismatchError(refused)
+        return made
+
+    def _answered(self, name: str) -> Made:
+        begun, told = time.monotonic(), False
+        while True:
+            answer = self._answer(name)
+            if answer is not None:
+                return Made(answer, taken_up=True)
+            owner = files.owner_of(self._path)
+            if owner is None:
+                self._open_if_free()
+                if self._job is not None:
+                    return Made(self._answer_of(self._job, name), taken_up=False)
+                continue
+            self._check_alive(owner)
+            if not told and time.monotonic() - begun > QUIET:
+                told = True
+                self._say(f"waiting for process {owner.process}, which has the job")
+            time.sleep(PAUSE)
+
+    def _answer(self, name: str) -> dict[str, Any] | None:
+        store = Store.open(self._path, readonly=True, network=True)
+        try:
+            with store.snapshot() as snapshot:
+                return answer_in(snapshot, name)
+        finally:
+            store.close()
+
+    def _answer_of(self, job: HeldJob, name: str) -> dict[str, Any]:
+        with job.store.snapshot() as snapshot:
+            answer = answer_in(snapshot, name)
+        if answer is None:
+            raise StoreError(f"{self._path}: the change {name} is not in the inbox")
+        return answer
+
+    @staticmethod
+    def _check_alive(owner: files.Owner) -> None:
+        silence = 0.0 if owner.beat is None else time.time() - owner.beat
+        if silence > PATIENCE:
+            raise StoreError(
+                f"process {owner.process}, which runs the crawl, has given no sign of"
+                f" life for {duration(silence)}"
+            )

@@ -1,0 +1,227 @@
+"""Changes of a job whose crawl runs: made once, whatever is killed meanwhile."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from spiders.follow import Follow
+from support.jobs import killed_after
+from support.site import PAGES, links
+
+from bloomdupe import BloomFilter
+from bloomdupe.store.inbox import Inbox
+
+if TYPE_CHECKING:
+    from support.crawl import Crawl, Process
+    from support.site import Pages, Site
+
+SLOW: dict[str, Any] = {"CONCURRENT_REQUESTS": 1}
+TAKEN_UP = "taken up by the running crawl: "
+
+
+@pytest.fixture
+def pages() -> Pages:
+    return {**PAGES, "/new": links("/new1"), "/new1": "x"}
+
+
+@pytest.fixture
+def running(crawl: Crawl, site: Site) -> Process:
+    """Start a crawl in which /a is done, /b is in progress, and /c to /f are pending.
+
+    The order of a slot is the oldest first, so that /a is next after the first page.
+    """
+    site.hold("/b")
+    crawl.settings["SCHEDULER_DISK_QUEUE"] = "scrapy.squeues.PickleFifoDiskQueue"
+    process = crawl.start(Follow, **SLOW)
+    process.until_requested("/b")
+    return process
+
+
+def inbox(crawl: Crawl) -> list[str]:
+    return Inbox(crawl.store).names()
+
+
+def test_a_running_crawl_drops_requests_and_answers(
+    crawl: Crawl, site: Site, running: Process
+) -> None:
+    said = crawl.bloomdupe("drop", "job", "--pattern", "/[bcd]$")
+    assert said.startswith(f"{TAKEN_UP}2 removed, ")
+    assert said.endswith("1 in progress: these go on\n")
+    # They stay seen.
+    assert crawl.bloomdupe("drop", "job", "--pattern", "/[cd]$").startswith(
+        f"{TAKEN_UP}0 removed"
+    )
+    assert inbox(crawl) == []
+    site.release()
+    running.finish()
+    gone = {"/c", "/d", "/c1", "/d1"}
+    assert Counter(site.requested) == Counter(PAGES.keys() - gone)
+    assert "Everything is as it was written" in crawl.bloomdupe("verify", "job")
+
+
+def test_a_running_crawl_obeys_a_rule_and_forgets_it(
+    crawl: Crawl, site: Site, running: Process
+) -> None:
+    said = crawl.bloomdupe("block", "job", "--pattern", "[cde]1?$")
+    assert said == f"{TAKEN_UP}3 removed\nblocked: pattern [cde]1?$\n"
+    said = crawl.bloomdupe("block", "job", f"{site.base}/f1")
+    assert said.startswith(f"{TAKEN_UP}0 removed\nblocked: pattern")
+    crawl.bloomdupe("block", "job", f"{site.base}/f1", "--undo")
+    log = crawl.bloomdupe("block", "job", "--slot", "x", "--undo", code=1)
+    assert "there is no such rule: slot x" in log
+    site.release()
+    run = running.finish()
+    gone = {f"/{name}{more}" for name in "cde" for more in ("", "1")}
+    assert Counter(site.requested) == Counter(PAGES.keys() - gone)
+    assert "pattern [cde]1?$" in crawl.bloomdupe("info", "job")
+    assert run.stats["scheduler/enqueued"] == run.stats["scheduler/dequeued"] + 3
+
+
+def test_a_running_crawl_takes_up_urls_and_repeats_pages(
+    crawl: Crawl, site: Site, running: Process
+) -> None:
+    base = site.base
+    said = crawl.bloomdupe("add", "job", f"{base}/new", f"{base}/c")
+    assert said == f"{TAKEN_UP}1 pending now\n1 was seen before: skipped\n"
+    words = ["requeue", "job", *(f"{base}/{name}" for name in ("a", "b", "c", "x"))]
+    said = crawl.bloomdupe(*words, code=1)
+    assert said.splitlines() == [
+        f"{TAKEN_UP}1 pending now",
+        "2 were pending already: not added",
+        "1 was never seen: use `bloomdupe add`",
+    ]
+    site.release()
+    running.finish()
+    assert Counter(site.requested) == Counter([*PAGES, "/new", "/new1", "/a"])
+
+
+def test_failed_requests_are_repeated_while_the_crawl_runs(
+    crawl: Crawl, site: Site
+) -> None:
+    site.pages = {path: page for path, page in PAGES.items() if path != "/a"}
+    site.hold("/b")
+    crawl.settings["SCHEDULER_DISK_QUEUE"] = "scrapy.squeues.PickleFifoDiskQueue"
+    process = crawl.start(Follow, **SLOW)
+    process.until_requested("/b")
+    site.pages = PAGES
+    said = crawl.bloomdupe("requeue", "job", "--failed")
+    assert said == f"{TAKEN_UP}1 pending now\n"
+    said = crawl.bloomdupe("requeue", "job", "--failed")
+    assert said.endswith("0 pending now\n1 was pending already: not added\n")
+    site.release()
+    process.finish()
+    assert Counter(site.requested) == Counter([*PAGES, "/a"])
+    assert crawl.bloomdupe("list", "job", "--failed") == ""
+
+
+def test_a_slot_is_paused_and_resumed_also_over_a_kill(
+    crawl: Crawl, site: Site, running: Process
+) -> None:
+    said = crawl.bloomdupe("pause", "job", "--slot", "127.0.0.1")
+    assert said.splitlines() == [
+        f"{TAKEN_UP}5 pending in this slot",
+        "paused: slot 127.0.0.1",
+    ]
+    site.release()
+    running.until(lambda: crawl.durable_pages == 3)
+    assert site.requested == ["/", "/a", "/b"]
+    running.kill()
+    process = crawl.start(Follow, **SLOW)
+    process.until_logged("Paused slots get no requests until `bloomdupe resume`")
+    shown = crawl.bloomdupe("info", "job")
+    assert re.search("^  127.0.0.1 .*, paused$", shown, re.MULTILINE)
+    assert re.search("^paused +slot 127.0.0.1$", shown, re.MULTILINE)
+    log = crawl.bloomdupe("resume", "job", "--slot", "x", code=1)
+    assert "slot 'x' is not paused; paused slots: 127.0.0.1" in log
+    said = crawl.bloomdupe("resume", "job", "--slot", "127.0.0.1")
+    assert said.endswith("Nothing is paused.\n")
+    process.finish()
+    assert set(site.requested) == PAGES.keys()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "point",
+    [
+        "before take up",
+        "after take up",  # nothing of it is durable
+        "before empty the inbox",  # all of it is
+        "after empty the inbox",
+    ],
+)
+def test_a_crawl_that_is_killed_makes_a_change_once(
+    crawl: Crawl, site: Site, point: str
+) -> None:
+    site.hold("/b")
+    crawl.settings["SCHEDULER_DISK_QUEUE"] = "scrapy.squeues.PickleFifoDiskQueue"
+    process = crawl.start(Follow, stop=point, **SLOW)
+    process.until_requested("/b")
+    said = crawl.bloomdupe("requeue", "job", f"{site.base}/a", "--json")
+    assert json.loads(said)["taken_in"] == 1
+    assert process.wait().stopped == point
+    site.release()
+    crawl.finish(Follow)
+    asked = Counter(site.requested)
+    assert asked["/a"] == 2
+    assert asked.keys() == PAGES.keys()
+    assert inbox(crawl) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed_too", [True, False])
+def test_a_verb_that_is_killed_has_its_change_made(
+    crawl: Crawl, site: Site, *, killed_too: bool
+) -> None:
+    """By the crawl that runs, or by the next run if that was killed, too."""
+    site.hold("/b")
+    process = crawl.start(Follow, stop="before take up" if killed_too else "", **SLOW)
+    process.until_requested("/b")
+    words = ["add", "job", f"{site.base}/new"]
+    killed_after("bloomdupe.store.inbox:Inbox.post", 1, *words, cwd=crawl.folder)
+    if killed_too:
+        process.wait()
+    site.release()
+    crawl.finish(Follow) if killed_too else process.finish()
+    asked = Counter(site.requested)
+    assert asked["/new"] == asked["/new1"] == 1
+    assert inbox(crawl) == []
+
+
+def test_a_run_makes_the_changes_that_are_left_before_it_asks_for_a_page(
+    crawl: Crawl, site: Site
+) -> None:
+    site.hold("/b")
+    process = crawl.start(Follow, **SLOW)
+    process.until_requested("/b")
+    process.until_checkpoints(1)
+    words = ["drop", "job", "--pattern", "."]
+    process.send(signal.SIGSTOP)
+    killed_after("bloomdupe.store.inbox:Inbox.post", 1, *words, cwd=crawl.folder)
+    process.kill()
+    site.release()
+    before = len(site.requested)
+    crawl.finish(Follow)
+    assert site.requested[before:] == []
+    assert inbox(crawl) == []
+
+
+def test_a_change_that_is_not_understood_is_refused_and_one_that_is_damaged_stays(
+    crawl: Crawl, site: Site, running: Process
+) -> None:
+    posted = Inbox(crawl.store).post({"version": 1, "kind": "stay"})
+    place = crawl.store / "inbox" / "2-damaged.json"
+    place.with_suffix(".new").write_text("{")
+    place.with_suffix(".new").rename(place)
+    running.until_logged("Taken up from the inbox: refused this version knows no")
+    running.until(lambda: inbox(crawl) == [])
+    assert place.with_suffix(".unreadable").read_text() == "{"
+    with BloomFilter.open(crawl.store, readonly=True) as seen:
+        answers = (seen.record("inbox") or {})["answers"]
+    assert answers == {posted: {"refused": "this version knows no change 'stay'"}}
+    site.release()
+    running.finish()
