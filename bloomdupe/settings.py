@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import SettingError
+from bloomdupe.filter.allowance import check_memory
 from bloomdupe.filter.parameters import check_confirm, check_growth
 from bloomdupe.filter.sizing import check_capacity, check_fpp
 
@@ -25,6 +26,7 @@ __all__ = ["DEFAULTS", "FAILURE_REASONS", "JobSettings", "check_reasons"]
 DEFAULTS: dict[str, Any] = {
     "BLOOMDUPE_EXPECTED_URLS": 10_000_000,
     "BLOOMDUPE_FPP": 1e-6,
+    "BLOOMDUPE_FILTER_MEMORY": None,
     "BLOOMDUPE_GROWTH": "grow",
     "BLOOMDUPE_CONFIRM": 0,
     "BLOOMDUPE_EXACT_URLS": [],
@@ -85,6 +87,9 @@ class JobSettings:
     """Directory of the store; None keeps everything in memory."""
     capacity: int
     fpp: float
+    filter_memory: int | None
+    """Bytes that the pages of the filter may take in memory; None: a quarter of the
+    machine's memory."""
     growth: str
     confirm: float
     exact_urls: tuple[re.Pattern[str], ...]
@@ -162,6 +167,7 @@ class JobSettings:
             directory=_directory(settings.get("JOBDIR")),
             capacity=check_capacity(*given("BLOOMDUPE_EXPECTED_URLS")),
             fpp=check_fpp(*given("BLOOMDUPE_FPP")),
+            filter_memory=check_memory(*given("BLOOMDUPE_FILTER_MEMORY")),
             growth=check_growth(*given("BLOOMDUPE_GROWTH")),
             confirm=check_confirm(*given("BLOOMDUPE_CONFIRM")),
             exact_urls=_patterns(*given("BLOOMDUPE_EXACT_URLS")),

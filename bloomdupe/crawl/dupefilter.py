@@ -13,6 +13,7 @@ from scrapy.utils.request import referer_str
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.crawl.start_outputs import is_fresh_start
 from bloomdupe.errors import FilterFullError, StoreError, StoreMismatchError
+from bloomdupe.filter.mapped_layer import most_memory
 from bloomdupe.inside_scrapy.engine import fail_crawl, stop_crawl
 from bloomdupe.links.fingerprint import fingerprint_function
 from bloomdupe.links.link_filter import Duplicate, attach_link_filter
@@ -263,14 +264,19 @@ class BloomDupeFilter(BaseDupeFilter):
 
     def _log_opened(self, filter_: BloomFilter) -> None:
         parameters = filter_.parameters
+        shape = parameters.geometry(0)
+        full = shape.bits // 8 if filter_.keeps_pages else most_memory(shape)
         logger.info(
             "Duplicate filter: %(capacity)d expected URLs, false-positive probability"
-            " %(fpp)g, %(megabytes).1f MB of memory when full; %(seen)d URLs seen"
-            " before (%(place)s)",
+            " %(fpp)g, %(megabytes).1f MB of memory when full%(mapped)s; %(seen)d URLs"
+            " seen before (%(place)s)",
             {
                 "capacity": parameters.capacity,
                 "fpp": parameters.fpp,
-                "megabytes": parameters.geometry(0).bits / 8e6,
+                "megabytes": full / 1e6,
+                "mapped": ""
+                if filter_.keeps_pages
+                else ", its pages in the data file (BLOOMDUPE_FILTER_MEMORY)",
                 "seen": len(filter_),
                 "place": self._job.settings.directory or "in memory: no JOBDIR is set",
             },

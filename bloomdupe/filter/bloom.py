@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from bloomdupe.errors import StoreError
 from bloomdupe.filter import algebra, hashing, info
+from bloomdupe.filter.allowance import check_memory, default_memory
 from bloomdupe.filter.by_url import class_for_urls
 from bloomdupe.filter.contents import Contents
 from bloomdupe.filter.growth import Growth
@@ -92,7 +93,13 @@ class BloomFilter:
         parameters.check_memory()
         self._begin(parameters, check_growth(growth), None)
 
-    def _begin(self, parameters: Parameters, growth: str, store: Store | None) -> None:
+    def _begin(
+        self,
+        parameters: Parameters,
+        growth: str,
+        store: Store | None,
+        memory: int | None = None,
+    ) -> None:
         self.parameters = parameters
         self._growth = Growth(growth)
         self._store = store
@@ -101,7 +108,9 @@ class BloomFilter:
         # nor its positions are special, so the rate measured is that of all.
         self._confirm_below = round(parameters.confirm * HASH_RANGE)
         self._shared = False
-        self._contents = Contents(parameters, store)
+        if memory is None:
+            memory = default_memory()
+        self._contents = Contents(parameters, store, memory)
         self._point_at_newest()
 
     # Opening and closing
@@ -117,6 +126,7 @@ class BloomFilter:
         confirm: float | None = None,
         key: bytes | None = None,
         identity: dict[str, Any] | None = None,
+        memory: int | None = None,
         readonly: bool = False,
         allow_network_fs: bool = False,
     ) -> Self:
@@ -127,6 +137,10 @@ class BloomFilter:
         and against ``identity`` (names and texts of the caller's own, such as the
         spider): a difference raises
         :class:`~bloomdupe.errors.StoreMismatchError`, which prints both.
+        ``memory`` is the number of bytes that its pages may take in memory (None: a
+        quarter of the machine's memory). Layers that do not fit answer from the data
+        file, which the operating system keeps in its page cache: that takes two to
+        three times the time, and memory only for keys that are not in their pages yet.
         ``readonly`` looks at the last checkpoint, also while another process
         writes. Unless it was closed well and has not changed since, an existing
         store is checked first (docs/how-it-works.md); on a network file system it is
@@ -138,6 +152,7 @@ class BloomFilter:
         ``bloomdupe[redis]``.
         """
         check_growth(growth)
+        memory = check_memory(memory)
         if is_url(path):
             shared = class_for_urls().open(
                 path,
@@ -160,7 +175,7 @@ class BloomFilter:
         with ExitStack() as undo:
             undo.callback(store.close)
             filter_ = cls.__new__(cls)
-            filter_._begin(parameters, growth, store)
+            filter_._begin(parameters, growth, store, memory)
             undo.pop_all()
         return filter_
 
@@ -202,10 +217,6 @@ class BloomFilter:
             key = hashing.as_bytes(key)
         first = _digest(self._secret + key)
         hashed = _page_hash(first)
-        number = hashed % self._page_count
-        page = self._pages[number]
-        if page is None:
-            page = self._load(number)
         # Locals first: CPython cannot specialize `self._head(first)`.
         head = self._head
         tail = self._tail
@@ -213,8 +224,12 @@ class BloomFilter:
             where = [*head(first)]
         else:
             where = [*head(first), *tail(_digest(first))]
+        number = hashed % self._page_count
+        page = self._pages[number]
+        if page is None:
+            page = self._load(number, first, where)
         if (page[where[0]] and page[where].all()) or (
-            self._guarded and self._guard(where, hashed)
+            self._guarded and self._guard(where, hashed, first)
         ):
             if not exact and hashed >= self._confirm_below:
                 return False
@@ -258,19 +273,19 @@ class BloomFilter:
             key = hashing.as_bytes(key)
         first = _digest(self._secret + key)
         hashed = _page_hash(first)
-        number = hashed % self._page_count
-        page = self._pages[number]
-        if page is None:
-            page = self._load(number)
         head = self._head
         tail = self._tail
         if tail is None:
             where = [*head(first)]
         else:
             where = [*head(first), *tail(_digest(first))]
+        number = hashed % self._page_count
+        page = self._pages[number]
+        if page is None:
+            page = self._load(number, first, where)
         if not (
             page[where[0]] and page[where[self._other]] and page[where].all()
-        ) and not (self._older and self._in_older(where, hashed)):
+        ) and not (self._older and self._in_older(where, hashed, first)):
             return False
         if exact or hashed < self._confirm_below:
             return self._contents.exact.has(key)
@@ -286,24 +301,24 @@ class BloomFilter:
         """Count the keys that were new when added."""
         return len(self._look())
 
-    def _in_older(self, where: list[int], hashed: int) -> bool:
+    def _in_older(self, where: list[int], hashed: int, first: bytes) -> bool:
         """Whether an older layer has a key; its positions are a part of ``where``."""
         start, other = where[0], where[self._other]
         for pages, count, hashes, load in self._older:
             page = pages[hashed % count]
             if page is None:
-                page = load(hashed % count)
+                page = load(hashed % count, first, where)
             # Most keys that are not here fail at one of two positions.
             if page[start] and page[other] and page[where[:hashes]].all():
                 return True
         return False
 
-    def _guard(self, where: list[int], hashed: int) -> bool:
+    def _guard(self, where: list[int], hashed: int, first: bytes) -> bool:
         """Check a key, unknown to the newest layer, before it is added.
 
         True if an older layer has it. Raises if nothing may be added.
         """
-        if self._in_older(where, hashed):
+        if self._in_older(where, hashed, first):
             return True
         if self._store is not None and self._store.readonly:
             raise StoreError(f"{self._store.path} was opened read-only")
@@ -473,6 +488,11 @@ class BloomFilter:
     def memory_bytes(self) -> int:
         """Bytes that the pages loaded so far take."""
         return info.memory_bytes(self._look())
+
+    @property
+    def keeps_pages(self) -> bool:
+        """Whether its newest layer keeps pages in memory; see ``memory``."""
+        return self._look().newest.keeps_pages
 
     def current_fpp(self) -> float:
         """Return the rate calculated from the present number of keys."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.errors import IncompatibleFilterError, StoreError
 from bloomdupe.filter.exact import ExactKeys
 from bloomdupe.filter.layer import Layer, LayerState
+from bloomdupe.filter.mapped_layer import MappedLayer
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
@@ -52,10 +53,19 @@ class Contents:
                          filters of another capacity with the same key, by their names
     """
 
-    def __init__(self, parameters: Parameters, store: Store | None) -> None:
+    def __init__(
+        self, parameters: Parameters, store: Store | None, memory: int = 0
+    ) -> None:
+        """Read a filter from its store, or begin a filter in memory (None).
+
+        Of a store's layers, the first layers that fit into ``memory`` bytes together
+        keep their pages in memory; the other layers answer from LMDB's map.
+        """
         self.parameters = parameters
         self.store = store
-        self.layers = [Layer(0, parameters.geometry(0), store)]
+        self._memory = memory
+        self.layers: list[Layer] = []
+        self._append(parameters.geometry(0))
         self.exact = ExactKeys(parameters.key, store)
         self.trials = 0
         self.false_positives = 0
@@ -76,10 +86,9 @@ class Contents:
             snapshot.expect_entries("pages", sum(state.stored for state in states))
             snapshot.expect_entries("journal", record["journal_entries"])
             snapshot.expect_entries("exact", record["exact"])
-            self.layers = [
-                Layer.restore(number, state, store)
-                for number, state in enumerate(states)
-            ]
+            self.layers = []
+            for state in states:
+                self._append(state.geometry).restore(state)
             for entry in snapshot.journal():
                 if entry.layer >= len(self.layers):
                     raise store.damaged(f"journal entry {entry.sequence} has no layer")
@@ -111,7 +120,12 @@ class Contents:
         return self._append(self.parameters.geometry(own, least))
 
     def _append(self, shape: Geometry) -> Layer:
-        self.layers.append(Layer(len(self.layers), shape, self.store))
+        number = len(self.layers)
+        used = sum(layer.geometry.memory for layer in self.layers)
+        if self.store is None or used + shape.memory <= self._memory:
+            self.layers.append(Layer(number, shape, self.store))
+        else:
+            self.layers.append(MappedLayer(number, shape, self.store))
         return self.newest
 
     @property
@@ -280,7 +294,8 @@ class Contents:
                 batch.put_record(RECORD, record)
 
             self.store.commit(Part(write=write))
-        self.layers = [Layer(0, self.parameters.geometry(0), self.store)]
+        self.layers = []
+        self._append(self.parameters.geometry(0))
         self.taken_over = {}
         self.exact.clear()
         self.trials = self.false_positives = 0

@@ -19,7 +19,12 @@ from bloomdupe.filter.hashing import (
     tail_of_positions,
 )
 from bloomdupe.filter.sizing import PAGE_BITS, POSITIONS, Geometry
-from bloomdupe.store.format import CHECKSUM_BYTES, JournalEntry, page_value
+from bloomdupe.store.format import (
+    CHECKSUM_BYTES,
+    PAGE_BYTES,
+    JournalEntry,
+    page_value,
+)
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
@@ -28,9 +33,9 @@ if TYPE_CHECKING:
     from bloomdupe.store.batch import Batch
     from bloomdupe.store.store import Store
 
-__all__ = ["Layer", "LayerPart", "LayerState"]
+__all__ = ["Layer", "LayerPart", "LayerState", "as_number", "backlog_limit"]
 
-BEYOND = b"\xff" * ((POSITIONS - PAGE_BITS) // 8)
+BEYOND = b"\xff" * (POSITIONS // 8 - PAGE_BYTES)
 """The positions past a page's end: always set, so they decide nothing."""
 
 SUM_MODULUS = 1 << 64
@@ -50,6 +55,11 @@ of the B-tree pages above them."""
 
 MIN_BACKLOG = 4_096
 MAX_BACKLOG = 1_000_000
+
+
+def backlog_limit(shape: Geometry) -> int:
+    """Return how many digests of a layer the journal holds, about, at most."""
+    return max(MIN_BACKLOG, min(shape.capacity // 10, MAX_BACKLOG))
 
 
 class LayerState(NamedTuple):
@@ -100,6 +110,9 @@ class Layer:
     ``backlog_limit`` digests, every transaction is small, and nothing stalls.
     """
 
+    keeps_pages = True
+    """Whether pages that were touched stay in memory."""
+
     def __init__(
         self, number: int, geometry: Geometry, store: Store | None = None
     ) -> None:
@@ -112,7 +125,7 @@ class Layer:
         """Digests added since."""
         self.head = head_of_positions(geometry.hashes)
         self.tail = tail_of_positions(geometry.hashes)
-        self.backlog_limit = max(MIN_BACKLOG, min(geometry.capacity // 10, MAX_BACKLOG))
+        self.backlog_limit = backlog_limit(geometry)
         self._store = store
         self._unapplied: dict[int, bytes] = {}
         # Entries of the journal with digests of this layer: sequence, `swept`
@@ -126,12 +139,12 @@ class Layer:
         # Checksum of each loaded page as it stands on disk; 0: not there.
         self._checksums = array("Q", bytes(8 * geometry.pages) if store else b"")
 
-    @classmethod
-    def restore(cls, number: int, state: LayerState, store: Store) -> Layer:
-        """Return the layer as the last checkpoint left it, no page loaded yet."""
-        layer = cls(number, state.geometry, store)
-        layer._apply(state)
-        return layer
+    def restore(self, state: LayerState) -> None:
+        """Go on as the last checkpoint left the layer, no page loaded yet."""
+        self.keys = state.keys
+        self.swept = state.swept
+        self._stored = state.stored
+        self._stored_sum = state.stored_sum
 
     def replay(self, entry: JournalEntry) -> None:
         """Read a journal entry of the store.
@@ -157,14 +170,18 @@ class Layer:
     def page(self, number: int) -> bitarray:
         """Return a page, loading it when needed."""
         page = self.pages[number]
-        return self.load(number) if page is None else page
-
-    def load(self, number: int) -> bitarray:
-        """Bring a page into memory."""
-        page = self._read(number)
-        self._unapplied.pop(number, None)
-        self.pages[number] = page
+        if page is None:
+            page = self.pages[number] = self._read(number)
+            self._unapplied.pop(number, None)
         return page
+
+    def load(self, number: int, first: bytes, where: list[int]) -> bitarray:  # noqa: ARG002
+        """Return a page that is not in memory, to ask it about a key.
+
+        ``first`` is the digest of the key, ``where`` its positions, which may be more
+        than those of this layer. The page may answer for this key only.
+        """
+        return self.page(number)
 
     def peek(self, number: int) -> bitarray:
         """Return a page without keeping it in memory."""
@@ -178,10 +195,10 @@ class Layer:
             with self._store.snapshot() as snapshot:
                 value = snapshot.page(self.number, number)
         if value is None:
-            bits = bytes(PAGE_BITS // 8)
+            bits = bytes(PAGE_BYTES)
         else:
             bits = value[CHECKSUM_BYTES:]
-            self._checksums[number] = _as_number(value)
+            self._checksums[number] = as_number(value)
         # In one step: a bitarray that grows takes 6 % more than it needs.
         page.frombytes(bits + BEYOND)
         digests = self._unapplied.get(number, b"")
@@ -242,12 +259,6 @@ class Layer:
             self._stored_sum,
         )
 
-    def _apply(self, state: LayerState) -> None:
-        self.keys = state.keys
-        self.swept = state.swept
-        self._stored = state.stored
-        self._stored_sum = state.stored_sum
-
     @property
     def backlog(self) -> int:
         """Entries of the journal with digests of this layer."""
@@ -288,7 +299,7 @@ class Layer:
                 continue
             before = self._checksums[number]
             stored += before == 0
-            stored_sum = (stored_sum + _as_number(value) - before) % SUM_MODULUS
+            stored_sum = (stored_sum + as_number(value) - before) % SUM_MODULUS
             writes.append((number, value))
             if len(writes) >= MAX_SWEEP:
                 break
@@ -324,20 +335,23 @@ class Layer:
         if page is None:
             if number not in self._unapplied:
                 return None
-            page = self.load(number)
+            page = self.page(number)
+        return self._value_if_changed(number, page)
+
+    def _value_if_changed(self, number: int, page: bitarray) -> bytes | None:
         value = page_value(self.number, number, memoryview(page))
-        return None if _as_number(value) == self._checksums[number] else value
+        return None if as_number(value) == self._checksums[number] else value
 
     def _written(self, part: LayerPart, new_keys: int) -> None:
         """Mark a part as durable; keys that were added since stay pending."""
         due = self._debt + new_keys * len(self.pages) / self.backlog_limit
         self._debt = max(0.0, due - (part.state.swept - self.swept))
         for number, value in part.writes:
-            self._checksums[number] = _as_number(value)
+            self._checksums[number] = as_number(value)
         for _ in part.obsolete:
             self._journal.popleft()
         del self.pending[: part.state.keys - self.keys]
-        self._apply(part.state)
+        self.restore(part.state)
         if part.entry is not None:
             self.journalled(part.entry)
 
@@ -357,5 +371,6 @@ class Layer:
         return loaded * (POSITIONS // 8)
 
 
-def _as_number(value: bytes) -> int:
+def as_number(value: bytes) -> int:
+    """Return the checksum of a page's value as a number."""
     return int.from_bytes(value[:CHECKSUM_BYTES], "little")

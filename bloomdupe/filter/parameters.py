@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from dataclasses import asdict, dataclass
 from fractions import Fraction
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe._version import __version__
 from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
 from bloomdupe.filter import hashing
+from bloomdupe.filter.allowance import machine_memory
 from bloomdupe.filter.sizing import PAGE_BITS, check_capacity, check_fpp, layer_geometry
 
 if TYPE_CHECKING:
@@ -104,8 +104,7 @@ class Parameters:
 
     def check_memory(self) -> None:
         """Refuse a capacity that this machine's memory cannot hold."""
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        self.check_room(memory, "memory")
+        self.check_room(machine_memory(), "memory")
 
     def check_disk(self, directory: Path) -> None:
         """Refuse a capacity that the disk cannot hold."""

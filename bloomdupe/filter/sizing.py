@@ -215,6 +215,11 @@ class Geometry:
         return self.pages * PAGE_BITS
 
     @property
+    def memory(self) -> int:
+        """Bytes that all pages take in memory."""
+        return self.pages * (POSITIONS // 8)
+
+    @property
     def bits_per_key(self) -> float:
         """m/n at capacity."""
         return self.bits / self.capacity

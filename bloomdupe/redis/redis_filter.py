@@ -80,6 +80,7 @@ class RedisFilter(BloomFilter):
         confirm: float | None = None,
         key: bytes | None = None,
         identity: dict[str, Any] | None = None,
+        memory: int | None = None,  # noqa: ARG003 - of directories only
         readonly: bool = False,
         allow_network_fs: bool = False,  # noqa: ARG003 - of directories only
     ) -> Self:

@@ -33,6 +33,8 @@ class SharedLayer(Layer):
     Its pages are fetched when they are needed, and not kept.
     """
 
+    keeps_pages = False
+
     def __init__(self, number: int, server: Server, record: Record) -> None:
         super().__init__(number, record.layers[number])
         self.keys = record.keys[number]

@@ -175,6 +175,15 @@ class Snapshot:
         self._checked(key, value, f"page {page} of layer {layer}")
         return bytes(value)
 
+    def page_in_map(self, layer: int, page: int) -> memoryview | None:
+        """Return the value of a page where it lies, without a look at its checksum.
+
+        It is valid until the transaction ends. This is a hot path.
+        """
+        key = PAGE_KEY.pack(layer, page)
+        # A memoryview, because the transaction has buffers=True.
+        return self._txn.get(key, None, self._databases[b"pages"])  # type: ignore[return-value]
+
     def journal(self) -> Iterator[JournalEntry]:
         """Yield all entries, oldest first."""
         with self._txn.cursor(self._databases[b"journal"]) as cursor:

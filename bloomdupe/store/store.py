@@ -217,14 +217,22 @@ class Store:
         """Return the next requests of a slot as of the last commit.
 
         It returns at most ``limit`` requests, and stops after ``READ_BYTES``. See
-        :meth:`bloomdupe.store.snapshot.Snapshot.next_requests`. The transaction is kept
-        until the next commit: a new transaction would cost more than reading a request.
+        :meth:`bloomdupe.store.snapshot.Snapshot.next_requests`.
         """
         try:
-            if self._reader is None:
-                txn = self._env.begin(buffers=True)
-                self._reader = Snapshot(txn, self._databases, self._file)
-            return self._reader.next_requests(slot, after, but, limit)
+            reader = self._reader or self._begin_reader()
+            return reader.next_requests(slot, after, but, limit)
+        except lmdb.Error as error:
+            raise StoreError(f"cannot read {self._file}: {error}") from error
+
+    def page(self, layer: int, page: int) -> memoryview | None:
+        """Return the value of a page of the filter as of the last commit.
+
+        It is a view of LMDB's map, not compared with its checksum, and valid until the
+        next commit. See :meth:`bloomdupe.store.snapshot.Snapshot.page_in_map`.
+        """
+        try:
+            return (self._reader or self._begin_reader()).page_in_map(layer, page)
         except lmdb.Error as error:
             raise StoreError(f"cannot read {self._file}: {error}") from error
 
@@ -246,6 +254,15 @@ class Store:
                 if len(found) == limit or most <= 0:
                     break
         return found
+
+    def _begin_reader(self) -> Snapshot:
+        """Begin a transaction that is kept until the next commit.
+
+        A transaction for each read would cost more than reading a request or a page.
+        """
+        txn = self._env.begin(buffers=True)
+        self._reader = Snapshot(txn, self._databases, self._file)
+        return self._reader
 
     def _end_reader(self) -> None:
         reader, self._reader = self._reader, None

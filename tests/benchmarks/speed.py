@@ -141,7 +141,7 @@ def quarter_full(capacity: int, dice: random.Random) -> BloomFilter:
         noise = dice.getrandbits(PAGE_BITS) & dice.getrandbits(PAGE_BITS)
         bits = bitarray(endian="little")
         bits.frombytes(noise.to_bytes(PAGE_BITS // 8, "little"))
-        layer.load(number)[:PAGE_BITS] = bits
+        layer.page(number)[:PAGE_BITS] = bits
     return target
 
 

@@ -36,6 +36,8 @@ RUNS = st.builds(
     st.integers(0, 50),
 )
 """Many at once, which a list that is drawn one by one seldom has."""
+MEMORY = st.sampled_from([0, 10_000, 100_000, None])
+"""Bytes that the pages may take in memory: those of no layer, some layers or all."""
 ENDS = st.sampled_from(["done", "done", "dropped", "never noted"])
 
 
@@ -55,11 +57,16 @@ class FilterMachine(RuleBasedStateMachine):
         capacity=st.sampled_from([50, 900, 30_000]),
         fpp=st.sampled_from([0.3, 1e-2, 1e-6]),
         confirm=st.sampled_from([0, 0.1, 1]),
+        memory=MEMORY,
     )
-    def create(self, capacity: int, fpp: float, confirm: float) -> None:
+    def create(
+        self, capacity: int, fpp: float, confirm: float, memory: int | None
+    ) -> None:
         self.exact = confirm == 1
         self.parameters = (capacity, fpp, confirm)
-        self.seen = BloomFilter.open(self.path, capacity, fpp, confirm=confirm, key=KEY)
+        self.seen = BloomFilter.open(
+            self.path, capacity, fpp, confirm=confirm, key=KEY, memory=memory
+        )
 
     def teardown(self) -> None:
         self.seen.close()
@@ -88,19 +95,19 @@ class FilterMachine(RuleBasedStateMachine):
         self.seen.checkpoint()
         self.durable = set(self.added)
 
-    @rule()
-    def reopen(self) -> None:
+    @rule(memory=MEMORY)
+    def reopen(self, memory: int | None) -> None:
         self.seen.close()
-        self.seen = BloomFilter.open(self.path)
+        self.seen = BloomFilter.open(self.path, memory=memory)
         self.durable = set(self.added)
 
-    @rule()
-    def crash(self) -> None:
+    @rule(memory=MEMORY)
+    def crash(self, memory: int | None) -> None:
         """Forget everything since the last checkpoint, as a killed process does."""
         store = self.seen._store
         assert store is not None
         store.close()
-        self.seen = BloomFilter.open(self.path)
+        self.seen = BloomFilter.open(self.path, memory=memory)
         # A checkpoint may have happened by itself since: ask what survived.
         survivors = {n for n in self.added if str(n) in self.seen}
         assert self.durable <= survivors
@@ -164,11 +171,17 @@ class SharedFilterMachine(RuleBasedStateMachine):
         capacity=st.sampled_from([50, 900, 30_000]),
         fpp=st.sampled_from([0.3, 1e-2, 1e-6]),
         confirm=st.sampled_from([0, 1]),
+        memory=MEMORY,
     )
-    def create(self, capacity: int, fpp: float, confirm: int) -> None:
+    def create(
+        self, capacity: int, fpp: float, confirm: int, memory: int | None
+    ) -> None:
         self.exact = confirm == 1
         self.parameters = (capacity, fpp, confirm)
-        self.seen = BloomFilter.open(self.path, capacity, fpp, confirm=confirm, key=KEY)
+        self.memory = memory
+        self.seen = BloomFilter.open(
+            self.path, capacity, fpp, confirm=confirm, key=KEY, memory=memory
+        )
         self.seen.share_store()
 
     def teardown(self) -> None:
@@ -244,7 +257,7 @@ class SharedFilterMachine(RuleBasedStateMachine):
     @rule()
     def crash(self) -> None:
         self.seen.close()  # writes nothing: it is shared
-        self.seen = BloomFilter.open(self.path)
+        self.seen = BloomFilter.open(self.path, memory=self.memory)
         self.seen.share_store()
         self.change = None
         keys, notes = self.committed

@@ -270,6 +270,7 @@ def test_every_verb_answers(url: str) -> None:
         assert not seen.due
         seen.checkpoint()
         assert seen.memory_bytes == 0
+        assert not seen.keeps_pages
         assert 0 < seen.current_fpp() < 1e-6
         assert seen.expected_loss() < 1e-6
         assert round(seen.estimated_keys()) == 1
@@ -278,7 +279,7 @@ def test_every_verb_answers(url: str) -> None:
         assert [(name, keys) for name, _, keys in seen.named_layers] == [(None, 1)]
     tried = {*refused, "notes", "add", "contains", "identity", "capacity", "fpp"}
     tried |= {"confirm", "key", "changed", "due", "checkpoint", "memory_bytes"}
-    tried |= {"named_layers"}
+    tried |= {"named_layers", "keeps_pages"}
     tried |= {"current_fpp", "expected_loss", "estimated_keys", "info", "parameters"}
     elsewhere = {"open", "close", "update", "layer_count", "is_compatible", "copy"}
     elsewhere |= {"union", "clear", "add_many", "contains_many"}

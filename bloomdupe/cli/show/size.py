@@ -13,6 +13,7 @@ from bloomdupe.errors import SettingError
 from bloomdupe.filter import sizing
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.info import wilson_interval
+from bloomdupe.filter.mapped_layer import most_memory
 from bloomdupe.filter.parameters import DEFAULT_FPP
 
 if TYPE_CHECKING:
@@ -130,7 +131,8 @@ class Size(Verb[dict[str, Any]]):
             "hashes_optimal": sizing.optimal_hashes(fpp),
             "hashes": shape.hashes,
             "pages": shape.pages,
-            "memory_bytes": shape.pages * sizing.POSITIONS // 8,
+            "memory_bytes": shape.memory,
+            "memory_bytes_mapped": most_memory(shape),
             "disk_bytes": shape.bits // 8,
             "fill": shape.fill(filled),
         }
@@ -162,6 +164,10 @@ class Size(Verb[dict[str, Any]]):
             ("  of the filter with the fewest bits", f"{result['hashes_optimal']:.1f}"),
             ("share of bits set", f"{result['fill']:.1%}"),
             ("memory", f"{result['memory_bytes']:,} bytes"),
+            (
+                "  with BLOOMDUPE_FILTER_MEMORY = 0",
+                f"{result['memory_bytes_mapped']:,} bytes",
+            ),
             ("disk, compacted", f"{result['disk_bytes']:,} bytes"),
         ]
         return table(rows)

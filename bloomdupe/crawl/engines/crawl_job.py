@@ -81,6 +81,7 @@ class CrawlJob:
             growth=settings.growth,
             confirm=settings.confirm,
             identity=self.identity,
+            memory=settings.filter_memory,
             allow_network_fs=settings.allow_network_fs,
         )
 

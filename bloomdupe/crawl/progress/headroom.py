@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.crawl.progress.pace import duration, size, time_to_fill
+from bloomdupe.filter.allowance import GROUP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +28,6 @@ DISK_SECONDS = 7_200.0
 """Least number of seconds that the disk must last."""
 DISK_BYTES = 256 * 10**6
 """Least number of free bytes."""
-GROUP = Path("/sys/fs/cgroup/memory.max")
 
 
 class Limit(NamedTuple):

@@ -1,0 +1,181 @@
+"""Layers that keep no page in memory: the same answers, in little memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bloomdupe import BloomFilter
+from bloomdupe.errors import SettingError, StoreDamagedError
+from bloomdupe.filter import allowance, bloom, layer
+from bloomdupe.filter.layer import Layer
+from bloomdupe.filter.mapped_layer import MappedLayer, most_memory
+from bloomdupe.store.participant import Part
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEY = bytes(16)
+CAPACITY = 4_000
+KEYS = [f"key {number}" for number in range(5 * CAPACITY // 2)]
+STRANGERS = [f"stranger {number}" for number in range(5_000)]
+
+
+@pytest.fixture(autouse=True)
+def a_quick_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journal is swept several times while a test adds its keys."""
+    monkeypatch.setattr(layer, "MIN_BACKLOG", 400)
+    monkeypatch.setattr(layer, "MAX_BACKLOG", 400)
+    monkeypatch.setattr(bloom, "MAX_PENDING", 200)
+
+
+def opened(path: Path, memory: int | None, fpp: float = 1e-2) -> BloomFilter:
+    return BloomFilter.open(path, CAPACITY, fpp, key=KEY, memory=memory)
+
+
+def kinds(seen: BloomFilter) -> list[type]:
+    return [type(each) for each in seen._contents.layers]
+
+
+def test_it_has_the_bits_of_a_filter_in_memory(tmp_path: Path) -> None:
+    """With p = 1e-9 no key is taken for another, so both add the same keys."""
+    with (
+        opened(tmp_path / "mapped", 0, 1e-9) as mapped,
+        opened(tmp_path / "in memory", None, 1e-9) as kept,
+    ):
+        assert mapped.add_many(KEYS) == kept.add_many(KEYS)
+        assert kinds(mapped) == [MappedLayer] * 2
+        assert kinds(kept) == [Layer] * 2
+        assert mapped == kept
+        assert all(mapped.contains_many(KEYS))
+        assert not any(mapped.contains_many(STRANGERS))
+
+
+@pytest.mark.parametrize("fpp", [0.3, 1e-2])
+def test_the_rate_holds(fpp: float, tmp_path: Path) -> None:
+    with opened(tmp_path / "seen", 0, fpp) as seen:
+        seen.update(KEYS)
+        assert seen.layer_count > 1
+        assert all(seen.contains_many(KEYS))
+        assert sum(seen.contains_many(STRANGERS)) <= 1.1 * fpp * len(STRANGERS)
+
+
+def test_memory_is_for_news_only(tmp_path: Path) -> None:
+    with opened(tmp_path / "seen", 0) as seen:
+        seen.update(KEYS)
+        seen.update(STRANGERS)
+        for each in seen._contents.layers:
+            assert not any(each.pages)
+            assert sum(map(len, each._unapplied.values())) <= 16 * 1_200
+        seen.compact()
+        for each in seen._contents.layers:
+            assert not each._unapplied
+            assert each.memory_bytes() < most_memory(each.geometry)
+        assert all(seen.contains_many(KEYS))
+
+
+def test_keys_may_be_added_while_a_checkpoint_is_committed(tmp_path: Path) -> None:
+    with opened(tmp_path / "seen", 0) as seen:
+        store = seen.share_store()
+        assert store is not None
+        for first in range(0, CAPACITY, 100):
+            part = seen.prepare()
+            seen.update(KEYS[first : first + 50])
+            store.commit(Part(write=part.write))
+            seen.update(KEYS[first + 50 : first + 100])
+            part.done()
+        assert all(seen.contains_many(KEYS[:CAPACITY]))
+
+
+def test_a_union_leaves_no_page_in_memory(tmp_path: Path) -> None:
+    other = BloomFilter(CAPACITY, 1e-2, key=KEY)
+    other.update(STRANGERS)
+    with opened(tmp_path / "seen", 0) as seen:
+        seen.update(KEYS)
+        seen |= other
+        assert all(seen.contains_many(STRANGERS))
+        assert not any(page for each in seen._contents.layers for page in each.pages)
+
+
+def test_layers_are_in_memory_as_long_as_they_fit(tmp_path: Path) -> None:
+    first, second = (
+        BloomFilter(CAPACITY, 1e-2).parameters.geometry(number).memory
+        for number in (0, 1)
+    )
+    for room, expected in (
+        (first - 1, [MappedLayer, MappedLayer]),
+        (first, [Layer, MappedLayer]),
+        (first + second, [Layer, Layer]),
+    ):
+        path = tmp_path / str(room)
+        with opened(path, room) as seen:
+            seen.update(KEYS)
+            assert kinds(seen) == expected
+        with opened(path, 0) as seen:
+            assert all(seen.contains_many(KEYS))
+
+
+def test_the_data_file_does_not_grow_by_questions(tmp_path: Path) -> None:
+    """A transaction that is never ended would keep every page that was replaced."""
+    sizes = []
+    for room in (0, None):
+        path = tmp_path / str(room)
+        with opened(path, room) as seen:
+            for key in KEYS:
+                seen.add(key)
+                assert key in seen
+        sizes.append((path / "data.mdb").stat().st_size)
+    mapped, in_memory = sizes
+    assert mapped <= 1.2 * in_memory
+
+
+def test_a_damaged_page_is_found_when_it_is_touched_first(tmp_path: Path) -> None:
+    path = tmp_path / "seen"
+    with opened(path, 0) as seen:
+        seen.update(KEYS)
+        seen.compact()
+    with opened(path, 0) as seen:
+        assert seen._store is not None
+        value = bytes(seen._store.page(1, 2) or b"")
+        place = (path / "data.mdb").read_bytes().index(value)
+        with (path / "data.mdb").open("r+b") as file:
+            file.seek(place + len(value) // 2)
+            file.write(bytes([value[len(value) // 2] ^ 1]))
+        with pytest.raises(StoreDamagedError, match="page"):
+            seen.contains_many(KEYS)
+
+
+def test_a_reader_knows_the_keys_of_the_journal(tmp_path: Path) -> None:
+    with opened(tmp_path / "seen", 0) as seen:
+        seen.update(KEYS)
+        assert seen.info().journal_keys
+    with BloomFilter.open(tmp_path / "seen", readonly=True, memory=0) as reader:
+        assert kinds(reader) == [MappedLayer, MappedLayer]
+        assert all(reader.contains_many(KEYS))
+        assert sum(reader.contains_many(STRANGERS)) < 0.02 * len(STRANGERS)
+
+
+def test_the_memory_is_that_of_the_control_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = tmp_path / "memory.max"
+    monkeypatch.setattr(allowance, "GROUP", group)
+    machine = allowance.machine_memory()
+    group.write_text("max\n")
+    assert allowance.machine_memory() == machine
+    group.write_text("1000000\n")
+    assert allowance.machine_memory() == 1_000_000
+    assert allowance.default_memory() == 250_000
+
+
+@pytest.mark.parametrize("value", ["300_000_000", 3e8, "3e8", 300_000_000])
+def test_memory_is_a_number_of_bytes(value: object) -> None:
+    assert allowance.check_memory(value) == 300_000_000
+
+
+@pytest.mark.parametrize("value", [-1, 0.5, "much", True, [], float("nan")])
+def test_other_values_are_refused(value: object, tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="memory"):
+        BloomFilter.open(tmp_path / "seen", 100, memory=value)  # type: ignore[arg-type]
+    assert not (tmp_path / "seen").exists()
