@@ -96,12 +96,17 @@ class MappedLayer(Layer):
             self._read(number)  # once: it compares the page with its checksum
         if len(where) > self.geometry.hashes:
             where = where[: self.geometry.hashes]
-        for position in where:
+        for position in where[:2]:
             if position < PAGE_BITS and not (
                 value[CHECKSUM_BYTES + (position >> 3)] >> (position & 7) & 1
             ):
                 return NEW
-        return SEEN
+        bits = bitarray(buffer=value[CHECKSUM_BYTES:], endian="little")
+        try:
+            found = bits[where].all()
+        except IndexError:  # a position past the end of the page, which is always set
+            found = bits[[one for one in where if one < PAGE_BITS]].all()
+        return SEEN if found else NEW
 
     def page(self, number: int) -> bitarray:
         """Return a page to change. It is in memory until the sweep has written it."""
