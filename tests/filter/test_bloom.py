@@ -127,6 +127,7 @@ def test_the_rate_at_capacity_is_as_promised(fpp: float) -> None:
     assert abs(measured - calculated) <= 4 * error + 0.02 * calculated
 
 
+@pytest.mark.slow
 def test_double_hashing_in_a_page_would_not_keep_the_promise() -> None:
     """The control of the test above: it sees positions that are not independent."""
     fpp, questions = 1e-6, 1_000_000

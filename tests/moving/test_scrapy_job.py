@@ -259,7 +259,7 @@ def test_killed_in_the_middle_and_run_again(verb: Verb, tmp_path: Path) -> None:
     """Requests with dont_filter, of which no filter can tell that they were taken."""
     same = [
         Request("https://a.example/", dont_filter=True, meta={"n": n})
-        for n in range(8_000)
+        for n in range(4_000)
     ]
     job = stopped(tmp_path / "job", same, 0)
     killed_after(COMMIT, 2, "import", job, "--spider", "site", cwd=tmp_path)
@@ -271,7 +271,7 @@ def test_killed_in_the_middle_and_run_again(verb: Verb, tmp_path: Path) -> None:
     assert len(urls(verb, job)) == len(same)
     # Once more, nothing comes.
     assert verb("import", job).out.startswith(
-        "0 requests pending now\n8,000 were imported"
+        "0 requests pending now\n4,000 were imported"
     )
     assert len(urls(verb, job)) == len(same)
 
@@ -323,7 +323,7 @@ def test_what_cannot_be_read_is_owed(verb: Verb, tmp_path: Path) -> None:
 
 
 def test_killed_without_trust_and_run_again_with_it(verb: Verb, tmp_path: Path) -> None:
-    requests = mixed(8_000)
+    requests = mixed(5_000)
     job = stopped(tmp_path / "job", requests, 0)
     killed_after(COMMIT, 2, "import", job, "--spider", "site", cwd=tmp_path)
     assert 0 < len(urls(verb, job)) < sum(not request.meta for request in requests)
