@@ -343,7 +343,7 @@ def test_nobody_works_while_it_is_exported(crawl: Crawl, redis: RedisServer) -> 
 
     words = ["export", crawl.engine.job, "export"]
     file = crawl.folder / "export"
-    worker = crawl.start(All, DOWNLOAD_DELAY=600, BLOOMDUPE_REDIS_LEASE=600)
+    worker = crawl.start(All, BLOCK=True, BLOOMDUPE_REDIS_LEASE=600)
     worker.until(has_leased)
     assert "workers are there (1 at least)" in crawl.bloomdupe(*words, code=1)
     worker.kill()

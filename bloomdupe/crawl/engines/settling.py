@@ -70,17 +70,24 @@ class Settling:
         if not whole:
             return
         root = lease.root
+        if root.open_parts == 1 and root.instead is not None:
+            # Before a failure is recorded: the request in its place has its name.
+            self._replace(root)
         failures = self.failures
         if failures is not None and (lease.failed is not None or failures.urls):
             failures.ended(lease)
         if root is not lease or root.of_page is not None:
             self.frontier.settle(lease.entry)
 
+    def _replace(self, root: Lease) -> None:
+        """Make the request pending that takes the place of a root."""
+        self._push(root.instead, instead=True)
+        root.instead = None
+
     def settle(self, root: Lease) -> None:
         """See :meth:`Engine.settle`."""
-        if root.instead is not None:
-            self._push(root.instead, instead=True)
-            root.instead = None
+        if root.instead is not None:  # a request in memory below it has ended last
+            self._replace(root)
         place = root.of_page
         if place is None:
             self.frontier.settle(root.entry)
