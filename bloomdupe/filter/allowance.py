@@ -16,9 +16,15 @@ SHARE = 4
 
 
 def machine_memory() -> int:
-    """Return the bytes of memory that this machine, or the control group, has."""
+    """Return the bytes of memory that this machine, or the control group, has.
+
+    A control group that cannot be read, or is not there, sets no limit.
+    """
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    group = GROUP.read_text("ascii").strip() if GROUP.exists() else "max"
+    try:
+        group = GROUP.read_text("ascii").strip()
+    except OSError:
+        return machine
     return machine if group == "max" else min(machine, int(group))
 
 

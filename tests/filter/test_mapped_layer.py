@@ -161,7 +161,10 @@ def test_the_memory_is_that_of_the_control_group(
 ) -> None:
     group = tmp_path / "memory.max"
     monkeypatch.setattr(allowance, "GROUP", group)
-    machine = allowance.machine_memory()
+    machine = allowance.machine_memory()  # there is no group
+    group.mkdir()
+    assert allowance.machine_memory() == machine  # it cannot be read
+    group.rmdir()
     group.write_text("max\n")
     assert allowance.machine_memory() == machine
     group.write_text("1000000\n")
