@@ -165,7 +165,7 @@ def test_a_link_in_the_place_of_the_leftover_is_not_followed(tmp_path: Path) -> 
 def write_often(folder: str, content: bytes) -> None:
     store = WholeFilesStore(folder, never)
     info: Any = None
-    for _ in range(30):
+    for _ in range(12):
         store.persist_file("file", BytesIO(content), info)
 
 

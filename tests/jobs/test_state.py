@@ -147,7 +147,7 @@ def test_a_crawl_that_sleeps_says_until_when(
 ) -> None:
     process = crawl.start(Later, SECONDS=HOUR, **OFTEN)
     process.until_logged("the crawl sleeps until then")
-    process.until(lambda: shown()["json"] == "sleeping")
+    process.until(lambda: '"sleeping"' in crawl.bloomdupe("info", "job", "--json"))
     first = beat_of(crawl)
     process.until(lambda: (beat_of(crawl) or 0.0) > (first or 0.0))
     found = shown()

@@ -323,7 +323,7 @@ def test_what_cannot_be_read_is_owed(verb: Verb, tmp_path: Path) -> None:
 
 
 def test_killed_without_trust_and_run_again_with_it(verb: Verb, tmp_path: Path) -> None:
-    requests = mixed(5_000)
+    requests = mixed(8_000)
     job = stopped(tmp_path / "job", requests, 0)
     killed_after(COMMIT, 2, "import", job, "--spider", "site", cwd=tmp_path)
     assert 0 < len(urls(verb, job)) < sum(not request.meta for request in requests)
