@@ -164,7 +164,9 @@ class _Lines:
                 [tick.seconds for tick in self._ticks],
                 [tick.text for tick in self._ticks],
             )
-            axes.set_xlim(self._points[0].seconds, self._points[-1].seconds)
+            first, last = self._points[0].seconds, self._points[-1].seconds
+            # Of runs with one point each, all points are at the same second.
+            axes.set_xlim(first, max(last, first + 1))
             for begun in self._begun:
                 axes.axvline(begun, color=GOOD, ls=":", lw=1.2)
             for killed in self._killed:
