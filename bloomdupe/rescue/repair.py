@@ -135,7 +135,7 @@ def repair(
                 store.commit(_records(records))
             repaired.damaged[:0] = file.problems
             transaction = file.transaction
-        _, closed = files.read_mark(source)
+        closed = files.read_mark(source).transaction
         store.commit(_summary(store, parameters, meta, repaired))
         _account(store, counted, transaction, closed, repaired)
     finally:

@@ -130,7 +130,7 @@ def verify(
         problems.append(str(error))
     if marker is not None and header is not None and marker != header:
         problems.append(f"{files.MARKER} belongs to another {files.DATA}")
-    _, closed = files.read_mark(path)
+    closed = files.read_mark(path).transaction
     if report.transaction < closed:
         problems.append(
             f"{files.DATA} is of transaction {report.transaction:,}, but had"

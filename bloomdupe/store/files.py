@@ -25,6 +25,7 @@ __all__ = [
     "OWNER",
     "CleanMark",
     "MarkFile",
+    "Marked",
     "Owner",
     "beat",
     "check_file_system",
@@ -55,6 +56,9 @@ MARK = "clean.json"
 LOCK_BYTES = 8192
 """Size of LMDB's lock file: a head, and 126 readers of 64 bytes."""
 MARK_BYTES = 400
+COMMIT_NANOSECONDS = 5 * 10**9
+"""A change of the data file within this time of the beginning of an interrupted commit
+is its own."""
 PATIENCE = 10.0
 """Seconds of further attempts at the owner's lock while there is no owner."""
 PAUSE = 0.001
@@ -86,6 +90,11 @@ class CleanMark(NamedTuple):
     the owner was killed: the kernel keeps everything that a process has written. A
     power cut ends that, so a mark is valid until the machine restarts; and it needs no
     sync.
+
+    LMDB changes the file while it commits, so the owner notes before each commit that
+    it begins. A kill leaves that note. Until the head of the file is written last, LMDB
+    writes only pages that are not in use, so such a file is sound, too, if it was
+    written to at the time of the commit, and never since.
     """
 
     device: int
@@ -95,6 +104,20 @@ class CleanMark(NamedTuple):
     changed: int
     boot: str
     transaction: int
+    committing: int = 0
+    """Unix time in nanoseconds at which the next commit began; 0: it has not begun."""
+
+
+class Marked(NamedTuple):
+    """The data file compared with its mark."""
+
+    clean: bool
+    """Whether it is unchanged."""
+    interrupted: bool
+    """Whether it has only changed at the time of a commit that was not finished."""
+    transaction: int
+    """The transaction in the mark; 0 if there is no mark, or the file was replaced: a
+    compacted file numbers its transactions anew."""
 
 
 def store_exists(path: Path) -> bool:
@@ -286,10 +309,13 @@ class MarkFile:
             self._fd = os.open(path / MARK, flags, 0o600)
             os.ftruncate(self._fd, MARK_BYTES)
 
-    def write(self, found: os.stat_result, transaction: int) -> None:
-        """Record that the data file is sound in this state."""
+    def write(
+        self, found: os.stat_result, transaction: int, committing: int = 0
+    ) -> None:
+        """Record that the data file is sound in this state, and begins to change."""
         if self._fd is not None:
-            text = json.dumps(_mark(found, self._boot, transaction)._asdict())
+            mark = _mark(found, self._boot, transaction, committing)
+            text = json.dumps(mark._asdict())
             with contextlib.suppress(OSError):
                 os.pwrite(self._fd, text.ljust(MARK_BYTES).encode(), 0)
 
@@ -300,25 +326,37 @@ class MarkFile:
             self._fd = None
 
 
-def read_mark(path: Path) -> tuple[bool, int]:
-    """Return whether the data file is unchanged, and the transaction in its mark.
-
-    The transaction is 0 if the file was replaced: a compacted file numbers its
-    transactions anew.
-    """
-    try:
-        record = read_json(path / MARK)
-        mark = None if record is None else CleanMark(**record)
-    except (ValueError, TypeError):
-        mark = None
-    if mark is None or type(mark.transaction) is not int:
-        return False, 0
-    now = _mark((path / DATA).lstat(), _boot(), mark.transaction)
+def read_mark(path: Path) -> Marked:
+    """Compare the data file with its mark."""
+    mark = _stored_mark(path)
+    if mark is None:
+        return Marked(clean=False, interrupted=False, transaction=0)
+    now = _mark((path / DATA).lstat(), _boot(), mark.transaction, mark.committing)
     same = (mark.device, mark.inode) == (now.device, now.inode)
-    return mark == now, mark.transaction if same else 0
+    interrupted = (
+        same
+        and mark.boot == now.boot
+        and mark.size <= now.size
+        # A write changes both times. If they differ, a tool has set one of them.
+        and mark.changed <= now.changed == now.modified
+        and now.changed <= mark.committing + COMMIT_NANOSECONDS
+    )
+    return Marked(mark == now, interrupted, mark.transaction if same else 0)
 
 
-def _mark(found: os.stat_result, boot: str, transaction: int) -> CleanMark:
+def _stored_mark(path: Path) -> CleanMark | None:
+    """Return the mark; None if there is none that can be read."""
+    try:
+        mark = CleanMark(**(read_json(path / MARK) or {}))
+    except (ValueError, TypeError):
+        return None
+    kinds = [type(value) for value in mark]
+    return mark if kinds == [int, int, int, int, int, str, int, int] else None
+
+
+def _mark(
+    found: os.stat_result, boot: str, transaction: int, committing: int
+) -> CleanMark:
     return CleanMark(
         found.st_dev,
         found.st_ino,
@@ -327,6 +365,7 @@ def _mark(found: os.stat_result, boot: str, transaction: int) -> CleanMark:
         found.st_ctime_ns,
         boot,
         transaction,
+        committing,
     )
 
 

@@ -58,7 +58,8 @@ class Store:
                             the last sign of life of a crawl
           store.json        the record ``store`` of data.mdb: tells a store whose
                             data is gone from a place where there is none yet
-          clean.json        state of data.mdb after the last transaction
+          clean.json        state of data.mdb after the last transaction, and
+                            whether the next commit has begun
           inbox/            changes that other processes ask the owner for, see
                             :mod:`bloomdupe.store.inbox`
 
@@ -343,10 +344,13 @@ class Store:
             try:
                 with self._env.begin(write=True) as txn:
                     ledger = write(txn)
+                    self._data.begin_commit(self._ledger.transaction)
                 break
             except lmdb.MapFullError:
                 self._grow_map()
             except lmdb.Error as error:
+                # Not a kill: the next process checks the file if it has changed.
+                self._data.mark(self._ledger.transaction)
                 what = f"cannot write to {self._file}"
                 failure = failed(what, self.path, error, "the last checkpoint stands")
                 if isinstance(failure, StoreIOError):

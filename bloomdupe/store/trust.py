@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import monotonic
+from time import monotonic, time_ns
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import (
@@ -14,7 +14,7 @@ from bloomdupe.errors import (
 from bloomdupe.printable import logger_of
 from bloomdupe.store import files
 from bloomdupe.store.check import CheckReport, check
-from bloomdupe.store.datafile import NotLmdbError
+from bloomdupe.store.datafile import DataFile, NotLmdbError
 from bloomdupe.store.format import (
     FORMAT,
     FRONTIER_FORMAT,
@@ -46,11 +46,13 @@ def check_data(path: Path, *, owned: bool) -> CheckReport | None:
     If another process owns the store, that process has checked it. ``owned`` says that
     this process holds the owner's lock.
     """
-    clean, transaction = files.read_mark(path)
-    if clean or (not owned and files.in_use(path)):
+    mark = files.read_mark(path)
+    if mark.clean or (not owned and files.in_use(path)):
         return None
     data = path / files.DATA
     try:
+        if mark.interrupted and _commits_follow(data, mark.transaction):
+            return None
         report = check(data, _Progress(data).read)
     except NotLmdbError as error:
         raise damaged(
@@ -63,15 +65,21 @@ def check_data(path: Path, *, owned: bool) -> CheckReport | None:
         )
     if "store" in report.records or not problems:
         _check_formats(path, report.records.get)
-    if report.transaction < transaction:
+    if report.transaction < mark.transaction:
         problems.append(
             f"it is of transaction {report.transaction:,}, but had"
-            f" {transaction:,} when it was closed"
+            f" {mark.transaction:,} when it was closed"
         )
     if problems and (owned or not files.in_use(path)):
         more = len(problems) - 1
         raise damaged(str(data), problems[0] + (f", and {more:,} more" if more else ""))
     return report
+
+
+def _commits_follow(data: Path, transaction: int) -> bool:
+    """Whether the last commit in the file is this one, or the next one."""
+    with DataFile(data) as file:
+        return not file.problems and 0 <= file.transaction - transaction <= 1
 
 
 def trusted_header(path: Path, snapshot: Snapshot, *, readonly: bool) -> dict[str, Any]:
@@ -165,20 +173,27 @@ class OpenData:
         if self._look().st_mtime_ns != modified:
             self._touched = True  # another process writes to it
 
+    def begin_commit(self, transaction: int) -> None:
+        """Note that the commit after this transaction begins now."""
+        self.mark(transaction, time_ns())
+
     def written(self, transaction: int) -> None:
         """Check the file after a transaction of this process, and mark it as sound."""
         self._found = self._look()
-        if not self._touched:
-            self.mark(transaction)
+        self.mark(transaction)
 
-    def mark(self, transaction: int) -> None:
-        """Mark the file as sound, if this store is the owner's."""
-        if self._mark is not None:
-            self._mark.write(self._found, transaction)
+    def mark(self, transaction: int, committing: int = 0) -> None:
+        """Mark the file as sound, as it was found, if this store is the owner's.
+
+        For ``committing`` see :class:`~bloomdupe.store.files.CleanMark`.
+        """
+        if self._mark is not None and not self._touched:
+            self._mark.write(self._found, transaction, committing)
 
     def replaced(self) -> None:
         """Accept another file of this store in its place."""
         self._found = files.identify(self._path)
+        self._touched = False
 
     def close(self) -> None:
         """Close the file that holds the mark."""

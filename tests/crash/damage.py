@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from child import in_child
 from support.waiting import until_later
-from trial import OK, Fault, Outcome, lost, silently_wrong
+from trial import OK, Fault, Outcome, lost, silently_wrong, until_caught
 from worker import Work, run_to_end, small_limits
 from world import Report, World, judge, look
 
@@ -152,14 +152,26 @@ class Damage(Fault):
         return _damaged(folder, seed, TRIALS // self.cases)
 
     def control(self, folder: Path, seed: int) -> list[Outcome]:
-        """Without the check."""
-        trusting = files.read_mark
-        files.read_mark = lambda path: (True, 0)  # noqa: ARG005
-        try:
-            kinds = (zeroed_page, random_page, stale_page)
-            return _damaged(folder, seed, 5, 3, 500, kinds)
-        finally:
-            files.read_mark = trusting
+        """Without the check; or only without it once a commit was interrupted."""
+
+        def damaged(name: str, value: object) -> Callable[..., list[Outcome]]:
+            def control(place: Path, number: int) -> list[Outcome]:
+                careful = getattr(files, name)
+                setattr(files, name, value)
+                try:
+                    kinds = (zeroed_page, random_page, stale_page)
+                    return _damaged(place, seed + number, 5, 3, 500, kinds)
+                finally:
+                    setattr(files, name, careful)
+
+            return control
+
+        marked = files.Marked(clean=True, interrupted=False, transaction=0)
+        return until_caught(
+            folder,
+            damaged("read_mark", lambda _: marked),
+            damaged("COMMIT_NANOSECONDS", 2**63),
+        )
 
 
 def _damaged(
@@ -184,6 +196,9 @@ def _damaged(
             powerless = rng.random() < 0.5
             if powerless:  # the machine was started since, so the mark is void
                 (path / "clean.json").unlink()
+            elif number % 2:  # as if the next commit had been interrupted, long ago
+                found, mark = (path / files.DATA).stat(), files.read_mark(path)
+                files.MarkFile(path).write(found, mark.transaction, committing=1)
             until_later(path / files.DATA)
             data = bytearray((path / files.DATA).read_bytes())
             before = bytes(data)

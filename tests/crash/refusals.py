@@ -295,7 +295,9 @@ class Refusals(Fault):
         del seed
 
         def careless(path: Path) -> Outcome:
-            files.read_mark = lambda path: (True, 0)  # noqa: ARG005
+            files.read_mark = lambda path: files.Marked(  # noqa: ARG005
+                clean=True, interrupted=False, transaction=0
+            )
             files.read_marker = lambda path: None  # noqa: ARG005
             return _opened(path, refuse=True)
 

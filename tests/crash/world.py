@@ -20,6 +20,8 @@ from trial import OK, Outcome, lost, silently_wrong
 from bloomdupe import BloomFilter
 from bloomdupe.errors import BloomDupeError, StoreDamagedError
 from bloomdupe.rescue.agreement import disagreements
+from bloomdupe.store.check import check
+from bloomdupe.store.files import DATA
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -185,6 +187,7 @@ def look(path: Path, world: World) -> tuple[set[int], list[int], int]:
                 number = -1  # waits, and was never seen
             pending.append(number)
         seen = {n for n in range(world.size) if world.fingerprint(n) in filter_}
-    if problems := disagreements(path):
+    # Not every store is checked when it is opened.
+    if problems := check(path / DATA).problems or disagreements(path):
         raise StoreDamagedError(problems[0])
     return seen, pending, counted

@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
+import resource
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import lmdb
 import pytest
 from support.waiting import until_later
 
@@ -16,6 +18,9 @@ from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreDamagedError, StoreError, StoreIOError
 from bloomdupe.store import files, trust
 from bloomdupe.store.files import check_file_system, read_mark
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 WORK = """
 import sys
@@ -80,14 +85,13 @@ def touch(path: Path) -> None:
 
 
 def replace(path: Path) -> None:
-    shutil.copy2(path / "data.mdb", path / "copy")
-    (path / "copy").replace(path / "data.mdb")
+    data = (path / "data.mdb").read_bytes()
+    (path / "data.mdb").rename(path / "other")  # so that its inode is not used again
+    (path / "data.mdb").write_bytes(data)
 
 
 def start_machine(path: Path) -> None:
-    mark = json.loads((path / "clean.json").read_text("ascii"))
-    mark["boot"] = "another"
-    (path / "clean.json").write_text(json.dumps(mark))
+    change_mark(path, boot="another")
 
 
 def delete_mark(path: Path) -> None:
@@ -106,6 +110,124 @@ def test_what_may_have_changed_is_checked_once(
     BloomFilter.open(path).close()
     BloomFilter.open(path).close()
     assert checks == [path / "data.mdb"] * 2  # who only reads leaves no mark
+
+
+# A commit that was not finished
+
+
+def end_in_commit(path: Path, kind: str) -> int:
+    """Let a process end while LMDB writes the pages of a commit; return its status."""
+    with BloomFilter.open(path) as seen:
+        for number in range(400):
+            seen.add(str(number))
+    until_later(path / "data.mdb")
+    before = (path / "data.mdb").stat()
+    child = os.fork()
+    if child == 0:
+        with suppress(BaseException):
+            seen = BloomFilter.open(path)
+            for number in range(400, 900):
+                seen.add(str(number))
+            # LMDB writes the pages in their order, the new pages of the file last.
+            resource.setrlimit(resource.RLIMIT_FSIZE, (before.st_size,) * 2)
+            if kind == "killed":
+                signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+            seen.checkpoint()
+        os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert (path / "data.mdb").stat().st_mtime_ns > before.st_mtime_ns
+    return os.waitstatus_to_exitcode(status)
+
+
+@pytest.fixture
+def interrupted(path: Path) -> Path:
+    """Return a store whose owner was killed in a commit."""
+    assert end_in_commit(path, "killed") == -signal.SIGXFSZ
+    return path
+
+
+def test_after_a_kill_in_a_commit_nothing_is_checked(
+    interrupted: Path, checks: list[Path]
+) -> None:
+    for readonly in (True, False, True):
+        with BloomFilter.open(interrupted, readonly=readonly) as seen:
+            assert len(seen) == 401
+    assert checks == []
+    assert read_mark(interrupted).clean
+
+
+def test_after_a_kill_right_after_a_commit_nothing_is_checked(
+    path: Path, checks: list[Path]
+) -> None:
+    written = (path / "data.mdb").stat().st_ctime_ns
+    before = read_mark(path).transaction - 1
+    change_mark(path, transaction=before, changed=0, modified=0, committing=written)
+    assert not read_mark(path).clean
+    BloomFilter.open(path).close()
+    assert checks == []
+
+
+def test_after_a_failed_commit_the_file_is_checked(
+    path: Path, checks: list[Path]
+) -> None:
+    assert end_in_commit(path, "refused") == 1
+    BloomFilter.open(path).close()
+    assert checks == [path / "data.mdb"]
+
+
+def change_mark(path: Path, **changes: object) -> None:
+    mark = json.loads((path / "clean.json").read_text("ascii"))
+    (path / "clean.json").write_text(json.dumps(mark | changes))
+
+
+def change_later(path: Path) -> None:
+    written = (path / "data.mdb").stat().st_ctime_ns
+    change_mark(path, committing=written - files.COMMIT_NANOSECONDS - 1)
+
+
+def set_time(path: Path) -> None:
+    os.utime(path / "data.mdb", ns=(1, 1))
+
+
+def cut(path: Path) -> None:
+    change_mark(path, size=(path / "data.mdb").stat().st_size + 1)
+
+
+def change_before(path: Path) -> None:
+    change_mark(path, changed=(path / "data.mdb").stat().st_ctime_ns + 1)
+
+
+def commit_once_more(path: Path) -> None:
+    transaction = read_mark(path).transaction
+    with lmdb.open(str(path), lib_version=0, max_dbs=9) as env:
+        for _ in range(2):
+            with env.begin(write=True) as txn:
+                txn.put(b"other", b"x" * 20, db=env.open_db(b"meta", txn))
+    assert read_mark(path) == files.Marked(
+        clean=False, interrupted=True, transaction=transaction
+    )
+
+
+def damage_head(path: Path) -> None:
+    with (path / "data.mdb").open("r+b") as file:
+        file.seek(8)
+        file.write(b"\xff")  # the flags of the page
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        replace, start_machine, delete_mark, change_later, set_time, cut, change_before,
+        commit_once_more, damage_head,
+    ],
+)  # fmt: skip
+def test_a_change_of_an_interrupted_commit_by_another_program_is_found(
+    interrupted: Path, checks: list[Path], change: Callable[[Path], None]
+) -> None:
+    change(interrupted)
+    with suppress(StoreDamagedError):
+        BloomFilter.open(interrupted).close()
+    assert checks == [interrupted / "data.mdb"]
 
 
 def test_a_file_that_somebody_else_writes_to_gets_no_mark(path: Path) -> None:
