@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import struct
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import lmdb.verify
-
 from bloomdupe.errors import StoreDamagedError, StoreLockedError
 from bloomdupe.store import files
-from bloomdupe.store.datafile import DataFile, NotLmdbError
+from bloomdupe.store.datafile import DataFile, Leaf, NotLmdbError
 from bloomdupe.store.format import (
     DATABASES,
     LEDGER,
+    SLOT_KEY,
     Totals,
     describe,
     read_record,
+    requests_in_slot,
+    slot_of,
+    sum_of,
     total_of,
 )
 
@@ -41,6 +43,18 @@ class CheckReport:
     """Of each database: number of records, and their sums added up."""
     records: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The named records of ``meta``."""
+    slots: Counter[int] = field(default_factory=Counter)
+    """Requests that were found in ``queue``, by the number of their slot."""
+    counted: dict[int, int] = field(default_factory=dict)
+    """The same, as they are counted in ``slots``."""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of records of each database."""
+        return {
+            name.decode(errors="replace"): count
+            for name, (count, _) in self.totals.items()
+        }
 
     @property
     def is_ours(self) -> bool:
@@ -58,7 +72,6 @@ def check(data: Path, progress: Callable[[int], None] | None = None) -> CheckRep
     with DataFile(data, progress=progress) as file:
         wrong: list[str] = []
         report = CheckReport(file.transaction, wrong)
-        sealed: dict[str, Any] | None = None
         for database, root in file.databases().items():
             total = report.totals[database] = [0, 0]
             for leaf in file.records(database, root):
@@ -70,20 +83,9 @@ def check(data: Path, progress: Callable[[int], None] | None = None) -> CheckRep
                     for number in damaged[: MAX_PROBLEMS - len(wrong)]
                 ]
                 if database == b"meta":
-                    sound = set(range(len(leaf.keys))) - set(damaged)
-                    for number in sound:
-                        name = leaf.keys[number].decode(errors="replace")
-                        record = read_record(leaf.values[number])
-                        if record is None:
-                            wrong.append(f"record {name!r} is not one")
-                            continue
-                        report.records[name] = record
-                        if name == LEDGER:
-                            sealed = record
-                            total[0] -= 1
-                            total[1] -= int.from_bytes(
-                                leaf.values[number][:8], "little"
-                            )
+                    _read_meta(report, leaf, damaged)
+                elif not damaged:
+                    _count_requests(report, database, leaf)
             total[1] %= 1 << 64
         file.finish()
         wrong[:0] = file.problems
@@ -92,21 +94,46 @@ def check(data: Path, progress: Callable[[int], None] | None = None) -> CheckRep
         for name in DATABASES
         if name not in report.totals
     ]
-    if sealed is not None:
-        _compare(report, sealed)
+    if LEDGER in report.records:
+        _compare(report, report.records[LEDGER])
     elif report.records.get("store", {}).get("ledger"):
         wrong.append("the ledger is missing")
     return report
 
 
-def verify(
-    path: Path, progress: Callable[[int], None] | None = None
-) -> tuple[dict[str, int], list[str]]:
-    """Read all of a store and change nothing; the store must not be in use.
+def _read_meta(report: CheckReport, leaf: Leaf, damaged: list[int]) -> None:
+    """Read the named records that are sound; the ledger does not count itself."""
+    total = report.totals[b"meta"]
+    for number in set(range(len(leaf.keys))) - set(damaged):
+        name = leaf.keys[number].decode(errors="replace")
+        record = read_record(leaf.values[number])
+        if record is None:
+            report.problems.append(f"record {name!r} is not one")
+            continue
+        report.records[name] = record
+        if name == LEDGER:
+            total[0] -= 1
+            total[1] -= sum_of(leaf.values[number])
 
-    Returns the number of records of each database, and a list of problems. It also runs
-    py-lmdb's own verifier, which knows LMDB better and takes longer.
-    """
+
+def _count_requests(report: CheckReport, database: bytes, leaf: Leaf) -> None:
+    """Count the requests of each slot, as they are, and as they were counted."""
+    keys = leaf.keys
+    if database == b"slots":
+        numbers = [SLOT_KEY.unpack(key)[0] for key in keys]
+        report.counted.update(
+            zip(numbers, map(requests_in_slot, leaf.values), strict=True)
+        )
+    elif database == b"queue" and keys:
+        first, last = slot_of(keys[0])[0], slot_of(keys[-1])[0]
+        if first == last:
+            report.slots[first] += len(keys)
+        else:
+            report.slots.update(slot_of(key)[0] for key in keys)
+
+
+def verify(path: Path, progress: Callable[[int], None] | None = None) -> CheckReport:
+    """Read all of a store and change nothing; the store must not be in use."""
     data = path / files.DATA
     files.identify(path)
     if files.in_use(path):
@@ -116,12 +143,8 @@ def verify(
     try:
         report = check(data, progress)
     except NotLmdbError as error:
-        return {}, [f"{data} is not an LMDB file of version 0.9: {error}"]
+        return CheckReport(0, [f"{data} is not an LMDB file of version 0.9: {error}"])
     problems = report.problems
-    try:
-        problems += [f"LMDB's verifier: {line}" for line in _by_lmdb(data)]
-    except (lmdb.verify.VerifyError, struct.error, RecursionError) as error:
-        problems.append(f"LMDB's verifier: {error}")
     header = report.records.get("store")
     try:
         marker = files.read_marker(path)
@@ -136,15 +159,7 @@ def verify(
             f"{files.DATA} is of transaction {report.transaction:,}, but had"
             f" {closed:,} when it was closed"
         )
-    totals = {
-        name.decode(errors="replace"): n for name, (n, _) in report.totals.items()
-    }
-    return totals, problems
-
-
-def _by_lmdb(data: Path) -> list[str]:
-    problems: list[str] = lmdb.verify.verify(data)  # type: ignore[no-untyped-call]
-    return problems
+    return report
 
 
 def _compare(report: CheckReport, sealed: dict[str, Any]) -> None:

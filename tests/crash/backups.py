@@ -142,7 +142,7 @@ def _backed_up(
 
 
 def _goes_on(backup: Path, world: World, report: Report) -> Outcome:
-    if problems := verify(backup)[1]:
+    if problems := verify(backup).problems:
         return lost(f"the backup does not verify: {problems[0]}")
     path = backup.with_name(f"{backup.name}-restored")
     restore(backup, path)

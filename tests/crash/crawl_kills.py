@@ -25,6 +25,7 @@ from bloomdupe import BloomFilter
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.frontier.rank import BEFORE_ALL
 from bloomdupe.rescue.agreement import disagreements
+from bloomdupe.store.check import check
 from crawler.sample_site import canonical_path
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ class StoppedCrawl:
                     for path, count in requested.items()
                     if path not in owed and fingerprint(Request(base + path)) in seen
                 }
-            assert disagreements(self.store) == []
+            assert disagreements(check(self.store / "data.mdb")) == []
         self.done.update(done)
         of_this_run = answered - self.before
         self.before = answered

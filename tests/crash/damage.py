@@ -246,7 +246,7 @@ def _refused(
         return lost(f"the refusal does not help: {words}")
     new = path.with_name(path.name + "-new")
     repaired = repair(path, new)
-    if verify(new)[1]:
+    if verify(new).problems:
         return lost("what repair makes does not verify")
     seen, pending, _ = look(new, world)
     if strangers := set(pending) - history.held[-1][0]:

@@ -85,7 +85,8 @@ def _opened(folder: Path, name: str, keys: Iterable[str], requests: int) -> Outc
     try:
         BloomFilter.open(path).close()
         for run in range(2):
-            if problems := verify(path)[1] or disagreements(path):
+            report = verify(path)
+            if problems := report.problems or disagreements(report):
                 return lost(f"{name}, run {run}: {problems[0]}")
             with BloomFilter.open(path) as seen:
                 missing = [key for key in keys if key not in seen]

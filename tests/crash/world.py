@@ -188,6 +188,7 @@ def look(path: Path, world: World) -> tuple[set[int], list[int], int]:
             pending.append(number)
         seen = {n for n in range(world.size) if world.fingerprint(n) in filter_}
     # Not every store is checked when it is opened.
-    if problems := check(path / DATA).problems or disagreements(path):
+    report = check(path / DATA)
+    if problems := report.problems or disagreements(report):
         raise StoreDamagedError(problems[0])
     return seen, pending, counted

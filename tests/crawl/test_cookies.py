@@ -468,9 +468,9 @@ def test_the_ledger_counts_them(crawl: Crawl) -> None:
     crawl.answer("a=2", "b=; Max-Age=0")
     crawl.checkpoint()
     crawl.close()
-    records, problems = verify(crawl.path)
-    assert problems == []
-    assert records["cookies"] == 2
+    report = verify(crawl.path)
+    assert report.problems == []
+    assert report.counts["cookies"] == 2
 
 
 def blob(number: int) -> Part:
@@ -514,9 +514,9 @@ def test_a_backup_holds_no_byte_of_them(churned: Crawl, tmp_path: Path) -> None:
     assert secrets_in(backup) == 0
     assert secrets_in(told) == stored
     for copy_ in (backup, told):
-        records, problems = verify(copy_)
-        assert problems == []
-        assert records.get("cookies", 0) == (stored if copy_ is told else 0)
+        report = verify(copy_)
+        assert report.problems == []
+        assert report.counts.get("cookies", 0) == (stored if copy_ is told else 0)
         with BloomFilter.open(copy_) as seen:
             assert len(seen) == 600
             assert "http://h7.example/3" in seen
@@ -544,7 +544,7 @@ def test_compact_leaves_nothing_of_what_was_removed(churned: Crawl) -> None:
     churned.checkpoint()
     churned.close()
     assert secrets_in(churned.path) == 0
-    assert verify(churned.path)[1] == []
+    assert verify(churned.path).problems == []
 
 
 def test_a_backup_leaves_out_what_came_since_the_store_was_opened(
@@ -574,7 +574,7 @@ def test_a_backup_leaves_out_what_came_since_the_store_was_opened(
 def assert_left_out(crawl: Crawl, backup: Path) -> None:
     assert secrets_in(crawl.path) > 0
     assert secrets_in(backup) == 0
-    assert verify(backup)[1] == []
+    assert verify(backup).problems == []
 
 
 class Late:

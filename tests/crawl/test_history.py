@@ -92,7 +92,7 @@ def test_runs_and_points_survive_a_kill(crawl: Crawl, site: Site) -> None:
     assert totals["statuses"] == {"200": 13}
     assert totals["depths"] == {"0": 1, "1": 6, "2": 6}
     assert totals["by_slot"] == {"127.0.0.1": [13, last.bytes]}
-    assert verify(crawl.store)[1] == []
+    assert verify(crawl.store).problems == []
     # And a run that has nothing to do leaves no trace.
     crawl.run(Follow)
     assert stored(crawl) == (points, runs)

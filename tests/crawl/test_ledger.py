@@ -79,9 +79,9 @@ def test_what_gives_up_is_in_the_ledger_and_nothing_else(
     assert "ZeroDivisionError" in found["/raise_fail404"].detail
     assert "404" in found["/raise_fail404"].detail
     assert found["/lost"].status is None
-    totals, problems = verify(crawl.store)
-    assert problems == []
-    assert totals["failures"] == len(WRONG)
+    report = verify(crawl.store)
+    assert report.problems == []
+    assert report.counts["failures"] == len(WRONG)
 
 
 def test_failed_requests_are_taken_up_again_and_leave_when_they_succeed(
@@ -180,7 +180,7 @@ def test_there_is_no_ledger_without_need(
     crawl: Crawl, start: str, settings: dict[str, Any]
 ) -> None:
     crawl.run(Wrong, starts=(start,), **settings)
-    assert "failures" not in verify(crawl.store)[0]
+    assert "failures" not in verify(crawl.store).counts
 
 
 def test_a_lost_ledger_is_named_and_a_repaired_store_has_it(crawl: Crawl) -> None:
@@ -193,7 +193,7 @@ def test_a_lost_ledger_is_named_and_a_repaired_store_has_it(crawl: Crawl) -> Non
         inside: Any = seen._store
         with inside._env.begin(write=True) as txn:
             txn.drop(inside._databases[FAILURES], delete=False)
-    assert any("failures" in problem for problem in verify(new)[1])
+    assert any("failures" in problem for problem in verify(new).problems)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def kill_after(crawl: Crawl, site: LoginSite, answers: int, **settings: Any) -> 
 
 def cookies(crawl: Crawl) -> int | None:
     """Return how many cookies are stored; None if nothing was ever made for them."""
-    return verify(crawl.store)[0].get("cookies")
+    return verify(crawl.store).counts.get("cookies")
 
 
 def test_a_crawl_that_is_killed_goes_on_logged_in(

@@ -23,6 +23,7 @@ from bloomdupe.errors import StoreError
 from bloomdupe.filter import bloom, layer
 from bloomdupe.rescue.agreement import disagreements
 from bloomdupe.store import environment
+from bloomdupe.store.check import check
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
@@ -242,7 +243,7 @@ class SharedFilterMachine(RuleBasedStateMachine):
             return
         self.change.done()
         self.change = None
-        assert disagreements(self.path) == []
+        assert disagreements(check(self.path / "data.mdb")) == []
 
     @precondition(lambda self: self.change is not None)
     @rule()
@@ -263,7 +264,7 @@ class SharedFilterMachine(RuleBasedStateMachine):
         keys, notes = self.committed
         self.added = set(keys)
         self.notes = {name: list(value) for name, value in notes.items()}
-        assert disagreements(self.path) == []
+        assert disagreements(check(self.path / "data.mdb")) == []
         assert len(self.seen) == len(keys)
         assert all(str(number) in self.seen for number in keys)
         assert self.seen.notes == notes

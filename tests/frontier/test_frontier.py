@@ -23,7 +23,7 @@ from bloomdupe.frontier import frontier
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.rescue.agreement import disagreements
 from bloomdupe.store.batch import Batch
-from bloomdupe.store.check import verify
+from bloomdupe.store.check import check, verify
 from bloomdupe.store.files import MarkFile
 from bloomdupe.store.format import DATABASES
 
@@ -363,10 +363,10 @@ def test_a_sound_record_of_another_time_is_found(tmp_path: Path) -> None:
             owed = Frontier(seen)
             owed.push("host", 0, payload)
             owed.checkpoint()
-    assert verify(tmp_path / "now")[1] == []
+    assert verify(tmp_path / "now").problems == []
     (record,) = requests_of(tmp_path / "then")
     requests_of(tmp_path / "now", record)
-    assert OUTDATED in verify(tmp_path / "now")[1]
+    assert OUTDATED in verify(tmp_path / "now").problems
     with pytest.raises(StoreDamagedError, match=OUTDATED):
         BloomFilter.open(tmp_path / "now")
 
@@ -461,7 +461,7 @@ def test_when_a_commit_fails_nothing_is_lost(
     owed.checkpoint()
     changed.append(owed.changed)
     assert changed == [True, False]
-    assert disagreements(tmp_path / "store") == []
+    assert disagreements(check(tmp_path / "store" / "data.mdb")) == []
     assert drain(owed) == ["b"]
 
 
@@ -556,7 +556,7 @@ def test_the_golden_store_of_format_1_goes_on(tmp_path: Path) -> None:
         tmp_path / "store", 1000, 0.2, identity={"spider": "golden"}
     ) as seen:
         owed = Frontier(seen)
-        assert disagreements(tmp_path / "store") == []
+        assert disagreements(check(tmp_path / "store" / "data.mdb")) == []
         assert (owed.pending, owed.leased, len(seen)) == (109, 0, 109)
         while (entry := owed.lease()) is not None:
             assert entry.payload is not None
@@ -566,7 +566,7 @@ def test_the_golden_store_of_format_1_goes_on(tmp_path: Path) -> None:
             found.setdefault(entry.queue.name, []).append(request)
             owed.settle(entry)
         owed.checkpoint()
-        assert disagreements(tmp_path / "store") == []
+        assert disagreements(check(tmp_path / "store" / "data.mdb")) == []
     assert [request.url for request in found["a.example"]] == [
         "http://a.example/leased",
         "http://a.example/first",

@@ -14,7 +14,7 @@ from bloomdupe.frontier import frontier, later
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.rescue.agreement import disagreements
 from bloomdupe.rescue.repair import repair
-from bloomdupe.store.check import verify
+from bloomdupe.store.check import check, verify
 from bloomdupe.store.format import LATER, read_later
 from bloomdupe.store.participant import Part
 
@@ -149,7 +149,7 @@ def test_after_a_crash_it_waits_or_is_pending_and_never_both(
     before = tmp_path / "before"
     shutil.copytree(tmp_path / "store", before)
     owed.checkpoint()
-    assert disagreements(tmp_path / "store") == []
+    assert disagreements(check(tmp_path / "store" / "data.mdb")) == []
     stored.close()
     for path, left in ((tmp_path / "store", [b"1"]), (before, [b"1", b"0"])):
         with BloomFilter.open(path) as seen:
@@ -160,8 +160,8 @@ def test_after_a_crash_it_waits_or_is_pending_and_never_both(
             assert drain(owed) == [b"3", b"2"]
             wall.now -= 2
             owed.checkpoint()
-            assert disagreements(path) == []
-        assert verify(path)[1] == []
+            assert disagreements(check(path / "data.mdb")) == []
+        assert verify(path).problems == []
 
 
 def test_what_cannot_be_stored_waits_in_memory(
@@ -317,12 +317,12 @@ def test_a_missing_request_is_noticed(
     owed.store.commit(Part(write=Lose(second.key, quietly=quietly).write))
     stored.close()
     path = tmp_path / "store"
-    assert verify(path)[1] + disagreements(path)
+    assert verify(path).problems + disagreements(check(path / "data.mdb"))
     with pytest.raises(StoreDamagedError, match="2 later records stand where 3"):
         open_frontier(path)
     repaired = repair(path, tmp_path / "new")
     assert any("1 of 3 later records" in loss for loss in repaired.lost) == quietly
-    assert disagreements(tmp_path / "new") == []
+    assert disagreements(check(tmp_path / "new" / "data.mdb")) == []
     with BloomFilter.open(tmp_path / "new") as seen:
         owed = Frontier(seen, wall=wall)
         wall.now += 3

@@ -7,7 +7,7 @@ import pytest
 from bloomdupe import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.rescue.agreement import disagreements
-from bloomdupe.store.check import verify
+from bloomdupe.store.check import check, verify
 from bloomdupe.store.participant import Part
 from bloomdupe.store.store import Store
 
@@ -48,7 +48,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_store_agrees_with_itself(path: Path) -> None:
-    assert disagreements(path) == []
+    assert disagreements(check(path / "data.mdb")) == []
 
 
 @pytest.mark.parametrize(
@@ -68,8 +68,8 @@ def test_a_record_that_is_wrong_is_found(
     store = Store.open(path)
     store.commit(Part(write=Rewritten(store, record, name).write))
     store.close()
-    assert verify(path)[1] == []  # it is what was written
-    (problem,) = disagreements(path)
+    assert verify(path).problems == []  # it is what was written
+    (problem,) = disagreements(check(path / "data.mdb"))
     assert words in problem
 
 
@@ -79,8 +79,8 @@ def test_a_slot_that_is_wrong_is_found(path: Path) -> None:
     slots = [(0, 11, "slot 0"), (1, 9, "slot 1")]
     store.commit(Part(write=lambda batch: batch.put_slots(slots)))
     store.close()
-    assert verify(path)[1] == []
-    assert disagreements(path) == [
+    assert verify(path).problems == []
+    assert disagreements(check(path / "data.mdb")) == [
         "slot 0 has 10 requests, but 11 were written",
         "slot 1 has 10 requests, but 9 were written",
     ]

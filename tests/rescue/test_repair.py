@@ -17,6 +17,7 @@ from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreDamagedError
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.rescue.agreement import disagreements
+from bloomdupe.store.check import check
 from bloomdupe.store.format import blob_sum
 from bloomdupe.store.participant import Part
 from bloomdupe.store.store import Store
@@ -86,7 +87,7 @@ def zero_page_with(job: Path, text: bytes, *, all_of_them: bool = False) -> None
 
 
 def payloads(store: Path) -> set[int]:
-    assert disagreements(store) == []
+    assert disagreements(check(store / "data.mdb")) == []
     with BloomFilter.open(store) as seen:
         owed = Frontier(seen)
         found = set()

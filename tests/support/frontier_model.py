@@ -27,6 +27,7 @@ from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.rescue.agreement import disagreements
 from bloomdupe.store import batch, environment
 from bloomdupe.store import store as store_module
+from bloomdupe.store.check import check
 from bloomdupe.store.participant import Part
 from support.offering import offer
 
@@ -232,7 +233,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     def agree(self) -> None:
         if self.durable:
-            assert disagreements(self.path) == []
+            assert disagreements(check(self.path / "data.mdb")) == []
 
     def store(self) -> store_module.Store:
         assert self.owed.store is not None

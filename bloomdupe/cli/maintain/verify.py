@@ -48,8 +48,9 @@ class Verify(Verb[Verification]):
         """Read it; if the bytes are sound, check that the records agree."""
         store = options.job.directory
         with bytes_read(store) as read:
-            records, problems = verify(store, read)
-        return Verification(str(store), records, problems or disagreements(store))
+            report = verify(store, read)
+        problems = report.problems or disagreements(report)
+        return Verification(str(store), report.counts, problems)
 
     def text(self, result: Verification) -> Iterable[str]:
         """Return the records, the faults, and the remedy."""
