@@ -28,12 +28,20 @@ Thing = TypeVar("Thing")
 tqdm.monitor_interval = 0  # no thread that watches bars
 
 
-def counted(things: Iterable[Thing], total: int | None, unit: str) -> Iterator[Thing]:
-    """Yield things, and show their number of ``total``, None if that is unknown."""
+def counted(
+    things: Iterable[Thing],
+    total: int | None,
+    unit: str,
+    size: Callable[[Thing], int] = lambda _: 1,
+) -> Iterator[Thing]:
+    """Yield things, and show their number of ``total``, None if that is unknown.
+
+    ``size`` returns how many a thing counts for.
+    """
     with _bar(total, f" {unit}") as bar:
         for thing in things:
             yield thing
-            bar.update()
+            bar.update(size(thing))
 
 
 def bytes_read(

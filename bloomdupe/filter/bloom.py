@@ -16,12 +16,13 @@ from bloomdupe.filter.growth import Growth
 from bloomdupe.filter.layer import MAX_SWEEP
 from bloomdupe.filter.opening import is_url, open_or_create
 from bloomdupe.filter.parameters import DEFAULT_FPP, Parameters, check_growth
+from bloomdupe.store.copying import ignored
 from bloomdupe.store.format import COOKIES
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from types import TracebackType
 
     from bitarray import bitarray
@@ -414,22 +415,32 @@ class BloomFilter:
 
         return Part(write=part.write, done=done)
 
-    def compact(self) -> None:
-        """Fold the journal into the pages and shrink the data file."""
+    def compact(self, progress: Callable[[int], None] = ignored) -> None:
+        """Fold the journal into the pages and shrink the data file.
+
+        ``progress`` is called with numbers of bytes.
+        """
         store = self._durable("compact")
         self._contents.fold()
-        store.compact()
+        store.compact(progress)
 
-    def backup(self, path: str | os.PathLike[str], *, cookies: bool = False) -> int:
+    def backup(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        cookies: bool = False,
+        progress: Callable[[int], None] = ignored,
+    ) -> int:
         """Checkpoint, and write a compact copy to the new store ``path``.
 
         It may be called while the filter is in use, and on a read-only one while
         another process writes. The ``cookies`` of a crawl are left out unless told;
-        returns how many.
+        returns how many. ``progress`` is called with numbers of bytes.
         """
         store = self._durable("backup")
         self._contents.checkpoint()
-        return store.copy(Path(path), without=() if cookies else (COOKIES,))
+        without = () if cookies else (COOKIES,)
+        return store.copy(Path(path), without=without, progress=progress)
 
     def _durable(self, verb: str) -> Store:
         if self._store is None:

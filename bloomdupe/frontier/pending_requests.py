@@ -13,7 +13,7 @@ from bloomdupe.frontier.rank import BEFORE_ALL, is_start, sequence_of
 from bloomdupe.store.snapshot import READ_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from bloomdupe.store.format import StoredLater, StoredSlot
     from bloomdupe.store.snapshot import Snapshot
@@ -24,6 +24,7 @@ __all__ = [
     "count_pending",
     "pending_in",
     "pending_requests",
+    "pending_that",
     "portions",
     "slots_of",
 ]
@@ -31,6 +32,10 @@ __all__ = [
 PORTION = 1_000
 """Requests, up to ``READ_BYTES``, that are read in one transaction of LMDB. During the
 transaction a running crawl cannot reuse free pages."""
+
+
+MANY = 10_000
+"""Requests that are searched at once."""
 
 
 class PendingRequest(NamedTuple):
@@ -101,6 +106,31 @@ def portions(store: Store, slot: str | None = None) -> Iterator[list[PendingRequ
     """
     yield from _scheduled(store, slot)
     yield from _in_slots(store, slot)
+
+
+def pending_that(
+    store: Store, may_be: Callable[[bytes], object]
+) -> Iterator[tuple[int, list[PendingRequest]]]:
+    """Yield how many requests were read, and those of them that may be wanted.
+
+    ``may_be`` is asked about the bytes of many requests at once, and then, unless it
+    denies, about each of them. So requests that are not wanted cost very little; their
+    checksums are not compared. Requests scheduled for later come first.
+    """
+    for items in _scheduled(store, None):
+        yield len(items), [one for one in items if may_be(one.payload)]
+    names = {slot.number: slot.name for slot in slots_of(store)}
+    begin: bytes | None = b""
+    while begin is not None:
+        with store.snapshot(buffers=False) as snapshot:
+            number, found, begin = snapshot.requests_that(may_be, begin, MANY)
+        yield (
+            number,
+            [
+                PendingRequest(names.get(slot, ""), slot, *request)
+                for slot, request in found
+            ],
+        )
 
 
 def _in_slots(store: Store, slot: str | None) -> Iterator[list[PendingRequest]]:

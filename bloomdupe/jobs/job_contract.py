@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from bloomdupe.errors import SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
     from typing import TypeAlias
@@ -28,8 +28,11 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.view import Reader
     from bloomdupe.store.store import Store
 
-    Watched: TypeAlias = Callable[[Iterable[Any], int | None, str], Iterator[Any]]
-    """Yields the given things and shows their progress, by total and kind."""
+    Watched: TypeAlias = Callable[..., Iterator[Any]]
+    """Yields the given things and shows their progress, by total and kind.
+
+    A fourth argument is a function that returns how many a thing counts for.
+    """
 
 __all__ = ["Job", "Removal"]
 

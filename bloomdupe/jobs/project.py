@@ -66,7 +66,7 @@ class Project:
         self.fingerprinter = global_object_name(fingerprinter)
         self._fingerprinter = build_from_crawler(fingerprinter, self._crawler)
         self._fingerprint = fingerprint_function(self._fingerprinter)
-        self._is_plain = is_plain(self._fingerprinter)
+        self.is_plain = is_plain(self._fingerprinter)
         # Whether nothing but URL, method and body makes a fingerprint.
         given = JobSettings.read(self.settings)
         self._exact_urls = (
@@ -126,7 +126,7 @@ class Project:
         Fingerprints of plain fingerprinters do not depend on callbacks. Other
         fingerprints may, so the spider itself is made, without arguments.
         """
-        if self._is_plain:
+        if self.is_plain:
             bare = Spider(self.spider)
             return Serializer(bare, pickles=self.trust_pickles, callbacks=False)
         spider = self.crawler.spider
@@ -139,7 +139,7 @@ class Project:
         All other data may be missing. Raises :class:`UnserializableError`, also for a
         pickle that is not trusted, and must be loaded for the fingerprint.
         """
-        if not self._is_plain or payload[:1] >= PLAIN_END:
+        if not self.is_plain or payload[:1] >= PLAIN_END:
             check_payload(payload)
             return self.serializer.load(payload)
         summary = summary_of(payload)

@@ -7,19 +7,28 @@ from typing import TYPE_CHECKING
 
 from bloomdupe.errors import StoreError, StoreLockedError
 from bloomdupe.store import files
+from bloomdupe.store.copying import ignored
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 __all__ = ["restore"]
 
 
-def restore(backup: Path, target: Path, *, replace: bool = False) -> Path | None:
+def restore(
+    backup: Path,
+    target: Path,
+    *,
+    replace: bool = False,
+    progress: Callable[[int], None] = ignored,
+) -> Path | None:
     """Put a copy of the store ``backup`` where ``target`` is to be.
 
     The backup is checked first. A store that is there already is refused, or, with
-    ``replace``, moved aside; returns where to.
+    ``replace``, moved aside; returns where to. ``progress`` is called with numbers of
+    bytes.
     """
     there = target.exists() and any(target.iterdir())
     if there and not replace:
@@ -33,7 +42,7 @@ def restore(backup: Path, target: Path, *, replace: bool = False) -> Path | None
     files.make_directory(target.parent)
     source = Store.open(backup, readonly=True, network=True)
     try:
-        source.copy(building)
+        source.copy(building, progress=progress)
     finally:
         source.close()
     aside = None

@@ -10,6 +10,8 @@ has ever had cookies is copied record by record, into pages that were zero befor
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.store import files
@@ -19,17 +21,27 @@ from bloomdupe.store.format import COOKIES
 from bloomdupe.store.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
+    from typing import TypeAlias
 
     import lmdb
 
-__all__ = ["copy_compacted"]
+    Progress: TypeAlias = Callable[[int], None]
+
+__all__ = ["copy_compacted", "ignored"]
 
 BATCH_BYTES = 16 << 20
 """Bytes of a transaction when records are copied."""
 
+LOOK = 0.5
+"""Seconds between two looks at a growing copy."""
+
 Records = list[tuple[bytes, bytes]]
+
+
+def ignored(_: int) -> None:
+    """Ignore the progress."""
 
 
 def copy_compacted(
@@ -37,15 +49,18 @@ def copy_compacted(
     directory: Path,
     header: dict[str, Any],
     without: Collection[bytes] = (),
+    progress: Progress = ignored,
 ) -> int:
     """Write a compacted copy of the last commit into a directory, with its marker.
 
     The databases ``without`` are left out; returns the number of their records. Other
-    processes may read and write ``env`` meanwhile.
+    processes may read and write ``env`` meanwhile. ``progress`` is called with numbers
+    of bytes, as the copy grows.
     """
     left_out = 0
-    _copy_data(env, directory, without)
     data = directory / files.DATA
+    with _growth(data, progress):
+        _copy_data(env, directory, without)
     data.chmod(0o600)
     # LMDB numbers the transactions of a copy anew.
     with open_environment(directory, lock=False) as copy:
@@ -64,6 +79,33 @@ def copy_compacted(
         os.fsync(file.fileno())
     files.write_marker(directory, header)
     return left_out
+
+
+@contextmanager
+def _growth(data: Path, progress: Progress) -> Iterator[None]:
+    """Report how a file grows that LMDB writes in a single call."""
+    done = Event()
+
+    reported = 0
+
+    def report() -> None:
+        nonlocal reported
+        size = data.stat().st_size if data.exists() else 0
+        progress(size - reported)
+        reported = size
+
+    def watch() -> None:
+        while not done.wait(LOOK):
+            report()
+
+    thread = Thread(target=watch, name="bloomdupe copy", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+    report()
 
 
 def _copy_data(

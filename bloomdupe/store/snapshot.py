@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.store.format import (
@@ -45,7 +46,7 @@ from bloomdupe.store.format import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Callable, Container, Iterator
 
     import lmdb
 
@@ -212,6 +213,30 @@ class Snapshot:
                 slot, rank = slot_of(bytes(key))
                 body = self._checked(bytes(key), memoryview(value), "a request")
                 yield slot, StoredRequest(rank, bytes(body), sum_of(value))
+
+    def requests_that(
+        self, may_be: Callable[[bytes], object], begin: bytes, limit: int
+    ) -> tuple[int, list[tuple[int, StoredRequest]], bytes | None]:
+        """Search the next ``limit`` requests from the key ``begin`` on.
+
+        Returns their number, slot and request of those that ``may_be`` does not deny,
+        and the key to go on from, if there are more. It is asked about all of their
+        bytes first, so that usually no request is looked at alone.
+        """
+        found: list[tuple[int, StoredRequest]] = []
+        with self._txn.cursor(self._databases[b"queue"]) as cursor:
+            if not cursor.set_range(begin):
+                return 0, found, None
+            values = [*islice(cursor.iternext(keys=False), limit)]
+            end = bytes(cursor.key()) if cursor.next() else None
+            if may_be(b"\n".join(values)) and cursor.set_range(begin):
+                for key, value in islice(cursor.iternext(), limit):
+                    if may_be(bytes(value)):
+                        slot, rank = slot_of(bytes(key))
+                        body = self._checked(bytes(key), memoryview(value), "a request")
+                        request = StoredRequest(rank, bytes(body), sum_of(value))
+                        found.append((slot, request))
+        return len(values), found, end
 
     def blob_sums(self) -> dict[str, str]:
         """Return the :func:`blob_sum` of everything that is stored under a name."""

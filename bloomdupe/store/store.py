@@ -15,7 +15,7 @@ import lmdb
 from bloomdupe.errors import StoreError, StoreIOError
 from bloomdupe.store import files
 from bloomdupe.store.batch import Batch
-from bloomdupe.store.copying import copy_compacted
+from bloomdupe.store.copying import copy_compacted, ignored
 from bloomdupe.store.environment import (
     build,
     open_databases,
@@ -204,10 +204,14 @@ class Store:
     # Reading
 
     @contextlib.contextmanager
-    def snapshot(self) -> Iterator[Snapshot]:
-        """Read the last commit."""
+    def snapshot(self, *, buffers: bool = True) -> Iterator[Snapshot]:
+        """Read the last commit.
+
+        Without ``buffers``, records are copied, which is faster for small records.
+        """
         try:
-            with self._env.begin(buffers=True) as txn:
+            # py-lmdb declares this for constants only.
+            with self._env.begin(buffers=buffers) as txn:  # type: ignore[call-overload]
                 yield Snapshot(txn, self._databases, self._file)
         except lmdb.Error as error:
             raise StoreError(f"cannot read {self._file}: {error}") from error
@@ -377,12 +381,18 @@ class Store:
         except (lmdb.Error, MemoryError) as error:
             raise unmappable(self.path, size) from error
 
-    def copy(self, target: Path, *, without: Collection[bytes] = ()) -> int:
+    def copy(
+        self,
+        target: Path,
+        *,
+        without: Collection[bytes] = (),
+        progress: Callable[[int], None] = ignored,
+    ) -> int:
         """Write a compacted copy of the last commit to the new store ``target``.
 
         Other processes may read and write meanwhile. The copy holds nothing of the
         optional databases ``without``, not even in unused bytes; returns the number of
-        records that were left out.
+        records that were left out. ``progress`` is called with numbers of bytes.
         """
         if target.exists():
             raise StoreError(f"{target} exists; name a new place for the copy")
@@ -390,7 +400,9 @@ class Store:
         try:
             files.delete_unfinished(building)
             building.mkdir(mode=0o700, parents=True)
-            left_out = copy_compacted(self._env, building, self.header, without)
+            left_out = copy_compacted(
+                self._env, building, self.header, without, progress
+            )
             building.rename(target)
             files.sync_directory(target.parent)
         except StoreError:
@@ -400,14 +412,17 @@ class Store:
             raise failed(what, target.parent, error) from error
         return left_out
 
-    def compact(self) -> None:
-        """Replace the data file by a compacted copy, and open the copy."""
+    def compact(self, progress: Callable[[int], None] = ignored) -> None:
+        """Replace the data file by a compacted copy, and open the copy.
+
+        ``progress`` is called with numbers of bytes.
+        """
         building = self.path / "compacting"
         self._end_reader()
         try:
             files.delete_unfinished(building)
             building.mkdir(mode=0o700)
-            copy_compacted(self._env, building, self.header)
+            copy_compacted(self._env, building, self.header, progress=progress)
             self._env.close()
             (building / files.DATA).replace(self.path / files.DATA)
             files.sync_directory(self.path)

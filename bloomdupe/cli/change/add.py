@@ -12,6 +12,7 @@ from bloomdupe.cli.change.urls_argument import (
     given_lines,
 )
 from bloomdupe.cli.output import warn
+from bloomdupe.cli.progress_bar import counted
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 
@@ -62,7 +63,9 @@ class Add(Verb["Added"]):
         check_named(options)
         added = Added()
         path = options.job.new_directory
-        with Changing(path, options.project_settings, warn, options.spider) as job:
+        with Changing(
+            path, options.project_settings, warn, counted, options.spider
+        ) as job:
             job.project.check_callback(options.callback)
             defaults = Defaults(options.callback, options.priority, start=True)
             lines = given_lines(options, added.problems)

@@ -8,6 +8,7 @@ from bloomdupe.cli.change.added_counts import by_the_crawl
 from bloomdupe.cli.change.drop import going_on_in_words
 from bloomdupe.cli.change.selection_arguments import add_named, dropping_of
 from bloomdupe.cli.output import warn
+from bloomdupe.cli.progress_bar import counted
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.crawl.changes.change import Refusal
@@ -69,7 +70,7 @@ class Block(Verb[RulesNow]):
             )
         path = options.job.directory
         given, by_url = options.project_settings, bool(options.urls)
-        with Changing(path, given, warn, by_url=by_url) as job:
+        with Changing(path, given, warn, counted, by_url=by_url) as job:
             dropping = dropping_of(options, lambda: job.project)
             rules: list[dict[str, Any]] = [
                 {"url": url, "key": key.hex()} for key, url in dropping.pages.items()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bloomdupe.cli.change.added_counts import by_the_crawl
 from bloomdupe.cli.change.selection_arguments import add_named, dropping_of
 from bloomdupe.cli.output import warn
+from bloomdupe.cli.progress_bar import counted
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 
@@ -54,7 +55,7 @@ class Drop(Verb[Dropped]):
 
         path = options.job.directory
         given, by_url = options.project_settings, bool(options.urls)
-        with Changing(path, given, warn, by_url=by_url) as job:
+        with Changing(path, given, warn, counted, by_url=by_url) as job:
             answer, taken_up = job.make(dropping_of(options, lambda: job.project))
         return Dropped(
             answer["dropped"], answer["left"], answer["in_progress"], taken_up

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from bloomdupe.cli.change.added_counts import by_the_crawl
 from bloomdupe.cli.output import warn
+from bloomdupe.cli.progress_bar import counted
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.crawl.changes.change import SlotPause
@@ -57,7 +58,9 @@ class Pause(Verb[PausedNow]):
         from bloomdupe.jobs.on_disk.changing import Changing
 
         path = options.job.directory
-        with Changing(path, options.project_settings, warn, by_url=False) as job:
+        with Changing(
+            path, options.project_settings, warn, counted, by_url=False
+        ) as job:
             answer, taken_up = job.make(SlotPause(options.slot, self.undo))
         return PausedNow(answer["paused"], answer["pending"], taken_up)
 

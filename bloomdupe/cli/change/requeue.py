@@ -17,6 +17,7 @@ from bloomdupe.cli.change.urls_argument import (
     given_lines,
 )
 from bloomdupe.cli.output import warn
+from bloomdupe.cli.progress_bar import counted
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.crawl.changes.selection import Selection
@@ -71,7 +72,7 @@ class Requeue(Verb["Added"]):
         if reasons is None:
             check_named(options)
         path = options.job.directory
-        with Changing(path, options.project_settings, warn) as job:
+        with Changing(path, options.project_settings, warn, counted) as job:
             if reasons is not None:
                 requeue_failed(job, selection, reasons, added)
                 return added

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bloomdupe.cli.progress_bar import bytes_read
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.filter.bloom import BloomFilter
@@ -52,8 +53,13 @@ class Backup(Verb[Copied]):
     def run(self, options: argparse.Namespace) -> Copied:
         """Copy it."""
         source = options.job.directory
-        with BloomFilter.open(source, readonly=True) as seen:
-            left_out = seen.backup(options.target, cookies=options.with_cookies)
+        with (
+            BloomFilter.open(source, readonly=True) as seen,
+            bytes_read(source) as read,
+        ):
+            left_out = seen.backup(
+                options.target, cookies=options.with_cookies, progress=read
+            )
             return Copied(str(source), options.target, len(seen), left_out)
 
     def text(self, result: Copied) -> Iterable[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bloomdupe.cli.progress_bar import bytes_read
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.filter.bloom import BloomFilter
@@ -44,9 +45,10 @@ class Compact(Verb[Sizes]):
 
     def run(self, options: argparse.Namespace) -> Sizes:
         """Compact it."""
-        with BloomFilter.open(options.job.directory) as seen:
+        store = options.job.directory
+        with BloomFilter.open(store) as seen, bytes_read(store) as read:
             before = seen.info().disk_bytes
-            seen.compact()
+            seen.compact(read)
             return Sizes(options.store, before, seen.info().disk_bytes)
 
     def text(self, result: Sizes) -> Iterable[str]:

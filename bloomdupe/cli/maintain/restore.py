@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bloomdupe.cli.progress_bar import bytes_read
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.jobs import open_job
@@ -54,9 +55,9 @@ class Restore(Verb[Restored]):
         """Put it in place."""
         backup = open_job(options.backup).directory
         target = options.job.new_directory
-        return Restored(
-            backup, target, restore(backup, target, replace=options.replace)
-        )
+        with bytes_read(backup) as read:
+            aside = restore(backup, target, replace=options.replace, progress=read)
+        return Restored(backup, target, aside)
 
     def text(self, result: Restored) -> Iterable[str]:
         """Return the place of the copy, and the new place of the previous store."""

@@ -143,10 +143,19 @@ class TakingUp(Participant):
             self.step()
             commit(self.prepare())
 
-    def make(self, change: Change, commit: Callable[[Part], None]) -> dict[str, Any]:
-        """Make a change that this process wants itself; return its answer."""
+    def make(
+        self,
+        change: Change,
+        commit: Callable[[Part], None],
+        watched: Callable[..., Iterator[None]],
+    ) -> dict[str, Any]:
+        """Make a change that this process wants itself; return its answer.
+
+        ``watched`` yields the steps, and shows their progress, by total and kind.
+        """
         answer: dict[str, Any] = {}
-        for _ in chain(change.steps(self._job, answer), [None]):
+        steps = chain(change.steps(self._job, answer), [None])
+        for _ in watched(steps, None, "steps"):
             commit(self.prepare())
         return answer
 

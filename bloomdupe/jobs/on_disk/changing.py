@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from bloomdupe.crawl.changes.change import Change
+    from bloomdupe.jobs.job_contract import Watched
     from bloomdupe.jobs.project import Project
 
 __all__ = ["Changing", "Made"]
@@ -49,7 +50,8 @@ class Changing:
     If no process has the job, this one opens it, and keeps it. Otherwise each change
     goes into the inbox of the owner, which answers at its next checkpoint. If the owner
     ends before that, this process opens the job and finds the change in the inbox.
-    ``say`` is called with news for the user. Without ``by_url``, the changes name slots
+    ``say`` is called with news for the user, and ``watched`` shows the progress of a
+    change that this process makes. Without ``by_url``, the changes name slots
     and patterns only, and the project is not needed.
 
     Raises the errors of :meth:`StoppedJob.open`, and :class:`StoreMismatchError` if a
@@ -61,10 +63,12 @@ class Changing:
         path: Path,
         settings: Settings | None,
         say: Callable[[str], None],
+        watched: Watched,
         spider: str | None = None,
         *,
         by_url: bool = True,
     ) -> None:
+        self._watched = watched
         self._path = path
         self._settings = settings
         self._say = say
@@ -99,7 +103,7 @@ class Changing:
         self._open_if_free()
         if self._job is None:
             return self._ask(change)
-        answer = self._job.taking_up.make(change, self._job.commit)
+        answer = self._job.taking_up.make(change, self._job.commit, self._watched)
         return Made(answer, taken_up=False)
 
     def _open_if_free(self) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import chain
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from w3lib.url import canonicalize_url
 
 from bloomdupe.crawl.changes.selection import Search
 from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.filter.bloom import BloomFilter
-from bloomdupe.frontier.pending_requests import count_pending, pending_requests
+from bloomdupe.frontier.pending_requests import count_pending, pending_that
 from bloomdupe.jobs.on_disk.failed_requests import failures_of
 from bloomdupe.jobs.project import Project
 from bloomdupe.jobs.request_line import Defaults, read_all
@@ -63,7 +67,7 @@ def look_up(
         }
         fpp = seen.current_fpp()
     # A URL that is not seen may be pending all the same, if another filter marks.
-    wanted = {key: url for url, (key, _) in keys.items()}
+    wanted = {key: canonicalize_url(url) for url, (key, _) in keys.items()}
     pending = _pending(path, project, wanted, watched) if asked else {}
     failures = failures_of(path, [key for key, _ in keys.values()])
     failed = {
@@ -84,17 +88,18 @@ def _pending(
     asked: dict[bytes, str],
     watched: Watched,
 ) -> dict[bytes, list[dict[str, Any]]]:
-    found: dict[bytes, list[dict[str, Any]]] = {}
-    search = Search(asked, project)
+    waits: dict[bytes, list[dict[str, Any]]] = {}
+    search = Search(asked, project, plain=project.is_plain)
     store = Store.open(path, readonly=True, network=True)
     try:
-        total = count_pending(store)
-        for one in watched(pending_requests(store), total, "requests"):
+        read = pending_that(store, search.may_be)
+        read = watched(read, count_pending(store), "requests", itemgetter(0))
+        for one in chain.from_iterable(found for _, found in read):
             key = search.key_of(one)
             if key is None:
                 continue
             summary = summary_of(one.payload)
-            found.setdefault(key, []).append(
+            waits.setdefault(key, []).append(
                 {
                     "slot": one.slot,
                     "priority": summary.priority,
@@ -104,4 +109,4 @@ def _pending(
             )
     finally:
         store.close()
-    return found
+    return waits

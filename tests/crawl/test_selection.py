@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgpack  # type: ignore[import-untyped]
+import pytest
+from scrapy import Request
+from scrapy.utils.request import fingerprint
+from w3lib.url import canonicalize_url
+
+from bloomdupe.crawl.changes.selection import FEW_PAGES, Search
+from bloomdupe.frontier.payload import short_url
+
+URLS = (
+    "https://example.com/",
+    "http://www.example.com/a/page-7.html",
+    "https://User@shop.example.com:8443/A~b/_c.d?z=1&q=a+b&q=&x#top",
+    "https://example.com/caf%C3%A9/%7Ename/x%2Fy?u=http%3A%2F%2Fa.example%2F&k=v",
+    "https://b\u00fccher.example/a b/\u00e4?\u00f6=\u00fc",
+    "ftp://example.com/;p?a=1;b=2",
+    "https://[2001:0db8:0000::1]/a.html",
+    "https://example.com/detail/a+b",
+)
+KEYS: Any = None  # nothing is read here
+
+
+def variants(url: str, rng: random.Random) -> str:
+    """Spell a URL in another way, perhaps as the URL of another page."""
+    scheme, _, rest = url.partition("://")
+    host, _, path = rest.partition("/")
+    if rng.random() < 0.3:
+        host = host.upper()
+    path = "".join(
+        f"%{ord(sign):02x}" if sign.isalnum() and rng.random() < 0.1 else sign
+        for sign in path
+    )
+    before, mark, query = path.partition("?")
+    if rng.random() < 0.2:
+        before = before.replace("/", "/./") + "/x/.."
+    fields = query.split("&")
+    rng.shuffle(fields)
+    return f"{scheme}://{host}/{before}{mark}{'&'.join(fields)}"
+
+
+@pytest.mark.parametrize("url", URLS)
+def test_no_spelling_of_a_wanted_url_is_denied(url: str) -> None:
+    rng = random.Random(url)
+    request = Request(url)
+    key = fingerprint(request)
+    may_be = Search({key: canonicalize_url(url)}, KEYS, plain=True).may_be
+    same = 0
+    for _ in range(100):
+        stored = Request(variants(url, rng))
+        if fingerprint(stored) == key:
+            same += 1
+            payload = msgpack.packb([short_url(stored.url), 3])
+            assert may_be(payload), stored.url
+            assert may_be(b"\n".join([b"other%41", payload, b"%"])), stored.url
+    assert same > 10
+
+
+@pytest.mark.parametrize(
+    ("other", "plain"),
+    [
+        ("https://example.org/a/page-7.html", False),
+        ("https://an.example.com/a/page-7.html", False),
+        ("https://example.community/a/page-7.html", False),
+        ("https://example.com/a/page-8.html", True),
+    ],
+)
+@pytest.mark.parametrize("pages", [1, FEW_PAGES + 1])
+def test_requests_for_another_host_are_denied_and_other_pages_if_few_are_wanted(
+    other: str, plain: bool, pages: int
+) -> None:
+    urls = ["https://example.com/a/page-7.html"] * pages
+    wanted = {bytes([number]): url for number, url in enumerate(urls)}
+    may_be = Search(wanted, KEYS, plain=plain).may_be
+    assert bool(may_be(msgpack.packb([short_url(other)]))) == (plain and pages > 1)
+    assert may_be(msgpack.packb([short_url(urls[0])]))
