@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from scrapy import Request
-
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.jobs.project import Project
@@ -71,8 +69,8 @@ class Receiver(Protocol):
     def due(self) -> bool:
         """Whether it is time to commit."""
 
-    def blocks(self, request: Request, slot: str) -> bool:
-        """Whether a rule keeps a request of this slot out."""
+    def blocks(self, slot: str, payload: bytes) -> bool:
+        """Whether a rule keeps a stored request of this slot out."""
 
     def take_over(self, one: Wanted, place: int, *, in_any_case: bool) -> bool:
         """Add the request at a place of the source.

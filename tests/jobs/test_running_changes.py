@@ -100,6 +100,18 @@ def test_a_running_crawl_takes_up_urls_and_repeats_pages(
     assert Counter(site.requested) == Counter([*PAGES, "/new", "/new1", "/a"])
 
 
+def test_a_request_that_the_crawl_cannot_read_passes_the_rules(
+    crawl: Crawl, running: Process
+) -> None:
+    """Its checkpoints go on, and it reports the request when its turn has come."""
+    crawl.bloomdupe("block", "job", "--slot", "x")
+    line = {"url": "https://a.example/", "callback": "is_missing"}
+    (crawl.folder / "lines").write_text(json.dumps(line))
+    said = crawl.bloomdupe("add", "job", "--from", "lines")
+    assert said == f"{TAKEN_UP}1 pending now\n"
+    running.kill()
+
+
 def test_failed_requests_are_repeated_while_the_crawl_runs(
     crawl: Crawl, site: Site
 ) -> None:

@@ -16,7 +16,7 @@ from bloomdupe.crawl.progress.plural import plural
 from bloomdupe.errors import StoreError
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Generator, Iterable, Iterator
 
     from bloomdupe.jobs.job_contract import Job
@@ -52,9 +52,7 @@ class Export(Verb[WrittenExport]):
     needs = "stored"
     json_indent = None
 
-    def add_arguments(
-        self, parser: argparse.ArgumentParser, jobdir: str | None
-    ) -> None:
+    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
         """Add the store and the file."""
         add_store(parser, jobdir, self, required=True)
         parser.add_argument("file", metavar="FILE", help="- is standard output")
@@ -67,7 +65,7 @@ class Export(Verb[WrittenExport]):
             ),
         )
 
-    def run(self, options: argparse.Namespace) -> WrittenExport:
+    def run(self, options: Namespace) -> WrittenExport:
         """Write it; the file appears when it is complete."""
         from bloomdupe.moving.export import Exported
 
@@ -103,9 +101,7 @@ class Export(Verb[WrittenExport]):
         return {"file": result.file, **asdict(result.exported)}
 
 
-def _lines(
-    options: argparse.Namespace, exported: Exported
-) -> Generator[str, None, None]:
+def _lines(options: Namespace, exported: Exported) -> Generator[str, None, None]:
     from bloomdupe.moving.export import export
 
     job: Job = options.job

@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.cli.change.added_counts import blocked_in_words
+from bloomdupe.cli.change.adding_verb import blocked_in_words
 from bloomdupe.cli.change.urls_argument import opened, size_of_file
 from bloomdupe.cli.progress_bar import bytes_of, counted
 from bloomdupe.cli.store_argument import add_store
@@ -17,7 +17,7 @@ from bloomdupe.jobs import engine_of, open_job
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Iterable, Iterator
 
     from bloomdupe.jobs.job_contract import Job
@@ -47,9 +47,7 @@ class Import(Verb["Imported"]):
     example = "import crawls/site --spider site"
     needs = "receiver"
 
-    def add_arguments(
-        self, parser: argparse.ArgumentParser, jobdir: str | None
-    ) -> None:
+    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
         """Add the store, and the source."""
         add_store(parser, jobdir, self, required=True)
         parser.add_argument(
@@ -89,7 +87,7 @@ class Import(Verb["Imported"]):
             ),
         )
 
-    def run(self, options: argparse.Namespace) -> Imported:
+    def run(self, options: Namespace) -> Imported:
         """Import it."""
         from bloomdupe.moving.imports import import_into
 
@@ -136,7 +134,7 @@ class Import(Verb["Imported"]):
 
 
 @contextmanager
-def _source(options: argparse.Namespace) -> Iterator[Source]:
+def _source(options: Namespace) -> Iterator[Source]:
     from bloomdupe.jobs.lines import Peeked
     from bloomdupe.moving.exported import ExportSource
     from bloomdupe.moving.redis_source import RedisSource
@@ -180,7 +178,7 @@ def _is_store(directory: Path) -> bool:
     return Store.exists(place)
 
 
-def _of_scrapy_redis(url: str, options: argparse.Namespace) -> RedisJob:
+def _of_scrapy_redis(url: str, options: Namespace) -> RedisJob:
     from bloomdupe.moving.scrapy_redis_job import RedisJob
 
     return RedisJob(

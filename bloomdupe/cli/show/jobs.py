@@ -15,7 +15,7 @@ from bloomdupe.jobs.on_disk.state_on_disk import StoreReader
 from bloomdupe.jobs.state import RUNNING
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Iterable, Iterator
 
 __all__ = ["Jobs"]
@@ -48,9 +48,7 @@ class Jobs(Verb["list[JobLine]"]):
     )
     example = "jobs crawls"
 
-    def add_arguments(
-        self, parser: argparse.ArgumentParser, jobdir: str | None
-    ) -> None:
+    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
         """Add the directory."""
         default = None if jobdir is None else str(Path(jobdir).parent)
         parser.add_argument(
@@ -60,7 +58,7 @@ class Jobs(Verb["list[JobLine]"]):
             help="the directory" + (f" (default: {default})" if default else ""),
         )
 
-    def run(self, options: argparse.Namespace) -> list[JobLine]:
+    def run(self, options: Namespace) -> list[JobLine]:
         """Read all jobs."""
         directory = Path(options.directory)
         return [_line_of(job) for job in jobs_in(directory)]

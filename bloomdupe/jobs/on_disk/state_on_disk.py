@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from contextlib import closing
 from time import time
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.store.snapshot import Snapshot
 
-__all__ = ["StoreReader", "overview"]
+__all__ = ["FailureReader", "StoreReader", "overview"]
 
 
 def overview(path: Path, failures: FailureReader | None = None) -> Overview | None:
@@ -38,8 +39,7 @@ def overview(path: Path, failures: FailureReader | None = None) -> Overview | No
     between two calls.
     """
     now, owner = time(), files.owner_of(path)
-    store = Store.open(path, readonly=True, network=True)
-    try:
+    with closing(Store.open(path, readonly=True, network=True)) as store:
         with store.snapshot() as snapshot:
             frontier = snapshot.record("frontier")
             crawl = snapshot.record("crawl") or {}
@@ -52,8 +52,6 @@ def overview(path: Path, failures: FailureReader | None = None) -> Overview | No
             return None
         slots = {slot.name: slot.requests for slot in slots_of(store)}
         delays = _delays(store, slots, crawl.get("delays", {}))
-    finally:
-        store.close()
     totals = crawl.get("totals", {})
     later = frontier.get("later", {"requests": 0})["requests"]
     signs = Signs(
@@ -177,14 +175,11 @@ class StoreReader:
     def view_of(self, job: Overview) -> View:
         """Return the job with its history."""
         assert job.runs is not None  # noqa: S101 - as it is on disk
-        store = Store.open(self._path, readonly=True, network=True)
-        try:
+        with closing(Store.open(self._path, readonly=True, network=True)) as store:
             with store.snapshot() as snapshot:
                 crawl = snapshot.record("crawl") or {}
                 points, runs = read_history(snapshot)
             header = store.header
-        finally:
-            store.close()
         return View(
             place=str(self._path),
             identity=header.get("identity", {}),
