@@ -137,16 +137,15 @@ class Import(Verb["Imported"]):
 def _source(options: Namespace) -> Iterator[Source]:
     from bloomdupe.jobs.lines import Peeked
     from bloomdupe.moving.exported import ExportSource
-    from bloomdupe.moving.redis_source import RedisSource
     from bloomdupe.moving.scrapy_job import ScrapyJob
-    from bloomdupe.moving.sources import LinesSource, ScrapySource, StoreSource
+    from bloomdupe.moving.sources import LinesSource, StoreSource
 
     name = options.job.jobdir if options.source is None else options.source
     marks = not options.without_marks
     directory = Path(name)
     if engine_of(name).has("url"):
         with closing(_of_scrapy_redis(name, options)) as crawl:
-            yield RedisSource(crawl, counted)
+            yield crawl
     elif name == "-" or not directory.is_dir():
         with opened(name) as file, bytes_of(size_of_file(file)) as read:
             lines = Peeked(file)
@@ -162,8 +161,7 @@ def _source(options: Namespace) -> Iterator[Source]:
         ) as source:
             yield source
     elif ScrapyJob.is_there(directory):
-        scrapys = ScrapyJob(directory, trust_pickles=options.trust_pickles)
-        yield ScrapySource(scrapys, counted)
+        yield ScrapyJob(directory, counted, trust_pickles=options.trust_pickles)
     else:
         raise StoreError(f"{name} is a directory in which no job is")
 
@@ -184,6 +182,7 @@ def _of_scrapy_redis(url: str, options: Namespace) -> RedisJob:
     return RedisJob(
         url,
         options.job.project(options.project_settings, options.spider),
+        counted,
         marks=not options.without_marks,
         known=options.known,
         trust_pickles=options.trust_pickles,
