@@ -22,6 +22,7 @@ __all__ = [
     "RunFigures",
     "WorkerFigures",
     "WorkerShare",
+    "slot_name",
 ]
 
 LARGEST = 10
@@ -243,3 +244,8 @@ class Description(NamedTuple):
             job = self.job.as_dict()
             job |= {"pages_per_minute": self.rate, "seconds_to_go": self.to_go}
         return {**self.filter.as_dict(), "identity": self.identity, "job": job}
+
+
+def slot_name(name: str) -> str:
+    """Return a slot's name; items of ``start()`` have no slot."""
+    return name or "(no slot)"

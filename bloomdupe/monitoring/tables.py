@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.progress.pace import local, size
 from bloomdupe.crawl.progress.rounds import OPEN
-from bloomdupe.jobs.overview import MOST_SLOTS
+from bloomdupe.jobs.overview import MOST_SLOTS, slot_name
 from bloomdupe.jobs.state import KILLED, RUNNING
 from bloomdupe.monitoring.page import NOTHING, Column, table, text
 
@@ -24,8 +24,6 @@ MOST_RUNS = 200
 MOST_GROUPS = 50
 MOST_FAILURES = 100
 """Rows of the table, latest failures first."""
-NAMELESS = "(no slot)"
-"""The slot name of items of ``start()``."""
 OTHERS = "(not counted by host)"
 
 
@@ -48,7 +46,7 @@ def failures(failed: FailedRequests) -> Iterator[str]:
             (
                 f"{group.requests:,}",
                 _reason(group.reason, group.status, group.exception),
-                group.slot or NAMELESS,
+                slot_name(group.slot),
                 local(group.time),
                 group.url,
             )
@@ -86,12 +84,12 @@ def hosts(view: View) -> Iterator[str]:
         )
     if history is None:
         columns = (Column("host", "host"), Column("pending", "number"))
-        rows = [(one or NAMELESS, f"{job.slots.get(one, 0):,}") for one in order]
+        rows = [(slot_name(one), f"{job.slots.get(one, 0):,}") for one in order]
         yield from table(columns, rows)
         return
     rows_of_history = [
         (
-            one or NAMELESS,
+            slot_name(one),
             _count(job.slots.get(one, 0)),
             _count(failed.get(one, 0)),
             *_pages_and_bytes(*counted.get(one, (0, 0))),

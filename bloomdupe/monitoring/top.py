@@ -21,22 +21,14 @@ from bloomdupe.crawl.progress.line import pages_lost
 from bloomdupe.crawl.progress.pace import (
     RECENT,
     duration,
+    plural,
     rates,
     recent,
     size,
     time_to_fill,
 )
-from bloomdupe.jobs.state import (
-    FINISHED,
-    HALF_IMPORTED,
-    IN_USE,
-    KILLED,
-    NOT_BEGUN,
-    RUNNING,
-    SILENT,
-    SLEEPING,
-    STOPPED,
-)
+from bloomdupe.jobs import state as states
+from bloomdupe.jobs.overview import slot_name
 from bloomdupe.monitoring.verdict import REMEDIES
 from bloomdupe.printable import printable
 
@@ -73,22 +65,20 @@ BESIDE = 4
 BESIDE_TABLE = 2
 """Lines beside the workers: a head, and a blank line."""
 SHORT_HEADS = ["parts", "work", "/s"]
-NAMELESS = "(no slot)"
-"""The slot name of items of ``start()``."""
 LEAST = 3
 """Figures that are always shown."""
 DIM = "dim"
 """Style of forecasts that hold only if a silent crawl goes on."""
 STYLES = {
-    RUNNING: "bold green",
-    SLEEPING: "bold blue",
-    SILENT: "bold white on red",
-    IN_USE: "bold",
-    HALF_IMPORTED: "bold yellow",
-    FINISHED: "bold cyan",
-    NOT_BEGUN: "bold",
-    KILLED: "bold red",
-    STOPPED: "bold yellow",
+    states.RUNNING: "bold green",
+    states.SLEEPING: "bold blue",
+    states.SILENT: "bold white on red",
+    states.IN_USE: "bold",
+    states.HALF_IMPORTED: "bold yellow",
+    states.FINISHED: "bold cyan",
+    states.NOT_BEGUN: "bold",
+    states.KILLED: "bold red",
+    states.STOPPED: "bold yellow",
 }
 
 
@@ -231,7 +221,7 @@ def _figures(view: View, console: Console, columns: int) -> Iterator[Figure]:
         yield from _figures_of_history(view, view.history, columns)
     last = view.last
     if last is None:
-        if view.job.state.name != NOT_BEGUN:
+        if view.job.state.name != states.NOT_BEGUN:
             yield "history", [("none yet: made by an earlier version", "dim")]
         return
     fill = last.seen / view.capacity
@@ -248,14 +238,14 @@ def _figures(view: View, console: Console, columns: int) -> Iterator[Figure]:
 def _pages(view: View) -> Values:
     pages = [(f"{view.job.pages:,}", "bold")]
     state = view.job.state
-    if view.rate is not None and state.name in (RUNNING, SILENT):
+    if view.rate is not None and state.name in (states.RUNNING, states.SILENT):
         rate = (
             f"{view.rate:,.0f} a minute"
             if view.job.workers is None
             else f"{view.rate / 60:,.1f} a second"
         )
         style = "green" if view.rate >= 0.5 else "yellow"
-        pages.append((rate, DIM if state.name == SILENT else style))
+        pages.append((rate, DIM if state.name == states.SILENT else style))
     if view.job.runs is not None:
         pages.append((f"{view.job.runs.items:,} items", ""))
     return pages
@@ -264,11 +254,11 @@ def _pages(view: View) -> Values:
 def _pending(view: View) -> Values:
     job = view.job
     pending = [(f"{job.pending:,}", "bold")]
-    silent = job.state.name == SILENT
+    silent = job.state.name == states.SILENT
     known = view.rate is not None or (view.history is not None and view.points)
     if view.all_rest and not silent:
         pending.append(("all resting", "yellow"))
-    elif job.state.name in (RUNNING, SILENT) and known:
+    elif job.state.name in (states.RUNNING, states.SILENT) and known:
         left = view.to_go
         text = "no end in sight" if left is None else f"{duration(left)} to go"
         style = "yellow" if left is None else "cyan"
@@ -276,8 +266,7 @@ def _pending(view: View) -> Values:
         if job.runs is not None and job.runs.resting:
             pending.append((f"{len(job.runs.resting):,} resting", "yellow"))
     if job.slots:
-        slots = len(job.slots)
-        pending.append((f"{slots:,} slot{'s' * (slots != 1)}", ""))
+        pending.append((plural(len(job.slots), "slot"), ""))
     if job.runs is not None and job.runs.later:
         pending.append((f"{job.runs.later:,} scheduled for later", ""))
     return pending
@@ -312,7 +301,7 @@ def _figures_of_history(
 
 def _stored_on_disk(view: View, last: Point) -> Iterator[Figure]:
     disk = [(size(last.disk), ""), (f"{size(last.free)} free", "")]
-    running = view.job.state.name == RUNNING
+    running = view.job.state.name == states.RUNNING
     filled = time_to_fill(recent(view.points), last) if running else None
     if filled is not None:
         disk.append((f"full in {duration(filled)}", ""))
@@ -405,7 +394,7 @@ def _reasons(view: View, names: list[str], console: Console, width: int) -> list
     for name in names:
         slow = view.job.slowness(name)
         if slow:
-            text = Text(printable(f"{name or NAMELESS} {slow}"), style="yellow")
+            text = Text(printable(f"{slot_name(name)} {slow}"), style="yellow")
             lines += text.wrap(console, width)
     return lines
 
@@ -427,7 +416,7 @@ def _slots(view: View, names: list[str], width: int) -> Table:
             cells.append(Text(f"{count:,}" if count else "-", style=style))
         if any(slow.values()):
             cells.append(Text(printable(slow[name]), style="yellow"))
-        table.add_row(Text(printable(name) or NAMELESS), *cells)
+        table.add_row(Text(printable(slot_name(name))), *cells)
     return table
 
 

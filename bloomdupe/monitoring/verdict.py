@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.progress.pace import clock, duration
-from bloomdupe.jobs.state import (
-    FINISHED,
-    HALF_IMPORTED,
-    IN_USE,
-    KILLED,
-    NOT_BEGUN,
-    RUNNING,
-    SILENT,
-    STOPPED,
-)
+from bloomdupe.crawl.progress.pace import clock, duration, plural
+from bloomdupe.jobs import state as states
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,22 +16,24 @@ __all__ = ["REMEDIES", "verdict"]
 
 GOES_ON = "Run the same command again: it goes on."
 REMEDIES = {
-    STOPPED: GOES_ON,
-    KILLED: GOES_ON,
-    SILENT: (
+    states.STOPPED: GOES_ON,
+    states.KILLED: GOES_ON,
+    states.SILENT: (
         "A callback, a pipeline or an extension does not return. Nothing is lost if you"
         f" kill the process. {GOES_ON}"
     ),
-    NOT_BEGUN: "It begins with the first run.",
+    states.NOT_BEGUN: "It begins with the first run.",
 }
 
 
 def verdict(view: View) -> str:
     """Return a sentence on the job, and the remedy."""
     state = view.job.state
-    head = f"{STOPPED} ({state.detail})" if state.name == STOPPED else state.text
+    head = state.text
+    if state.name == states.STOPPED:
+        head = f"{states.STOPPED} ({state.detail})"
     sentence = f"{head[0].upper()}{head[1:]}"
-    if state.name not in (IN_USE, HALF_IMPORTED):
+    if state.name not in (states.IN_USE, states.HALF_IMPORTED):
         sentence += f": {', '.join(_facts(view))}"
     remedy = REMEDIES.get(state.name)
     return f"{sentence}." if remedy is None else f"{sentence}. {remedy}"
@@ -48,13 +41,13 @@ def verdict(view: View) -> str:
 
 def _facts(view: View) -> Iterator[str]:
     job, state = view.job, view.job.state
-    if state.name != NOT_BEGUN:
-        yield _counted(job.pages, "page")
-    if state.name == RUNNING and view.rate is not None:
+    if state.name != states.NOT_BEGUN:
+        yield plural(job.pages, "page")
+    if state.name == states.RUNNING and view.rate is not None:
         yield f"{view.rate:,.0f} a minute"
-    if job.pending or state.name != FINISHED:
+    if job.pending or state.name != states.FINISHED:
         yield f"{job.pending:,} pending{_hosts(view)}"
-    if state.name == RUNNING and view.to_go and not view.all_rest:
+    if state.name == states.RUNNING and view.to_go and not view.all_rest:
         yield f"{duration(view.to_go)} to go"
     failed = 0 if view.history is None else len(view.history.failed.requests)
     if failed:
@@ -65,7 +58,7 @@ def _hosts(view: View) -> str:
     job = view.job
     if not job.slots:
         return ""
-    hosts = f" on {_counted(len(job.slots), 'host')}"
+    hosts = f" on {plural(len(job.slots), 'host')}"
     if job.runs is None or not job.runs.resting:
         return hosts
     first = min(rest.until for rest in job.runs.resting.values())
@@ -75,7 +68,3 @@ def _hosts(view: View) -> str:
     if view.all_rest:
         return f"{hosts}, which all rest, the first until {until}"
     return f"{hosts} ({len(job.runs.resting):,} resting)"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"

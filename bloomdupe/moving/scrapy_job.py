@@ -26,7 +26,7 @@ import re
 from operator import index
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from bloomdupe.crawl.requests.unpickling import unpickle
+from bloomdupe.crawl.requests.pickles import unpickle
 from bloomdupe.errors import StoreError
 from bloomdupe.foreign import LARGEST
 from bloomdupe.jobs.receiver import Source

@@ -18,7 +18,7 @@ from bloomdupe import BloomFilter
 from bloomdupe.crawl.progress.history import History
 from bloomdupe.monitoring import extra
 from bloomdupe.monitoring import page as html
-from bloomdupe.monitoring.time_axis import ticks
+from bloomdupe.monitoring.charts import ticks
 from bloomdupe.store import files
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.cli.change.change_verb import by_the_crawl
 from bloomdupe.cli.change.urls_argument import given_lines
 from bloomdupe.cli.verb import Verb
-from bloomdupe.crawl.progress.plural import plural
+from bloomdupe.crawl.progress.pace import plural
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bloomdupe.cli.progress_bar import counted
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
-from bloomdupe.crawl.progress.plural import plural
+from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import StoreError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from bloomdupe.cli.change.urls_argument import opened, size_of_file
 from bloomdupe.cli.progress_bar import bytes_of, counted
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
-from bloomdupe.crawl.progress.plural import plural
+from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import StoreError
 from bloomdupe.jobs import engine_of, open_job
 from bloomdupe.store.store import Store

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from bloomdupe.cli.progress_bar import counted
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
-from bloomdupe.crawl.progress.plural import plural
+from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import StoreMismatchError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.jobs import open_job

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.cli.store_argument import add_store
-from bloomdupe.cli.table import slot_name, table
+from bloomdupe.cli.table import table
 from bloomdupe.cli.verb import Verb
-from bloomdupe.crawl.progress.pace import duration, size, when
-from bloomdupe.crawl.progress.plural import plural
+from bloomdupe.crawl.progress.pace import duration, plural, size, when
 from bloomdupe.crawl.state.blocked import described
 from bloomdupe.filter.info import FilterInfo
-from bloomdupe.jobs.overview import Description, PartitionedFilter
+from bloomdupe.jobs.overview import Description, PartitionedFilter, slot_name
 from bloomdupe.jobs.state import RUNNING
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ from bloomdupe.cli.change.selection_arguments import (
 )
 from bloomdupe.cli.progress_bar import counted
 from bloomdupe.cli.store_argument import add_store
-from bloomdupe.cli.table import slot_name
 from bloomdupe.cli.verb import Verb
 from bloomdupe.crawl.changes.selection import Selection
 from bloomdupe.crawl.leases.failure import Failure
 from bloomdupe.crawl.progress.pace import when
 from bloomdupe.errors import SettingError
 from bloomdupe.jobs.job_contract import ListedItems, ListedRequest
+from bloomdupe.jobs.overview import slot_name
 from bloomdupe.jobs.view import FailedRequests, FailureGroup
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from bloomdupe.crawl.progress.plural import plural
+from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.errors import (
     BloomDupeError,

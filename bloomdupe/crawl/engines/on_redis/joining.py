@@ -9,7 +9,7 @@ from scrapy.utils.misc import load_object
 
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
-from bloomdupe.crawl.engines.features import Feature, refused_settings
+from bloomdupe.crawl.engines.engine_contract import Feature, refused_settings
 from bloomdupe.errors import SettingError, StoreMismatchError
 from bloomdupe.redis.shared_frontier import SharedFrontier
 from bloomdupe.settings import DEFAULTS

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 
+from bloomdupe.crawl.engines.crawl_job import QueueOrder
 from bloomdupe.crawl.engines.on_redis.joining import FEATURES, open_frontier
 from bloomdupe.crawl.engines.on_redis.messages import (
     ITEM,
@@ -24,13 +25,12 @@ from bloomdupe.crawl.engines.on_redis.shared_feeds import SharedFeeds
 from bloomdupe.crawl.engines.on_redis.slots import forget_inherited_slot
 from bloomdupe.crawl.engines.on_redis.worker import Worker
 from bloomdupe.crawl.engines.on_redis.worker_progress import Progress
-from bloomdupe.crawl.engines.queue_order import QueueOrder
 from bloomdupe.crawl.later.backoff import Backoff
 from bloomdupe.crawl.leases.in_memory import Position
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.requests.names import START, name_of
 from bloomdupe.crawl.start_outputs import StartItem, StartOutputs, is_fresh_start
-from bloomdupe.crawl.state.cookies_packed import PackedCookies
+from bloomdupe.crawl.state.cookies import PackedCookies
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.printable import logger_of, printable
@@ -43,8 +43,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.dupefilter import BloomDupeFilter
     from bloomdupe.crawl.engines.crawl_job import CrawlJob
-    from bloomdupe.crawl.engines.engine_contract import Accepted
-    from bloomdupe.crawl.engines.features import Feature
+    from bloomdupe.crawl.engines.engine_contract import Accepted, Feature
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.later.retries import Retries
     from bloomdupe.crawl.leases.outcomes import Line, Outcome
