@@ -394,16 +394,12 @@ class EngineOnRedis:
             self.leave(root)
             return
         self._send_cookies()
-        lines = [
-            line for part in (root, *root.held) for line in _lines_of(part.outcome)
-        ]
+        of = root.top.own.lease
+        for part in root.held:
+            self._offer_each(part.own, _lines_of(part.outcome), of)
+        lines = _lines_of(root.outcome)
         if page.lease is None:
-            # They come once, though another worker may do the same request, or the
-            # page that has yielded it.
-            if root.of_page is None:
-                self._offer_each(page, lines)
-            elif lines:
-                self._offer_lines(page.name, lines, root.top.own.lease)
+            self._offer_each(page, lines, of)
             self._in_memory.settle(root)
             return
         done, child = page.done(root, lines, self._in_memory.settling(root))
@@ -447,14 +443,16 @@ class EngineOnRedis:
         else:
             self._offer_lines(os.urandom(16), lines)
 
-    def _offer_each(self, page: PageOnRedis, lines: list[bytes]) -> None:
-        """Offer lines of a request in memory that no page of Redis has yielded.
+    def _offer_each(
+        self, page: PageOnRedis, lines: list[bytes], of: RedisLease | None = None
+    ) -> None:
+        """Offer lines of a request in memory, each with its own name.
 
-        It may have been left before, with the first of these lines, so each line has
-        its own name.
+        The request may have been left before, with the first of these lines, and
+        another worker may do it, too, or the page that has yielded it.
         """
         for name, line in page.named(lines):
-            self._offer_lines(name, [line])
+            self._offer_lines(name, [line], of)
 
     def _offer_lines(
         self, name: bytes, lines: list[bytes], of: RedisLease | None = None
