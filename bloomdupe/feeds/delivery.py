@@ -22,6 +22,7 @@ from bloomdupe.feeds.uri import without_secret
 from bloomdupe.inside_scrapy.engine import mark_failed
 from bloomdupe.printable import logger_of
 from bloomdupe.store.files import sync_directory
+from bloomdupe.store.platform import sync
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -293,7 +294,7 @@ class Deliveries:
         with building.open("w") as file:
             json.dump({"size": delivery.size, "target": target}, file)
             file.flush()
-            os.fsync(file.fileno())
+            sync(file.fileno())
         building.replace(place)
         sync_directory(place.parent)
 

@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from bloomdupe.feeds.content import TAIL_BYTES, digest, read_bytes
 from bloomdupe.store.files import make_directory, sync_directory
+from bloomdupe.store.platform import sync
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -47,7 +48,7 @@ class Target:
         if not self._file.closed:  # by a plugin, as Scrapy's documentation has it
             self._file.flush()
         with self._beside.open("rb") as written:
-            os.fsync(written.fileno())
+            sync(written.fileno())
         return {"path": str(self._place), **_state(self._beside)}
 
     def store(self, file: IO[bytes]) -> None:
