@@ -16,7 +16,6 @@ from support.shared_data import REPOSITORY
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.leases.outcomes import Outcome
-from bloomdupe.crawl.progress import headroom as room
 from bloomdupe.crawl.progress.headroom import Room
 from bloomdupe.crawl.progress.history import (
     MOST_RUNS,
@@ -38,6 +37,7 @@ from bloomdupe.crawl.progress.pace import (
 )
 from bloomdupe.crawl.totals import MOST_SLOTS, Totals
 from bloomdupe.settings import JobSettings
+from bloomdupe.store import platform
 from bloomdupe.store.check import verify
 
 if TYPE_CHECKING:
@@ -338,7 +338,7 @@ def test_memory_that_runs_out_is_announced(
     assert "94.4 MB of memory are in use, and MEMUSAGE_LIMIT_MB allows" in warning
     group = tmp_path / "memory.max"
     group.write_text("104857600\n")
-    monkeypatch.setattr(room, "GROUP", group)
+    monkeypatch.setattr(platform, "GROUP", group)
     (warning,) = (w for w in room_of().warnings(None, full) if "memory" in w)
     assert "the control group (memory.max) allows 104.9 MB" in warning
     group.write_text("max\n")
