@@ -11,7 +11,6 @@ from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.leases import Leases
 from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.crawl.memory import MemoryWatch
-from bloomdupe.crawl.request_counts import RequestCounts
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.start_outputs import StartItem
 from bloomdupe.crawl.stopping import Stopping
@@ -51,7 +50,6 @@ class Session:
         self.crawler = crawler
         self.spider = crawler.spider
         self.stats = crawler.stats
-        self.counts = RequestCounts(crawler.stats)
         self.access = EngineAccess(crawler)
         self.stopping = Stopping(crawler)
         self.serializer = Serializer(
@@ -192,7 +190,6 @@ class Session:
         self.engine.close(reason)
         self._closed = True
         self.engine.starting.close()
-        self.counts.write()
         if reason == INCOMPLETE and self.stopping.failure is None:
             self.ending.say()
 
