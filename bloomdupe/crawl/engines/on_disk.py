@@ -88,7 +88,6 @@ class EngineOnDisk(Settling):
         self._session = session
         self._crawler = session.crawler
         self._stats = session.stats
-        self._counts = session.counts
         self._filter_full = filter_full
         self._ours = ours
         self._access = session.access
@@ -415,8 +414,8 @@ class EngineOnDisk(Settling):
         ):
             self.children.add(parent, offer.identity)
         where = "disk" if self.durable and payload is not None else "memory"
-        self._counts.add(f"scheduler/enqueued/{where}")
-        self._counts.add("scheduler/enqueued")
+        self._stats.inc_value(f"scheduler/enqueued/{where}")
+        self._stats.inc_value("scheduler/enqueued")
 
     def _in_memory(self, offer: Accepted) -> Position | None:
         """Return the place of a request that cannot be stored; None if it is done.
@@ -504,7 +503,7 @@ class EngineOnDisk(Settling):
             self.revisits.begin_visit(lease, lease.visit)
         stored = self.durable and lease.entry.payload is not None
         where = "disk" if stored else "memory"
-        self._counts.add(f"scheduler/dequeued/{where}")
+        self._stats.inc_value(f"scheduler/dequeued/{where}")
 
     def set_aside(self, entry: Entry, why: str) -> None:  # noqa: ARG002
         """See :meth:`Engine.set_aside`."""

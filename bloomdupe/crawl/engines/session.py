@@ -10,7 +10,6 @@ from bloomdupe.crawl.ending import INCOMPLETE, Ending, MemoryWatch, Stopping
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.leases import Leases
 from bloomdupe.crawl.leases.outcomes import Outcome
-from bloomdupe.crawl.request_counts import RequestCounts
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.start_outputs import StartItem
 from bloomdupe.errors import FeedError
@@ -49,7 +48,6 @@ class Session:
         self.crawler = crawler
         self.spider = crawler.spider
         self.stats = crawler.stats
-        self.counts = RequestCounts(crawler.stats)
         self.access = EngineAccess(crawler)
         self.stopping = Stopping(crawler)
         self.serializer = Serializer(
@@ -190,7 +188,6 @@ class Session:
         self.engine.close(reason)
         self._closed = True
         self.engine.starting.close()
-        self.counts.write()
         if reason == INCOMPLETE and self.stopping.failure is None:
             self.ending.say()
 

@@ -89,7 +89,6 @@ class EngineOnRedis:
         crawler, settings = session.crawler, session.settings
         self._session = session
         self._stats = session.stats
-        self._counts = session.counts
         self._access = session.access
         self._spider = spider = session.spider
         if getattr(spider, "state", None) is None:
@@ -234,7 +233,7 @@ class EngineOnRedis:
                 self._worker.offer(self._offer_of(offer, name))
         if taken:
             self._finished = False
-            self._counts.add("scheduler/enqueued")
+            self._stats.inc_value("scheduler/enqueued")
         return taken
 
     def _is_carried(self, offer: Accepted) -> bool:
@@ -251,7 +250,7 @@ class EngineOnRedis:
         self._send_cookies()
         self._finished = False
         name = self._name_of(offer, held=True)
-        self._counts.add("scheduler/enqueued")
+        self._stats.inc_value("scheduler/enqueued")
         page: PageOnRedis = offer.parent.own
         offer.parent.instead = self._offer_of(offer, name)
         page.may_hold, page.is_child = False, not offer.repeats
@@ -285,7 +284,7 @@ class EngineOnRedis:
             self._seen.add(known_as)
             if request.dont_filter:
                 also = SeenMark(offer.slot, known_as)
-        self._counts.add("scheduler/enqueued/redis")
+        self._stats.inc_value("scheduler/enqueued/redis")
         assert offer.payload is not None  # noqa: S101 - it is stored
         return Offer(
             offer.slot,
@@ -333,7 +332,7 @@ class EngineOnRedis:
                 return entry
             self._count_taken(page.lease.slot)
             if self._frontier.holds(page.lease):
-                self._counts.add("scheduler/dequeued/redis")
+                self._stats.inc_value("scheduler/dequeued/redis")
                 return entry
             # The lease has run out, and another worker has it.
             leases.forget(entry)
