@@ -53,8 +53,11 @@ def _facts(view: View) -> Iterator[str]:
     if state.name == RUNNING and view.rate is not None:
         yield f"{view.rate:,.0f} a minute"
     if job.pending or state.name != FINISHED:
-        yield f"{job.pending:,} pending{_hosts(view)}"
-    if state.name == RUNNING and view.to_go and not view.all_rest:
+        later = 0 if job.runs is None else job.runs.later
+        yield f"{job.pending - later:,} pending{_hosts(view)}"
+        if later:
+            yield f"{later:,} scheduled for later"
+    if state.name == RUNNING and view.to_go and not job.all_rest:
         yield f"{duration(view.to_go)} to go"
     failed = 0 if view.history is None else len(view.history.failed.requests)
     if failed:
@@ -66,15 +69,17 @@ def _hosts(view: View) -> str:
     if not job.slots:
         return ""
     hosts = f" on {_counted(len(job.slots), 'host')}"
-    if job.runs is None or not job.runs.resting:
+    if job.runs is None or not job.at_rest:
         return hosts
-    first = min(rest.until for rest in job.runs.resting.values())
-    until = clock(first, job.state.read_at)
+    if not job.all_rest:
+        return f"{hosts} ({len(job.at_rest):,} resting)"
+    ends = [rest.until for rest in job.runs.resting.values()]
+    if not ends:
+        return f"{hosts}, {'which is' if len(job.slots) == 1 else 'all'} paused"
+    until = clock(min(ends), job.state.read_at)
     if len(job.slots) == 1:
         return f"{hosts}, which rests until {until}"
-    if view.all_rest:
-        return f"{hosts}, which all rest, the first until {until}"
-    return f"{hosts} ({len(job.runs.resting):,} resting)"
+    return f"{hosts}, which all rest, the first until {until}"
 
 
 def _counted(number: int, noun: str) -> str:

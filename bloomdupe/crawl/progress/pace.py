@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.progress.history import Point
 
 __all__ = [
+    "LONGEST",
     "RECENT",
     "clock",
     "duration",
