@@ -49,6 +49,20 @@ def test_jobs_are_a_table(verb: Verb, crawls: Path) -> None:
     assert [one["state"] for one in found] == ["stopped", "stopped", "cannot be read"]
     assert (found[0]["pending"], found[0]["failed"]) == (7, 4)
     assert verb("jobs", crawls / "nothing").code == 2
+    (_, line) = verb("jobs", crawls / "alpha/job").out.splitlines()
+    assert line.split()[0] == str(crawls / "alpha/job")
+
+
+def test_a_directory_without_jobs_and_a_url_have_no_table(
+    verb: Verb, tmp_path: Path
+) -> None:
+    answer = verb("jobs", tmp_path)
+    assert (answer.code, answer.out) == (0, "")
+    assert f"{tmp_path}: there is no job in it" in answer.err
+    answer = verb("jobs", "redis://:secret@127.0.0.1:1/0#crawl")
+    assert answer.code == 2
+    assert "`bloomdupe info` takes a URL" in answer.err
+    assert "secret" not in answer.err
 
 
 @pytest.mark.parametrize("name", ["info", "list", "top", "verify"])

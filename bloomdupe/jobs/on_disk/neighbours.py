@@ -23,17 +23,24 @@ MOST_NAMED = 3
 def jobs_in(directory: Path) -> list[Path]:
     """Return the JOBDIRs in a directory, and in the directories in it, by name.
 
-    Raises :class:`~bloomdupe.errors.SettingError` if it cannot be read.
+    A JOBDIR is its own only job. Raises :class:`~bloomdupe.errors.SettingError` if it
+    cannot be read.
     """
     try:
+        if _is_job(directory):
+            return [directory]
         return list(_jobs_in(directory, depth=2))
     except OSError as error:
         raise SettingError(f"{directory}: {error.strerror}") from error
 
 
+def _is_job(path: Path) -> bool:
+    return (path / "bloomdupe" / files.DATA).is_file()
+
+
 def _jobs_in(directory: Path, depth: int) -> Iterator[Path]:
     for inside in sorted(directory.iterdir()):
-        if (inside / "bloomdupe" / files.DATA).is_file():
+        if _is_job(inside):
             yield inside
         elif depth > 1 and inside.is_dir() and not inside.is_symlink():
             yield from _jobs_in(inside, depth - 1)
