@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from bloomdupe.crawl.leases.failure import PAGE_CAME
 from bloomdupe.crawl.progress.pace import local, size
 from bloomdupe.crawl.progress.rounds import OPEN
 from bloomdupe.jobs.overview import MOST_SLOTS
@@ -26,6 +27,7 @@ MOST_FAILURES = 100
 """Rows of the table, latest failures first."""
 NAMELESS = "(no slot)"
 """The slot name of items of ``start()``."""
+TWICE = " Items that pages with a failed callback or pipeline have yielded come twice."
 OTHERS = "(not counted by host)"
 
 
@@ -34,10 +36,11 @@ def failures(failed: FailedRequests) -> Iterator[str]:
     if not failed.requests:
         return
     groups, options = failed.groups, {one.option for one in failed.requests}
+    twice = "" if PAGE_CAME.isdisjoint(options) else TWICE
     yield f"<h2>Failures: {len(failed.requests):,} requests</h2>"
     yield (
         '<p class="note">Mend the cause, then run the crawl with <code>-s'
-        f" BLOOMDUPE_RETRY_FAILED={text(','.join(sorted(options)))}</code>.</p>"
+        f" BLOOMDUPE_RETRY_FAILED={text(','.join(sorted(options)))}</code>.{twice}</p>"
     )
     yield from table(
         (

@@ -37,7 +37,7 @@ from bloomdupe.jobs.state import (
     SLEEPING,
     STOPPED,
 )
-from bloomdupe.monitoring.verdict import REMEDIES
+from bloomdupe.monitoring.verdict import remedy_of
 from bloomdupe.printable import printable
 
 if TYPE_CHECKING:
@@ -205,8 +205,9 @@ def _head(view: View, console: Console, width: int) -> list[Text]:
     if width >= NARROW:
         extent = Text(_extent(view), style="dim")
         lines = [Text("  ").join([*lines, extent] if extent else lines)]
-    if state.name in REMEDIES:
-        lines.append(Text(REMEDIES[state.name]))
+    remedy = remedy_of(view.job)
+    if remedy is not None:
+        lines.append(Text(remedy))
     return [part for line in lines for part in line.wrap(console, width)]
 
 

@@ -19,9 +19,10 @@ from bloomdupe.jobs.state import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from bloomdupe.jobs.overview import Overview
     from bloomdupe.jobs.view import View
 
-__all__ = ["REMEDIES", "verdict"]
+__all__ = ["remedy_of", "verdict"]
 
 GOES_ON = "Run the same command again: it goes on."
 REMEDIES = {
@@ -35,6 +36,19 @@ REMEDIES = {
 }
 
 
+NO_WORKER = (
+    "No worker is alive: the last hang, or were killed. Nothing is lost if you kill"
+    " them. Start workers again: they go on."
+)
+
+
+def remedy_of(job: Overview) -> str | None:
+    """Return the remedy for the state of a job, if it needs one."""
+    if job.workers is not None and job.state.name == SILENT:
+        return NO_WORKER
+    return REMEDIES.get(job.state.name)
+
+
 def verdict(view: View) -> str:
     """Return a sentence on the job, and the remedy."""
     state = view.job.state
@@ -42,7 +56,7 @@ def verdict(view: View) -> str:
     sentence = f"{head[0].upper()}{head[1:]}"
     if state.name not in (IN_USE, HALF_IMPORTED):
         sentence += f": {', '.join(_facts(view))}"
-    remedy = REMEDIES.get(state.name)
+    remedy = remedy_of(view.job)
     return f"{sentence}." if remedy is None else f"{sentence}. {remedy}"
 
 

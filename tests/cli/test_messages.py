@@ -77,6 +77,17 @@ def test_a_path_that_was_mistyped_is_corrected(
     assert "there is no bloomdupe store\n" in answer.err
 
 
+def test_the_name_of_a_job_in_a_directory_leads_to_it(
+    verb: Verb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "crawls").mkdir()
+    monitored_job(tmp_path / "crawls").rename(tmp_path / "crawls/books")
+    monkeypatch.chdir(tmp_path)
+    answer = verb("info", "books")
+    assert answer.code == 1
+    assert "there is no bloomdupe store; did you mean crawls/books?" in answer.err
+
+
 def test_the_parent_of_jobs_says_which_jobs_it_holds(verb: Verb, crawls: Path) -> None:
     answer = verb("info", crawls)
     assert answer.code == 1

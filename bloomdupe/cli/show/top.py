@@ -97,4 +97,6 @@ def _follow(reader: Reader, interval: float) -> View:
 
 def _in_terminal() -> bool:
     """Whether there is a terminal whose screen can be refreshed."""
-    return os.environ.get("TERM") != "dumb" and all(file is not None and file.isatty() for file in (sys.stdout, sys.stdin))
+    return os.environ.get("TERM") != "dumb" and all(
+        file is not None and file.isatty() for file in (sys.stdout, sys.stdin)
+    )
