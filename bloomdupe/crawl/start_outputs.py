@@ -101,7 +101,9 @@ class StartOutputs:
         self._parent = parent
         self._fingerprint = fingerprint
         self._pages: set[bytes] = set()
-        self._over = self._closed = False
+        self.over = False
+        """Whether ``start()`` has yielded all its outputs in this run."""
+        self._closed = False
         self._names = OutputNames(parent)
         self._items = 0
         self._request: Request | None = None
@@ -127,7 +129,7 @@ class StartOutputs:
                 self._processing.works_on(item)
             yield output
         # The engine takes in each request before it asks for the next output.
-        self._over = True
+        self.over = True
         if not self._closed:
             self.ended()
 
@@ -196,7 +198,7 @@ class StartOutputs:
 
         Another worker may have yielded it.
         """
-        return not self._over or self.is_page(key)
+        return not self.over or self.is_page(key)
 
     def second_use(
         self, request: Request, key: bytes, parent: Request, *, exact: bool

@@ -10,6 +10,7 @@ from spiders.ending import (
     Breaks,
     BreaksMended,
     Fed,
+    GivesReason,
     Leaves,
     Mended,
     Renamed,
@@ -108,6 +109,17 @@ def test_a_spider_that_says_so_in_the_midst_has_not_finished(crawl: Crawl) -> No
     assert delivered(crawl) is None
     crawl.run(Mended)
     assert delivered(crawl) == WHOLE
+
+
+def test_a_spider_may_give_its_reason_when_it_is_idle(crawl: Crawl) -> None:
+    """Nothing is pending, so the crawl has finished, and a new round may begin."""
+    crawl.settings |= {"BLOOMDUPE_START_REQUESTS": "again"}
+    for number in (1, 2):
+        run = crawl.run(GivesReason)
+        assert run.stats["finish_reason"] == "all done"
+        assert "Finished; " in run.log
+        assert run.stats["bloomdupe/round"] == number
+        assert delivered(crawl) == WHOLE
 
 
 def test_work_that_comes_while_idle_is_done_first(crawl: Crawl) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -249,6 +250,7 @@ class EngineOnDisk(Settling):
 
     def _rests(self) -> Iterator[Callable[[], dict[str, float]]]:
         yield self._backoff.resting
+        yield lambda: dict.fromkeys(self.paused, math.inf)
         if self.retries is not None:
             yield self.retries.circuits.resting
 

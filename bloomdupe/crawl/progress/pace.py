@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "LONGEST",
     "RECENT",
     "clock",
     "duration",
