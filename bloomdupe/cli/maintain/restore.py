@@ -11,7 +11,7 @@ from bloomdupe.jobs import open_job
 from bloomdupe.rescue.restore import restore
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Iterable
     from pathlib import Path
 
@@ -41,9 +41,7 @@ class Restore(Verb[Restored]):
     needs = "new_directory"
     json_indent = None
 
-    def add_arguments(
-        self, parser: argparse.ArgumentParser, jobdir: str | None
-    ) -> None:
+    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
         """Add the backup and the store."""
         parser.add_argument("backup", help="a copy that `bloomdupe backup` has made")
         parser.add_argument(
@@ -51,7 +49,7 @@ class Restore(Verb[Restored]):
         )
         add_store(parser, jobdir, self)
 
-    def run(self, options: argparse.Namespace) -> Restored:
+    def run(self, options: Namespace) -> Restored:
         """Put it in place."""
         backup = open_job(options.backup).directory
         target = options.job.new_directory
