@@ -10,6 +10,7 @@ import random
 import sys
 from functools import partial
 from importlib import import_module
+from itertools import product
 from typing import TYPE_CHECKING, Any
 from urllib import parse
 
@@ -183,6 +184,8 @@ def test_the_add_on_adds_it_unless_it_is_switched_off() -> None:
 if __name__ == "__main__":
     number = int(sys.argv[1])
     print(compare(at_random(random.Random(), number)))
+    print("specified links", compare(product(BASES, specified())))
+    print("specified bases", compare(product(specified(), LINKS)))
     for name in ("dev_eot", "dev_mixed", "odd_urls"):
         everything = listed(name)
         print(name, compare(zip(everything[1:], everything, strict=False)))
