@@ -34,7 +34,9 @@ def crawler() -> Crawler:
     return Crawler(Spider, Settings({"STATS_DUMP": False}))
 
 
-@pytest.mark.parametrize("given", [{}, {"spider": Spider("site")}], ids=str)
+@pytest.mark.parametrize(
+    "given", [{}, {"spider": Spider("site")}], ids=["alone", "spider"]
+)
 def test_each_method_does_and_warns_of_the_same(given: dict[str, Any]) -> None:
     found = []
     for kind in (MemoryStatsCollector, Stats):

@@ -90,7 +90,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize("more", OPTIONS, ids=str)
+@pytest.mark.parametrize("more", OPTIONS, ids=", ".join)
 def test_every_option(more: dict[str, Any]) -> None:
     for url in ("/e", "f?g=h", "é", "http://b.example/"):
         same(page_of(), url, **more)
