@@ -12,12 +12,12 @@ from scrapy.utils.python import global_object_name
 
 from bloomdupe.crawl.admission import EARLIEST, Admission, find_job
 from bloomdupe.crawl.engines.on_redis.shared_admission import SharedAdmission
+from bloomdupe.crawl.fast_functions import FastFunctions
 from bloomdupe.crawl.http_cache import WholeCache
 from bloomdupe.crawl.other_memories import OtherMemories
 from bloomdupe.crawl.stats import Stats
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.media import WholeFiles
-from bloomdupe.links.fast_urls import FastUrls
 from bloomdupe.links.link_filter import ORDER, LinkFilter
 
 if TYPE_CHECKING:
@@ -34,8 +34,9 @@ class Addon:
     Sets ``DUPEFILTER_CLASS`` and ``SCHEDULER``, unless the project, the spider or the
     command line set them. Puts the link filter next to the spider, unless it is in
     ``SPIDER_MIDDLEWARES`` already. Replaces Scrapy's feed exporter, and makes its media
-    pipelines and its HTTP cache write whole files. Lets Scrapy join and escape links
-    faster. ``%(spider)s`` in ``JOBDIR`` becomes the name of the spider.
+    pipelines and its HTTP cache write whole files. Lets Scrapy count, follow links and
+    call middlewares faster. ``%(spider)s`` in ``JOBDIR`` becomes the name of the
+    spider.
 
     Invalid settings are refused here. :class:`~bloomdupe.crawl.admission.Admission`
     refuses a JOBDIR that belongs to another crawl. Commands of Scrapy that only try
@@ -58,7 +59,7 @@ class Addon:
         _add_extension(settings, Admission, EARLIEST)
         _add_extension(settings, OtherMemories, 0)
         _add_extension(settings, WholeFiles, 0)
-        _add_extension(settings, FastUrls, 0)
+        _add_extension(settings, FastFunctions, 0)
         if settings.getbool("HTTPCACHE_ENABLED"):
             _replace_class(
                 settings, "HTTPCACHE_STORAGE", FilesystemCacheStorage, WholeCache

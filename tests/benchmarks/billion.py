@@ -51,17 +51,17 @@ def create(place: Path, urls: int, filled: float) -> None:
     with BloomFilter.open(place, urls, FPP, memory=0) as seen:
         newest = seen._contents.newest
         share = newest.geometry.fill(filled * urls)
-        noise = [_noise(dice, share) for _ in range(64)]
+        some = [noise(dice, share) for _ in range(64)]
         store = seen.share_store()
         assert store is not None
         pages = newest.geometry.pages
         for first in range(0, pages, layer.MAX_SWEEP):
             for number in range(first, min(pages, first + layer.MAX_SWEEP)):
-                newest.page(number)[:PAGE_BITS] = noise[dice.randrange(64)]
+                newest.page(number)[:PAGE_BITS] = some[dice.randrange(64)]
             store.commit(seen._contents.prepare(everything=True))
 
 
-def _noise(dice: random.Random, share: float) -> bitarray:
+def noise(dice: random.Random, share: float) -> bitarray:
     """Return bits of a page of which this share is set."""
     page = zeros(PAGE_BITS, endian="little")
     page[dice.sample(range(PAGE_BITS), round(share * PAGE_BITS))] = 1

@@ -23,6 +23,7 @@ from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 from scrapy.crawler import CrawlerProcess
 from scrapy.extensions.feedexport import FeedExporter
 from scrapy.http import HtmlResponse
+from scrapy.statscollectors import MemoryStatsCollector
 
 sys.path.append(str(Path(__file__).parents[2]))
 
@@ -193,6 +194,10 @@ class Shop(Spider):
 
 class Scrapys(FeedExporter):
     """Scrapy's own under another name: one of the user's for the add-on."""
+
+
+class ScrapysStats(MemoryStatsCollector):
+    """The same for stats."""
 
 
 class Resumed(Spider):

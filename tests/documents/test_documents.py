@@ -212,7 +212,7 @@ def test_all_snippets_are_found() -> None:
     assert places.count("bloomdupe/docs/filter.md") == 7
     assert places.count("bloomdupe/docs/links.md") == 2
     assert places.count("bloomdupe/docs/redis.md") == 1
-    assert places.count("bloomdupe/docs/compatibility.md") == 1
+    assert places.count("bloomdupe/inside_scrapy/reports.md") == 1
 
 
 def test_the_three_lines_of_settings_are_settings() -> None:

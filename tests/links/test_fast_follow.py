@@ -15,10 +15,10 @@ from scrapy.http import HtmlResponse, JsonResponse, TextResponse, XmlResponse
 from scrapy.link import Link
 from support.url_lists import BASES, LINKS, SEED, at_random, result
 
+from bloomdupe.crawl.fast_functions import FastFunctions
 from bloomdupe.inside_scrapy.plain_request import makes_the_same, state_of
 from bloomdupe.links import fast_follow
 from bloomdupe.links.fast_follow import follow, follows_the_same, scrapys_follow
-from bloomdupe.links.fast_urls import FastUrls
 
 follow_: Any = follow
 
@@ -82,7 +82,7 @@ def same(page: TextResponse, url: Any, **more: Any) -> bool:
 @pytest.mark.skipif(not makes_the_same(), reason="this Scrapy takes the usual way")
 def test_it_is_used_in_this_scrapy() -> None:
     assert follows_the_same()
-    assert "follow" in {each.name for each in FastUrls()._names}
+    assert "follow" in {each.name for each in FastFunctions()._names}
 
 
 pytestmark = pytest.mark.skipif(
@@ -172,7 +172,7 @@ def test_its_signature_is_scrapys() -> None:
 
 
 def test_scrapy_uses_it_while_a_crawl_runs() -> None:
-    extension = FastUrls()
+    extension = FastFunctions()
     extension.spider_opened()
     try:
         assert TextResponse.follow is follow
@@ -189,7 +189,7 @@ def test_scrapy_uses_it_while_a_crawl_runs() -> None:
 def test_a_method_of_other_code_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = partialmethod(scrapys_follow, priority=1)
     monkeypatch.setattr(TextResponse, "follow", mine)
-    extension = FastUrls()
+    extension = FastFunctions()
     extension.spider_opened()
     assert vars(TextResponse)["follow"] is mine
     extension.spider_closed()
@@ -207,4 +207,4 @@ def test_a_request_that_differs_is_not_made(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.undo()
     monkeypatch.setattr(Request, "_set_body", lambda self, _: setattr(self, "_body", 1))
     assert not makes_the_same()
-    assert "follow" not in {each.name for each in FastUrls()._names}
+    assert "follow" not in {each.name for each in FastFunctions()._names}

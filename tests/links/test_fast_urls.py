@@ -10,6 +10,7 @@ import random
 import sys
 from functools import partial
 from importlib import import_module
+from itertools import product
 from typing import TYPE_CHECKING, Any
 from urllib import parse
 
@@ -23,8 +24,8 @@ from support.url_lists import BASES, LINKS, SEED, at_random, listed, result, spe
 from w3lib import url as w3lib_url
 
 from bloomdupe import Addon
+from bloomdupe.crawl.fast_functions import FastFunctions
 from bloomdupe.links import safe_urls
-from bloomdupe.links.fast_urls import FastUrls
 from bloomdupe.links.safe_urls import safe_url_string, urljoin
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def test_other_types_take_the_usual_way() -> None:
 
 
 def test_scrapy_uses_them_while_a_crawl_runs() -> None:
-    one, other = FastUrls(), FastUrls()
+    one, other = FastFunctions(), FastFunctions()
     one.spider_opened()
     other.spider_opened()
     one.spider_closed()
@@ -146,7 +147,7 @@ def test_scrapy_uses_them_while_a_crawl_runs() -> None:
 def test_a_function_of_other_code_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = partial(w3lib_url.safe_url_string)
     monkeypatch.setattr(request_module, "safe_url_string", mine)
-    extension = FastUrls()
+    extension = FastFunctions()
     extension.spider_opened()
     assert request_module.safe_url_string is mine
     extension.spider_closed()
@@ -160,7 +161,7 @@ def test_an_original_that_differs_is_not_replaced(
     module: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, name, lambda *_: "http://a.example/other")
-    assert name not in {each.name for each in FastUrls()._names}
+    assert name not in {each.name for each in FastFunctions()._names}
 
 
 def test_the_probes_are_taken_the_fast_way() -> None:
@@ -176,13 +177,17 @@ def test_the_add_on_adds_it_unless_it_is_switched_off() -> None:
         extensions = settings.getdict("EXTENSIONS")
         return [load_object(key) for key, order in extensions.items() if order == 0]
 
-    assert FastUrls in names({})
-    assert FastUrls not in names({"bloomdupe.links.fast_urls.FastUrls": None})
+    assert FastFunctions in names({})
+    assert FastFunctions not in names(
+        {"bloomdupe.crawl.fast_functions.FastFunctions": None}
+    )
 
 
 if __name__ == "__main__":
     number = int(sys.argv[1])
     print(compare(at_random(random.Random(), number)))
+    print("specified links", compare(product(BASES, specified())))
+    print("specified bases", compare(product(specified(), LINKS)))
     for name in ("dev_eot", "dev_mixed", "odd_urls"):
         everything = listed(name)
         print(name, compare(zip(everything[1:], everything, strict=False)))

@@ -1,4 +1,4 @@
-"""FastUrls: lets Scrapy join, escape and follow links faster."""
+"""FastFunctions: lets Scrapy handle links and middlewares faster."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ from typing import TYPE_CHECKING
 from urllib import parse
 
 from scrapy import signals
+from scrapy.core.downloader import middleware
 from scrapy.http import TextResponse
 from w3lib import url as w3lib_url
 
+from bloomdupe.inside_scrapy.awaitable import (
+    ensure_awaitable,
+    scrapys_ensure_awaitable,
+)
 from bloomdupe.inside_scrapy.replaced_name import URL_MODULES, ReplacedName
 from bloomdupe.links.fast_follow import follow, follows_the_same, scrapys_follow
 from bloomdupe.links.safe_urls import (
@@ -23,23 +28,33 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
-__all__ = ["FastUrls"]
+__all__ = ["FastFunctions"]
 
 
-class FastUrls:
+class FastFunctions:
     """An extension: while a crawl runs, Scrapy calls faster functions.
 
-    ``urljoin`` and ``safe_url_string`` take the place of the original functions in the
-    modules of Scrapy that have imported them, and ``follow`` that of the method of
-    responses, for all crawls of the process. The results are the same. A name that has
-    been replaced by other code is left alone.
-    ``EXTENSIONS = {"bloomdupe.links.fast_urls.FastUrls": None}`` switches it off.
+    ``urljoin``, ``safe_url_string`` and ``ensure_awaitable`` take the place of the
+    original functions in modules of Scrapy that have imported them, and ``follow`` that
+    of the method of responses, for all crawls of the process. The results are the same.
+    A name that has been replaced by other code is left alone.
+    ``EXTENSIONS = {"bloomdupe.crawl.fast_functions.FastFunctions": None}`` switches it
+    off.
     """
 
     def __init__(self) -> None:
         base, links = PROBED_BASE, PROBED_LINKS
         escape, join = w3lib_url.safe_url_string, parse.urljoin
         self._names = []
+        if scrapys_ensure_awaitable is not None:
+            self._names.append(
+                ReplacedName(
+                    (middleware,),
+                    "ensure_awaitable",
+                    scrapys_ensure_awaitable,
+                    ensure_awaitable,
+                )
+            )
         escapes = all(escape(url) == url for url in PROBES)
         if escapes:
             self._names.append(
