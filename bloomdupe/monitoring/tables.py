@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.progress.pace import local, size
+from bloomdupe.crawl.progress.plural import plural
 from bloomdupe.crawl.progress.rounds import OPEN
 from bloomdupe.jobs.overview import MOST_SLOTS
 from bloomdupe.jobs.state import KILLED, RUNNING
@@ -34,7 +35,7 @@ def failures(failed: FailedRequests) -> Iterator[str]:
     if not failed.requests:
         return
     groups, options = failed.groups, {one.option for one in failed.requests}
-    yield f"<h2>Failures: {len(failed.requests):,} requests</h2>"
+    yield f"<h2>Failures: {plural(len(failed.requests), 'request')}</h2>"
     yield (
         '<p class="note">Mend the cause, then run the crawl with <code>-s'
         f" BLOOMDUPE_RETRY_FAILED={text(','.join(sorted(options)))}</code>.</p>"

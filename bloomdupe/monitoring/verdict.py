@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.progress.pace import clock, duration
+from bloomdupe.crawl.progress.plural import plural
 from bloomdupe.jobs.state import (
     FINISHED,
     HALF_IMPORTED,
@@ -49,7 +50,7 @@ def verdict(view: View) -> str:
 def _facts(view: View) -> Iterator[str]:
     job, state = view.job, view.job.state
     if state.name != NOT_BEGUN:
-        yield _counted(job.pages, "page")
+        yield plural(job.pages, "page")
     if state.name == RUNNING and view.rate is not None:
         yield f"{view.rate:,.0f} a minute"
     if job.pending or state.name != FINISHED:
@@ -65,7 +66,7 @@ def _hosts(view: View) -> str:
     job = view.job
     if not job.slots:
         return ""
-    hosts = f" on {_counted(len(job.slots), 'host')}"
+    hosts = f" on {plural(len(job.slots), 'host')}"
     if job.runs is None or not job.runs.resting:
         return hosts
     first = min(rest.until for rest in job.runs.resting.values())
@@ -75,7 +76,3 @@ def _hosts(view: View) -> str:
     if view.all_rest:
         return f"{hosts}, which all rest, the first until {until}"
     return f"{hosts} ({len(job.runs.resting):,} resting)"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"

@@ -21,6 +21,7 @@ from twisted.python.failure import Failure
 
 from bloomdupe.crawl.later.clock import Clock
 from bloomdupe.crawl.later.rests import RestLog
+from bloomdupe.crawl.progress.plural import plural
 from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
@@ -178,7 +179,9 @@ class Circuits(Participant):
     def _succeeded(self, slot: str) -> None:
         circuit = self._circuits.pop(slot, None)
         if circuit is not None and circuit.rests:
-            self._log.write(slot, f"answers again after {circuit.rests} rests")
+            self._log.write(
+                slot, f"answers again after {plural(circuit.rests, 'rest')}"
+            )
             self._ask_again(slot)
 
     def _failed(self, slot: str, lease: Lease, status: int | None) -> None:
@@ -203,7 +206,9 @@ class Circuits(Participant):
             and growing.longest(circuit.rests - PATIENCE + 1) >= growing.limit
         ):
             circuit.dead = True
-            self._log.write(slot, f"is taken for dead after {circuit.rests} rests")
+            self._log.write(
+                slot, f"is taken for dead after {plural(circuit.rests, 'rest')}"
+            )
             self._ask_again(slot)
             return
         circuit.rests += 1
@@ -213,7 +218,8 @@ class Circuits(Participant):
         self._say_rest(slot, circuit)
 
     def _say_rest(self, slot: str, circuit: Circuit) -> None:
-        cause = f"has failed {circuit.failures} times in a row ({circuit.reason})"
+        times = plural(circuit.failures, "time")
+        cause = f"has failed {times} in a row ({circuit.reason})"
         self._log.begins(slot, circuit.until, f"{cause} and rests")
 
     def resting(self) -> dict[str, float]:

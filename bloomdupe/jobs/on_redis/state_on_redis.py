@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.progress.history import Point
 from bloomdupe.crawl.progress.pace import RECENT
+from bloomdupe.crawl.progress.plural import plural
 from bloomdupe.crawl.progress.rounds import FINISHED
 from bloomdupe.errors import StoreError, StoreUnreachableError
 from bloomdupe.filter.bloom import BloomFilter
@@ -88,7 +89,7 @@ def _signs(
     if ended and not ready and _counts(states) == _counts(reader.states()):
         ended = FINISHED
     elif alive:
-        owner, beat = f"{len(alive):,} worker{'s' * (len(alive) != 1)}", now
+        owner, beat = plural(len(alive), "worker"), now
     elif lost := [one for one in states if one.lost_owner]:
         owner = ", ".join(sorted({one.lost_owner for one in lost}))
         beat = now - min(one.lost_for for one in lost)
