@@ -114,7 +114,7 @@ class View:
                     pending=job.pending - job.runs.later,
                     leased=0,
                     later=job.runs.later,
-                    resting=len(job.runs.resting),
+                    resting=len(job.resting),
                     slowest=max(0.0, last.slowest - (moment - last.time)),
                 )
                 for moment in times
@@ -132,8 +132,9 @@ class View:
     @property
     def all_rest(self) -> bool:
         """Whether requests are pending, and all their slots rest."""
-        runs = self.job.runs
-        return runs is not None and 0 < len(runs.resting) == len(self.job.slots)
+        job = self.job
+        busy = job.workers is not None and bool(self.rate)
+        return 0 < len(job.resting) == len(job.slots) and not busy
 
     @property
     def rate(self) -> float | None:

@@ -86,8 +86,13 @@ def hosts(view: View) -> Iterator[str]:
             f" {len(names):,}.</p>"
         )
     if history is None:
-        columns = (Column("host", "host"), Column("pending", "number"))
-        rows = [(one or NAMELESS, f"{job.slots.get(one, 0):,}") for one in order]
+        columns = (
+            Column("host", "host"), Column("pending", "number"), Column("", "slow"),
+        )  # fmt: skip
+        rows = [
+            (one or NAMELESS, f"{job.slots.get(one, 0):,}", job.slowness(one))
+            for one in order
+        ]
         yield from table(columns, rows)
         return
     rows_of_history = [

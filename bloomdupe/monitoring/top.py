@@ -274,8 +274,8 @@ def _pending(view: View) -> Values:
         text = "no end in sight" if left is None else f"{duration(left)} to go"
         style = "yellow" if left is None else "cyan"
         pending.append((text, DIM if silent else style))
-        if job.runs is not None and job.runs.resting:
-            pending.append((f"{len(job.runs.resting):,} resting", "yellow"))
+        if job.resting:
+            pending.append((f"{len(job.resting):,} resting", "yellow"))
     if job.slots:
         slots = len(job.slots)
         pending.append((plural(slots, "slot"), ""))
@@ -389,9 +389,9 @@ def _workers(view: View, workers: list[WorkerShare], rows: int, width: int) -> T
 
 def _names(view: View, sort: str, most: int) -> list[str]:
     """Return the names of the slots that come first."""
-    pending, runs = view.job.slots, view.job.runs
+    pending = view.job.slots
     failed = {} if view.history is None else view.history.failed.slots
-    resting = {} if runs is None else dict.fromkeys(runs.resting, 1)
+    resting = dict.fromkeys(view.job.resting, 1)
     by: dict[str, Mapping[str, int]]
     by = {"pending": pending, "failed": failed, "resting": resting}
     first = by.get(sort, {})

@@ -67,12 +67,12 @@ def _hosts(view: View) -> str:
     if not job.slots:
         return ""
     hosts = f" on {plural(len(job.slots), 'host')}"
-    if job.runs is None or not job.runs.resting:
+    if not job.resting:
         return hosts
-    first = min(rest.until for rest in job.runs.resting.values())
+    first = min(rest.until for rest in job.resting.values())
     until = clock(first, job.state.read_at)
     if len(job.slots) == 1:
         return f"{hosts}, which rests until {until}"
     if view.all_rest:
         return f"{hosts}, which all rest, the first until {until}"
-    return f"{hosts} ({len(job.runs.resting):,} resting)"
+    return f"{hosts} ({len(job.resting):,} resting)"

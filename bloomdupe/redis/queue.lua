@@ -13,6 +13,9 @@
 --                  settle
 -- HEAD:aside       hash from the numbers of requests that a worker could not restore to the
 --                  reason
+-- HEAD:about       hash from a slot to its state, for the next owner of the partition
+-- HEAD:about:ends  sorted set of the same slots by the time at which the state is dropped
+--                  (Unix milliseconds); infinite while the slot has requests
 -- HEAD:output      stream of the output of requests that are done: `worker`, lines
 --
 -- All of them have the hash tag of the head, KEYS[1], so a Redis Cluster keeps them on the
@@ -28,6 +31,13 @@ local state_key, slots_key = KEYS[1] .. ':state', KEYS[1] .. ':slots'
 local queue_key, leased_key = KEYS[1] .. ':queue:', KEYS[1] .. ':leased'
 local left_key = KEYS[1] .. ':left'
 local aside_key = KEYS[1] .. ':aside'
+local about_key, ends_key = KEYS[1] .. ':about', KEYS[1] .. ':about:ends'
+
+-- Returns Unix milliseconds.
+local function now()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
 
 -- Lets a slot take turns, after all other slots.
 local function join(slot)

@@ -124,8 +124,8 @@ def _rows_of_job(found: Description, job: Overview) -> Iterator[tuple[str, str]]
     if workers is not None:
         yield from _counts_of_workers(job, workers)
     yield "slots with requests", f"{len(job.slots):,}"
-    if runs is not None and runs.resting:
-        yield "  resting", f"{len(runs.resting):,}"
+    if job.resting:
+        yield "  resting", f"{len(job.resting):,}"
     for name, requests in job.largest():
         slow = job.slowness(name)
         yield f"  {slot_name(name)}", f"{requests:,}" + (f", {slow}" if slow else "")

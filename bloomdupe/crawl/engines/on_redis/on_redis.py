@@ -21,6 +21,7 @@ from bloomdupe.crawl.engines.on_redis.page_on_redis import PageOnRedis
 from bloomdupe.crawl.engines.on_redis.requests_in_memory import RequestsInMemory
 from bloomdupe.crawl.engines.on_redis.shared_cookies import SharedCookies
 from bloomdupe.crawl.engines.on_redis.shared_feeds import SharedFeeds
+from bloomdupe.crawl.engines.on_redis.slot_states import SlotStates
 from bloomdupe.crawl.engines.on_redis.slots import forget_inherited_slot
 from bloomdupe.crawl.engines.on_redis.worker import Worker
 from bloomdupe.crawl.engines.on_redis.worker_progress import Progress
@@ -31,6 +32,8 @@ from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.requests.names import START, name_of
 from bloomdupe.crawl.start_outputs import StartItem, StartOutputs, is_fresh_start
 from bloomdupe.crawl.state.cookies_packed import PackedCookies
+from bloomdupe.crawl.state.delays import Delays, LastRequests
+from bloomdupe.crawl.state.slot_state import DELAY, HOLD, LAST_REQUEST
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.printable import logger_of, printable
@@ -48,8 +51,10 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.later.retries import Retries
     from bloomdupe.crawl.leases.outcomes import Line, Outcome
+    from bloomdupe.crawl.state.slot_state import SlotState
     from bloomdupe.frontier.slot_queue import Entry
     from bloomdupe.redis.partition import RedisLease
+    from bloomdupe.redis.partition import SlotState as StateOnRedis
 
 __all__ = ["EngineOnRedis"]
 
@@ -104,8 +109,9 @@ class EngineOnRedis:
         self._feeds = SharedFeeds(crawler, session.take_item, session.stopping.fail)
         order = QueueOrder.of(crawler.settings, durable=True)
         self._starts_apart = order.starts_apart
+        self._last_requests = LastRequests(self._access)
         self._backoff = Backoff(
-            self._access.slot_of, self._access.wait, settings.max_retry_after
+            self._access.slot_of, self._last_requests.wait, settings.max_retry_after
         )
         # Requests that this worker has offered, and that Redis has handed out to it.
         self._seen = dupefilter.open_shared(job.recent())
@@ -115,6 +121,7 @@ class EngineOnRedis:
             start_fifo=order.start_fifo,
             wait=self._backoff.wait,
         )
+        self._states = self._slot_states()
         assert settings.redis_url is not None  # noqa: S101 - it was checked
         self._frontier = open_frontier(
             settings.redis_url,
@@ -144,6 +151,16 @@ class EngineOnRedis:
         )
         interval = settings.progress_interval
         self._progress = Progress(crawler, self._at_hand, self._frontier, interval)
+
+    def _slot_states(self) -> SlotStates:
+        """Return the state of slots, in the order in which it is restored."""
+        delays = Delays(self._access, None)
+        if self._access.throttled:
+            self._access.restore_delays(delays.of)
+        parts: dict[str, SlotState] = {DELAY: delays, HOLD: self._backoff}
+        if self._session.settings.redis_partition_by == "slot":
+            parts[LAST_REQUEST] = self._last_requests
+        return SlotStates(parts, self._at_hand.pending_in)
 
     def _shared_cookies(self) -> SharedCookies | None:
         jars = CookieJars.of(self._session.crawler)
@@ -411,7 +428,7 @@ class EngineOnRedis:
         if child is not None:
             self._finished = False
             self._worker.offer(child)
-        self._worker.settle(done)
+        self._worker.settle(done._replace(about=self._state_of(page.lease)))
 
     def leave(self, root: Lease) -> None:
         """See :meth:`Engine.leave`."""
@@ -423,9 +440,14 @@ class EngineOnRedis:
             return
         if page.lease is not None:
             self._stats.inc_value("bloomdupe/unfinished")
-            self._worker.leave(page.left(lines))
+            about = self._state_of(page.lease)
+            self._worker.leave(page.left(lines)._replace(about=about))
         elif root.of_page is None:
             self._offer_each(page, lines)
+
+    def _state_of(self, lease: RedisLease) -> StateOnRedis | None:
+        """Return the state of a request's slot, if it is not stored yet."""
+        return self._states.changed(lease, self._frontier.clock_ahead(lease))
 
     # Output
 
@@ -510,6 +532,7 @@ class EngineOnRedis:
 
     def close(self, reason: str) -> None:  # noqa: ARG002
         """See :meth:`Engine.close`."""
+        self.give_back(None)
         self._closed = True
         self._progress.end()
         error = self._worker.close()
@@ -538,30 +561,36 @@ class EngineOnRedis:
             )
             self._session.leases.expect(entry, Position(page.name), own=page)
             self._from_redis[lease.slot] += 1
-            self._keep_delay(lease)
+            self._go_on_with(lease)
         self._access.wake()
 
-    def _keep_delay(self, lease: RedisLease) -> None:
-        """Let the delay of a slot pass after the last request of its last owner."""
+    def _go_on_with(self, lease: RedisLease) -> None:
+        """Go on with the state of a slot as its last owner has left it."""
+        self._states.restore(lease, self._frontier.clock_ahead(lease))
         last = self._frontier.last_owner_until(lease)
         if last is not None:
-            delay = self._access.delay_of(lease.slot)
-            self._backoff.hold(lease.slot, last + delay)
+            self._last_requests.sent(lease.slot, last)
 
     def cookies(self, news: Sequence[bytes]) -> None:
         """Apply the cookies that other workers have changed."""
         if self._cookies is not None and not self._closed:
             self._cookies.take(news)
 
-    def give_back(self, partitions: frozenset[int]) -> None:
-        """Begin no more requests of partitions that other workers will get."""
+    def give_back(self, partitions: frozenset[int] | None) -> None:
+        """Begin no more requests of partitions that other workers will get.
+
+        None: of any partition.
+        """
         if self._closed:
             return
         known = self._session.leases
 
         def is_theirs(entry: Entry) -> bool:
             page: Any = known.own_of(entry)
-            return page.lease is not None and page.lease.partition in partitions
+            lease = page.lease
+            return lease is not None and (
+                partitions is None or lease.partition in partitions
+            )
 
         pages: list[Any] = list(map(known.forget, self._at_hand.withdraw(is_theirs)))
         leases = [page.lease for page in pages]
