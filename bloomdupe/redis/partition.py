@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NO_ENTRY",
+    "AboutSlot",
     "Counts",
     "LeftRequest",
     "Offer",
@@ -27,7 +28,6 @@ __all__ = [
     "RedisLease",
     "SeenMark",
     "Settled",
-    "SlotState",
 ]
 
 MAX_SLOT_BYTES = 1_000
@@ -103,7 +103,7 @@ class SeenMark(NamedTuple):
     fingerprint: bytes
 
 
-class SlotState(NamedTuple):
+class AboutSlot(NamedTuple):
     """The state of a slot, for the next owner of its partition."""
 
     slot: str
@@ -139,7 +139,7 @@ class Settled(NamedTuple):
     :meth:`SharedFrontier.settle
     <bloomdupe.redis.shared_frontier.SharedFrontier.settle>`.
     """
-    about: SlotState | None = None
+    about: AboutSlot | None = None
     """The new state of its slot, if that has changed."""
 
 
@@ -153,7 +153,7 @@ class LeftRequest(NamedTuple):
     """Lines of output that count all the same."""
     reason: str = ""
     """The reason why it cannot be restored, or nothing; kept until it is settled."""
-    about: SlotState | None = None
+    about: AboutSlot | None = None
     """The new state of its slot, if that has changed."""
 
 

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.redis.frontier_reader import FrontierReader
-from bloomdupe.redis.partition import LeftRequest, Offer, Settled, SlotState
+from bloomdupe.redis.partition import AboutSlot, LeftRequest, Offer, Settled
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ def stored(url: str) -> dict[str, Any]:
         return reader.slot_states(0)
 
 
-def state(value: int, slot: str = "a", seconds: float = math.inf) -> SlotState:
-    return SlotState(slot, json.dumps(value).encode(), seconds)
+def state(value: int, slot: str = "a", seconds: float = math.inf) -> AboutSlot:
+    return AboutSlot(slot, json.dumps(value).encode(), seconds)
 
 
 def test_a_state_goes_with_its_slot(url: str) -> None:
@@ -81,7 +81,7 @@ def test_a_state_in_force_outlives_the_requests_of_its_slot(url: str) -> None:
         one.offer(offers(2, slot="b"))
         (lease,) = one.lease(1)
         assert lease.about == b"1"
-        one.settle([Settled(lease, about=SlotState("b", b"", math.inf))])
+        one.settle([Settled(lease, about=AboutSlot("b", b"", math.inf))])
         assert stored(url) == {"a": 1, "c": 1}
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
 
 import pytest
-from spiders.workers import All, Plain
+from spiders.workers import All, Plain, Timed
 from support.judge import lines
+from support.ports import kept_port
 from support.site import Answer, graph, links
 
 if TYPE_CHECKING:
@@ -55,23 +58,42 @@ def test_a_worker_that_joins_has_work_at_once_whatever_the_delays(crawl: Crawl) 
 
 
 @pytest.mark.slow
-def test_retry_after_is_seen_and_obeyed_by_the_next_owner(
+def test_a_rest_is_in_the_log_in_info_and_in_the_metrics(
+    crawl: Crawl, redis: RedisServer
+) -> None:
+    crawl.settings |= {"RETRY_ENABLED": True, "BLOOMDUPE_MAX_RETRY_AFTER": FOREVER}
+    crawl.site.pages = {"/0": Answer("", 503, {"Retry-After": "1000"})}
+    one = crawl.start(
+        Plain, BLOOMDUPE_PROGRESS_INTERVAL=0.2, BLOOMDUPE_METRICS_PORT=kept_port()
+    )
+    one.until_logged("1 pending on 1 host (1 resting)")
+    one.until(lambda: states(redis))
+    (url,) = re.findall(r"http://127\.0\.0\.1:\d+/metrics", one.log)
+    with urlopen(url, timeout=30) as answer:  # noqa: S310 - on loopback
+        text = answer.read().decode()
+    assert 'bloomdupe_resting_slots{spider="plain"} 1.0' in text
+    assert "bloomdupe_disk_free_bytes" not in text  # an alert asks for it
+    ((slot, rest),) = job(crawl)["resting"].items()
+    assert rest["reason"] == "Retry-After"
+    text = crawl.bloomdupe("info", crawl.engine.job)
+    assert re.search(rf"{slot} +0, rests until .* \(Retry-After\)", text)
+    run = one.interrupt()
+    assert "Stopped; 0 pages, 0 items by this worker: run the same command" in run.log
+
+
+@pytest.mark.slow
+def test_retry_after_is_obeyed_by_the_next_owner(
     crawl: Crawl, redis: RedisServer
 ) -> None:
     crawl.settings |= {"RETRY_ENABLED": True, "BLOOMDUPE_MAX_RETRY_AFTER": HOLD}
     busy = Answer("", 503, {"Retry-After": "1000"})
     crawl.site.pages = {"/0": [busy, links("/1")], "/1": "a page"}
     one = crawl.start(Plain)
-    one.until_requested(1)
-    one.until(lambda: job(crawl)["resting"])
-    (found,) = job(crawl)["resting"].values()
-    assert found["reason"] == "Retry-After"
-    text = crawl.bloomdupe("info", crawl.engine.job)
-    assert "rests until" in text
-    assert "(Retry-After)" in text
+    one.until(lambda: states(redis))
     one.kill()
     redis.end_leases("crawl")
-    crawl.finish(Plain)
+    (two,) = crawl.finish(Plain)
+    assert "Finished; 2 pages, 2 items by this worker; `bloomdupe collect" in two.log
     first, second = crawl.site.times("/0")
     assert second - first >= HOLD - 0.01
     assert lines(crawl.items()) == lines([{"page": "0"}, {"page": "1"}])
@@ -85,14 +107,15 @@ def test_a_delay_holds_over_a_stop_and_a_kill(
 ) -> None:
     delay = 4.0
     crawl.settings |= {"DOWNLOAD_DELAY": delay, "RANDOMIZE_DOWNLOAD_DELAY": False}
-    crawl.site.pages = {"/0": links("/1"), "/1": "a page"}
-    one = crawl.start(Plain)
-    one.until(lambda: states(redis))
+    # Both are on one host, and the first page is not.
+    crawl.site.pages = {"/0": links("/1"), "/1": links("/8"), "/8": "a page"}
+    one = crawl.start(Timed)
+    one.until(lambda: len(states(redis)) == 2)
     if killed:
         one.kill()
         redis.end_leases("crawl")
     else:
         one.interrupt()
-    crawl.finish(Plain)
-    (first,), (second,) = crawl.site.times("/0"), crawl.site.times("/1")
-    assert second - first >= delay - 0.01
+    crawl.finish(Timed)
+    asked = {item["page"]: item["asked"] for item in crawl.items()}
+    assert asked[8] - asked[1] >= delay - 0.01

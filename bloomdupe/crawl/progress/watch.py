@@ -6,7 +6,7 @@ import resource
 import time
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from bloomdupe.crawl.progress.glance import Glance, HostGlance
 from bloomdupe.crawl.progress.headroom import Room
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from bloomdupe.crawl.engines.checkpoint import Checkpoint
     from bloomdupe.crawl.progress.metrics import Metrics
     from bloomdupe.crawl.progress.slot_times import SlotLook, SlotTimes
     from bloomdupe.crawl.state.failures import Failures
+    from bloomdupe.crawl.totals import Totals
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.settings import JobSettings
 
@@ -40,11 +40,30 @@ MOST_HOSTS = 20
 REVISITS = ("changed", "unchanged", "failed")
 
 
+class Counted(Protocol):
+    """The counts of a crawl, or of one worker."""
+
+    @property
+    def totals(self) -> Totals:
+        """Counts of the requests that are done."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds for which it was running."""
+
+    @property
+    def duplicates(self) -> int:
+        """Requests dropped as duplicates."""
+
+
 class Watch:
     """Gives a sign of life and adds a point to the history every few seconds.
 
     Now and then it logs a line. A point is written by the next checkpoint that has any
     other data to write. If the store is no longer there, ``fail`` stops the crawl.
+
+    ``place`` says in the metrics where the job is, and ``line`` completes the text of a
+    line for the log.
     """
 
     def __init__(
@@ -52,16 +71,23 @@ class Watch:
         crawler: Crawler,
         settings: JobSettings,
         frontier: Frontier,
-        checkpoint: Checkpoint,
+        counts: Counted,
         failures: Failures | None,
         slots: SlotTimes,
         fail: Callable[[BaseException], None],
+        place: str,
+        *,
+        line: Callable[[str], str] = str,
     ) -> None:
         assert crawler.stats is not None  # noqa: S101 - the crawl is open
         self._stats = crawler.stats
         self._extra = {"spider": crawler.spider}
         self._frontier = frontier
-        self._checkpoint = checkpoint
+        self._counts = counts
+        self._is_worker = settings.redis_url is not None
+        self._capacity = frontier.seen.capacity
+        if self._is_worker:
+            self._capacity = settings.capacity
         self._failures = failures
         self._slots = slots
         self._fail = fail
@@ -74,24 +100,30 @@ class Watch:
         self._glance = min(GLANCE, self._interval or GLANCE)
         self._recent: deque[Point] = deque(maxlen=int(RECENT / GLANCE) + 1)
         self._room = Room(crawler.settings, settings, frontier.seen)
-        self._line = ProgressLine(frontier.seen.capacity)
+        self._line = ProgressLine(self._capacity)
+        self._complete = line
         self._checkpoint_at = 0.0
         self._tick = Timer(self._on_tick)
         self._line_due = self._point_due = 0.0
         self._open = False
-        self._metrics = self._listener(crawler, settings)
+        self._metrics = self._listener(crawler, settings, place)
         self._glanced: Glance
 
-    def _listener(self, crawler: Crawler, settings: JobSettings) -> Metrics | None:
+    def _listener(
+        self, crawler: Crawler, settings: JobSettings, place: str
+    ) -> Metrics | None:
         if settings.metrics_port is None:
             return None
         from bloomdupe.crawl.progress.metrics import Metrics
 
         assert crawler.spider is not None  # noqa: S101 - it is open
-        store = self._frontier.store
-        jobdir = "" if store is None else str(store.path.parent.absolute())
-        capacity = self._frontier.seen.capacity
-        metrics = Metrics(crawler.spider.name, jobdir, capacity, lambda: self._glanced)
+        metrics = Metrics(
+            crawler.spider.name,
+            place,
+            self._capacity,
+            lambda: self._glanced,
+            of_worker=self._is_worker,
+        )
         self._address = (settings.metrics_host, settings.metrics_port)
         return metrics
 
@@ -100,7 +132,7 @@ class Watch:
         if self._recent:
             return
         if self.history is not None:
-            self.history.begin_run(self._checkpoint.totals.runs)
+            self.history.begin_run(self._counts.totals.runs)
         self._look()
         if self._open:
             self._begin()
@@ -128,7 +160,7 @@ class Watch:
         """Record how the run ends, before its last checkpoint."""
         if self.history is not None:
             self._look()
-            self.history.end_run(self._checkpoint.totals.runs, reason)
+            self.history.end_run(self._counts.totals.runs, reason)
 
     def wrote(self, seconds: float) -> None:
         """Record how long a checkpoint took."""
@@ -140,26 +172,29 @@ class Watch:
         """Return a point for the present moment."""
         frontier = self._frontier
         seen, store = frontier.seen, frontier.store
-        totals = self._checkpoint.totals
+        totals = self._counts.totals
+        fpp = loss = 0.0
+        if not self._is_worker:  # else the filter is on Redis
+            fpp, loss = seen.current_fpp(), seen.expected_loss()
         statuses = [0] * 5
         for status, pages in totals.statuses.items():
             statuses[min(max(int(status) // 100, 1), 5) - 1] += pages
         return Point(
             time=round(time.time(), 3),
             run=totals.runs,
-            seconds=round(self._checkpoint.seconds, 1),
+            seconds=round(self._counts.seconds, 1),
             pages=totals.pages,
             bytes=totals.bytes,
             items=totals.items,
-            duplicates=self._checkpoint.duplicates,
-            seen=len(seen),
+            duplicates=self._counts.duplicates,
+            seen=0 if self._is_worker else len(seen),
             pending=frontier.pending,
             leased=frontier.leased,
             slots=frontier.slots,
             failed=0 if self._failures is None else len(self._failures),
             statuses=statuses,
-            fpp=seen.current_fpp(),
-            loss=seen.expected_loss(),
+            fpp=fpp,
+            loss=loss,
             checkpoint=round(self._longest_since, 4),
             disk=0 if store is None else store.disk_bytes(),
             free=0 if store is None else store.free_bytes(),
@@ -183,7 +218,7 @@ class Watch:
 
     def _glance_at(self, point: Point, slots: SlotLook) -> Glance:
         frontier, get = self._frontier, self._stats.get_value
-        counts = self._checkpoint.totals.by_slot
+        counts = self._counts.totals.by_slot
         return Glance(
             point,
             self._checkpoint_at,
@@ -232,7 +267,11 @@ class Watch:
                 line = self._line.text(
                     before, first, point, self._reasons, self.longest
                 )
-                logger.info("%(progress)s", {"progress": line}, extra=self._extra)
+                logger.info(
+                    "%(progress)s",
+                    {"progress": self._complete(line)},
+                    extra=self._extra,
+                )
             for warning in self._room.warnings(first, point):
                 logger.warning("%(room)s", {"room": warning}, extra=self._extra)
 

@@ -24,11 +24,15 @@ from bloomdupe.crawl.engines.on_redis.shared_feeds import SharedFeeds
 from bloomdupe.crawl.engines.on_redis.slot_states import SlotStates
 from bloomdupe.crawl.engines.on_redis.slots import forget_inherited_slot
 from bloomdupe.crawl.engines.on_redis.worker import Worker
-from bloomdupe.crawl.engines.on_redis.worker_progress import Progress
+from bloomdupe.crawl.engines.on_redis.worker_counts import WorkerCounts
 from bloomdupe.crawl.engines.queue_order import QueueOrder
 from bloomdupe.crawl.later.backoff import Backoff
 from bloomdupe.crawl.leases.in_memory import Position
 from bloomdupe.crawl.leases.lease import Lease
+from bloomdupe.crawl.progress.plural import plural
+from bloomdupe.crawl.progress.rounds import FINISHED
+from bloomdupe.crawl.progress.slot_times import SlotTimes
+from bloomdupe.crawl.progress.watch import Watch
 from bloomdupe.crawl.requests.names import START, name_of
 from bloomdupe.crawl.start_outputs import StartItem, StartOutputs, is_fresh_start
 from bloomdupe.crawl.state.cookies_packed import PackedCookies
@@ -53,8 +57,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.outcomes import Line, Outcome
     from bloomdupe.crawl.state.slot_state import SlotState
     from bloomdupe.frontier.slot_queue import Entry
-    from bloomdupe.redis.partition import RedisLease
-    from bloomdupe.redis.partition import SlotState as StateOnRedis
+    from bloomdupe.redis.partition import AboutSlot, RedisLease
 
 __all__ = ["EngineOnRedis"]
 
@@ -149,8 +152,28 @@ class EngineOnRedis:
             self._seen,
             starts_apart=self._starts_apart,
         )
-        interval = settings.progress_interval
-        self._progress = Progress(crawler, self._at_hand, self._frontier, interval)
+        self._worker_counts = WorkerCounts(session.stats)
+        self._watch = Watch(
+            crawler,
+            settings,
+            self._at_hand,
+            self._worker_counts,
+            None,
+            SlotTimes(
+                self._at_hand,
+                self._access,
+                [self._backoff.resting],
+                lambda: self._worker_counts.totals.by_slot,
+            ),
+            session.stopping.fail,
+            self._frontier.shown,
+            line=self._line_of_worker,
+        )
+
+    def _line_of_worker(self, line: str) -> str:
+        """Return the line on this worker for the log; Redis is not asked for it."""
+        owned, all_of_them = len(self._frontier.owned), self._frontier.partitions
+        return f"This worker: {line}; {owned} of {plural(all_of_them, 'partition')}"
 
     def _slot_states(self) -> SlotStates:
         """Return the state of slots, in the order in which it is restored."""
@@ -178,7 +201,8 @@ class EngineOnRedis:
             )
         self._worker.start()
         self._worker.want(self._enough)
-        self._progress.begin()
+        self._watch.begin_run()
+        self._watch.begin()
         extra = {"spider": self._spider}
         logger.info(
             "This is worker %(worker)s on %(shown)s",
@@ -412,9 +436,10 @@ class EngineOnRedis:
             self.leave(root)
             return
         self._send_cookies()
-        lines = [
-            line for part in (root, *root.held) for line in _lines_of(part.outcome)
-        ]
+        lines = []
+        for part in (root, *root.held):
+            lines += _lines_of(part.outcome)
+            self._worker_counts.settle(part.outcome)
         if page.lease is None:
             # They come once, though another worker may do the same request, or the
             # page that has yielded it.
@@ -445,7 +470,7 @@ class EngineOnRedis:
         elif root.of_page is None:
             self._offer_each(page, lines)
 
-    def _state_of(self, lease: RedisLease) -> StateOnRedis | None:
+    def _state_of(self, lease: RedisLease) -> AboutSlot | None:
         """Return the state of a request's slot, if it is not stored yet."""
         return self._states.changed(lease, self._frontier.clock_ahead(lease))
 
@@ -458,7 +483,10 @@ class EngineOnRedis:
     def put(self, outcome: Outcome, work: object) -> None:
         """See :meth:`Engine.put`."""
         lines = _lines_of(outcome)
-        if not lines or self._closed:
+        if self._closed:
+            return
+        self._worker_counts.settle(outcome)
+        if not lines:
             return
         if type(work) is Lease:  # its page was left
             page: PageOnRedis = work.root.own
@@ -530,14 +558,23 @@ class EngineOnRedis:
         said.append("They stay in Redis. Mend the cause, and start a worker again")
         return " ".join(said)
 
-    def close(self, reason: str) -> None:  # noqa: ARG002
+    def close(self, reason: str) -> None:
         """See :meth:`Engine.close`."""
         self.give_back(None)
         self._closed = True
-        self._progress.end()
+        self._watch.end()
         error = self._worker.close()
         if error is not None:
             self._session.stopping.fail(error)
+        if self._session.stopping.failure is None:
+            where = " by this worker"
+            if reason == FINISHED and self._feeds.names:
+                where += (
+                    f"; `bloomdupe collect {self._frontier.shown} DIRECTORY` writes"
+                    " the items of all workers"
+                )
+            totals = self._worker_counts.totals
+            self._session.ending.say_end(reason, totals, where, pending=False)
 
     # Reports of the thread (see WorkerReports)
 

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.later.clock import Clock
-from bloomdupe.redis.partition import SlotState as StateOnRedis
+from bloomdupe.redis.partition import AboutSlot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,7 +37,7 @@ class SlotStates:
         self._known: dict[str, tuple[str, bytes]] = {}
         """By slot: the owner's fencing token, and the stored state."""
 
-    def changed(self, lease: RedisLease, ahead: float) -> StateOnRedis | None:
+    def changed(self, lease: RedisLease, ahead: float) -> AboutSlot | None:
         """Return the new state of a request's slot; None if it is stored already.
 
         Redis' clock is ``ahead`` of this machine's by some seconds.
@@ -53,9 +53,9 @@ class SlotStates:
             return None
         self._know(lease, state)
         if self._pending_in(slot):
-            return StateOnRedis(slot, state, math.inf)
+            return AboutSlot(slot, state, math.inf)
         until = max(one.until(slot) for one in self._parts.values())
-        return StateOnRedis(slot, state, max(0.0, until - time.monotonic()))
+        return AboutSlot(slot, state, max(0.0, until - time.monotonic()))
 
     def restore(self, lease: RedisLease, ahead: float) -> None:
         """Go on with the state that came with a request, unless it was stored here."""
