@@ -28,11 +28,11 @@ class RequestCounts:
         self._fresh = Counter[str]()
         self._timer = Timer(self.write)
 
-    def add(self, stat: str) -> None:
-        """Increase a stat by 1."""
+    def add(self, stat: str, count: int = 1) -> None:
+        """Increase a stat, by 1 as a rule."""
         if not self._fresh:
             self._timer.set(DELAY)
-        self._fresh[stat] += 1
+        self._fresh[stat] += count
 
     def write(self) -> None:
         """Bring the stats up to date."""

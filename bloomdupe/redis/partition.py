@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 import time
+from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.errors import StoreDamagedError, StoreError
@@ -28,6 +29,8 @@ __all__ = [
     "RedisLease",
     "SeenMark",
     "Settled",
+    "SlotBounds",
+    "Taken",
 ]
 
 MAX_SLOT_BYTES = 1_000
@@ -39,11 +42,32 @@ MARK_ONLY = "m"
 """The kind of a mark without a request."""
 NUMBER_BYTES = 9
 """Bytes of a request's number, which precedes its payload."""
+NO_BOUND = 2**53
 READ_AT_ONCE = 500
 """Requests, or names of slots, per command."""
 
 NO_ENTRY = b"0-0"
 """A number before the numbers of all entries."""
+
+
+class Taken(IntEnum):
+    """The answer to an offer."""
+
+    SEEN = 0
+    NEW = 1
+    PAGE_LIMIT = 2
+    """It is new, and refused: its slot has had as many requests as it may have."""
+    PENDING_LIMIT = 3
+    """It is new, and refused: as many requests of its slot are pending as may be."""
+
+
+class SlotBounds(NamedTuple):
+    """The limits of a slot with which a request is offered, and counted."""
+
+    pages: int = NO_BOUND
+    """Requests that were ever offered with bounds, and accepted."""
+    pending: int = NO_BOUND
+    """Requests that no worker has at hand."""
 
 
 class Offer(NamedTuple):
@@ -69,6 +93,8 @@ class Offer(NamedTuple):
     """The fingerprint under which it may have been seen before an import. None: no
     import has seen it.
     """
+    bounds: SlotBounds | None = None
+    """The limits of its slot; None: it is accepted in any case, and not counted."""
 
 
 class RedisLease(NamedTuple):
@@ -260,7 +286,7 @@ class Partition:
         self._handed_out: list[RedisLease] = []
         self._again: set[str] = set()
 
-    def offer(self, offers: Sequence[Offer | SeenMark]) -> list[bool]:
+    def offer(self, offers: Sequence[Offer | SeenMark]) -> list[Taken]:
         """Accept requests that are new; say of each whether it was.
 
         A mark is set, and adds no request.
@@ -273,7 +299,7 @@ class Partition:
                 [offer.fingerprint for offer in some],
                 [self._arguments(offer) for offer in some],
             )
-        return [flag == ord("1") for flag in flags]
+        return [Taken(flag - ord("0")) for flag in flags]
 
     def _arguments(self, offer: Offer | SeenMark) -> tuple[bytes | str | int, ...]:
         if isinstance(offer, SeenMark):
@@ -281,7 +307,10 @@ class Partition:
         slot = offer.slot.encode()
         if len(slot) > MAX_SLOT_BYTES:
             raise ValueError(f"a slot's name of {len(slot):,} bytes is too long")
-        return slot, -offer.priority, self._kinds[offer.start], offer.payload
+        kind = self._kinds[offer.start]
+        if offer.bounds is not None:
+            kind += ",{},{}".format(*offer.bounds)
+        return slot, -offer.priority, kind, offer.payload
 
     # Steps of the owner
 

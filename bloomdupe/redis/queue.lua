@@ -13,6 +13,7 @@
 --                  settle
 -- HEAD:aside       hash from the numbers of requests that a worker could not restore to the
 --                  reason
+-- HEAD:pages       hash from a slot to the number of its requests, if that is limited
 -- HEAD:about       hash from a slot to its state, for the next owner of the partition
 -- HEAD:about:ends  sorted set of the same slots by the time at which the state is dropped
 --                  (Unix milliseconds); infinite while the slot has requests

@@ -28,7 +28,7 @@ from bloomdupe.redis.frontier_header import (
     part_of,
 )
 from bloomdupe.redis.kept_offers import KeptOffers
-from bloomdupe.redis.partition import Offer, Partition, SeenMark, Settled
+from bloomdupe.redis.partition import Offer, Partition, SeenMark, Settled, Taken
 from bloomdupe.redis.redis_filter import RedisFilter
 from bloomdupe.redis.server import Server
 from bloomdupe.redis.shared_import import Imports
@@ -418,10 +418,11 @@ class SharedFrontier:
 
     # The life of a request
 
-    def offer(self, offers: Iterable[Offer]) -> list[bool]:
-        """Accept requests that are new; say of each whether it was.
+    def offer(self, offers: Iterable[Offer]) -> list[int]:
+        """Accept requests that are new; say of each whether it was: see :class:`Taken`.
 
-        A request that was offered before, by any worker, is not new.
+        A request that was offered before, by any worker, is not new, unless its slot
+        had no room for it.
         """
         self._make_up()
         offers = list(offers)
@@ -440,7 +441,7 @@ class SharedFrontier:
             interruptions.made_up_for()
             self._made_up = count
 
-    def _offer(self, offers: list[Offer]) -> list[bool]:
+    def _offer(self, offers: list[Offer]) -> list[int]:
         by_partition: dict[int, list[tuple[int, Offer | SeenMark]]] = {}
         elsewhere = self.imports.knows([offer.known_as for offer in offers])
         for index, offer in enumerate(offers):
@@ -451,7 +452,7 @@ class SharedFrontier:
                 if one is not None:
                     to = by_partition.setdefault(self._partition_of(one), [])
                     to.append((index, one))
-        new = [False] * len(offers)
+        new = [int(Taken.SEEN)] * len(offers)
         for number, said in by_partition.items():
             answers = self._partition(number).offer([one for _, one in said])
             for (index, one), answer in zip(said, answers, strict=True):

@@ -37,11 +37,19 @@ from bloomdupe.crawl.requests.names import START, name_of
 from bloomdupe.crawl.start_outputs import StartItem, StartOutputs, is_fresh_start
 from bloomdupe.crawl.state.cookies_packed import PackedCookies
 from bloomdupe.crawl.state.delays import Delays, LastRequests
+from bloomdupe.crawl.state.limits import PAGE, PENDING, SlotLimits
 from bloomdupe.crawl.state.slot_state import DELAY, HOLD, LAST_REQUEST
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.printable import logger_of, printable
-from bloomdupe.redis.partition import LeftRequest, Offer, SeenMark
+from bloomdupe.redis.partition import (
+    NO_BOUND,
+    LeftRequest,
+    Offer,
+    SeenMark,
+    SlotBounds,
+    Taken,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -68,6 +76,7 @@ AT_HAND = 4
 HUNGRY = 64
 """Further requests to fetch, when none of those at hand may go yet."""
 MOST_AT_HAND = 10_000
+REFUSALS: dict[int, str] = {Taken.PAGE_LIMIT: PAGE, Taken.PENDING_LIMIT: PENDING}
 FEW = 4
 """Number of requests at hand from Redis at which their slot has its next turn."""
 
@@ -125,6 +134,7 @@ class EngineOnRedis:
             wait=self._backoff.wait,
         )
         self._states = self._slot_states()
+        self._limits = SlotLimits(settings, self._at_hand, session.stats)
         assert settings.redis_url is not None  # noqa: S101 - it was checked
         self._frontier = open_frontier(
             settings.redis_url,
@@ -242,7 +252,7 @@ class EngineOnRedis:
         return False
 
     def has_room(self, request: Request) -> bool:  # noqa: ARG002
-        """See :meth:`Engine.has_room`: there is no limit."""
+        """See :meth:`Engine.has_room`: Redis knows it."""
         return True
 
     def concerns(self, request: Request, follows: Lease | None) -> bool:  # noqa: ARG002
@@ -322,9 +332,11 @@ class EngineOnRedis:
         """Return a request as Redis gets it, and remember it."""
         request, parent = offer.request, offer.parent
         also = known_as = None
+        bounds = self._bounds_of(offer)
         if offer.keys:
             known_as = offer.keys[-1][0]
-            self._seen.add(known_as)
+            if bounds is None:  # else it may be offered again, if it is refused
+                self._seen.add(known_as)
             if request.dont_filter:
                 also = SeenMark(offer.slot, known_as)
         self._counts.add("scheduler/enqueued/redis")
@@ -338,7 +350,20 @@ class EngineOnRedis:
             None if parent is None else parent.top.own.lease,
             also,
             known_as,
+            bounds,
         )
+
+    def _bounds_of(self, offer: Accepted) -> SlotBounds | None:
+        """Return the limits of a request's slot; a redirect counts, and always passes.
+
+        Redis judges, because it knows the requests of all workers.
+        """
+        if not self._limits.on or offer.request.dont_filter:
+            return None
+        if offer.answers:
+            return SlotBounds()
+        given = (self._limits.of[kind] for kind in (PAGE, PENDING))
+        return SlotBounds(*(NO_BOUND if one is None else one for one in given))
 
     def _kind_of(self, offer: Accepted) -> bytes:
         """Return the kind of a request: the workers must know the start pages."""
@@ -638,6 +663,22 @@ class EngineOnRedis:
         """Count duplicates of offers by this or another worker."""
         if not self._closed:
             self._stats.inc_value("dupefilter/filtered", count)
+
+    def judged(self, answers: Sequence[tuple[Offer, int]]) -> None:
+        """Remember accepted requests; count those that their slots have no room for.
+
+        A refused request is not marked, so it may be offered again.
+        """
+        if self._closed:
+            return
+        for offer, taken in answers:
+            kind = REFUSALS.get(taken)
+            if kind is not None:
+                self._limits.refuse(kind, offer.slot)
+                self._counts.add("scheduler/enqueued", -1)
+                self._counts.add("scheduler/enqueued/redis", -1)
+            elif offer.known_as is not None:
+                self._seen.add(offer.known_as)
 
     def answered(self, answers: Sequence[tuple[Any, bool]]) -> None:
         """Begin with requests that cannot be stored, unless they were done before."""

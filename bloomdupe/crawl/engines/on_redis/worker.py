@@ -12,7 +12,7 @@ from bloomdupe.crawl.engines.on_redis.heartbeat import Heartbeat
 from bloomdupe.crawl.engines.on_redis.messages import ITEM, message_of, taken_apart
 from bloomdupe.errors import StoreAccessError, StoreFullError, StoreUnreachableError
 from bloomdupe.printable import logger_of
-from bloomdupe.redis.partition import Settled
+from bloomdupe.redis.partition import Settled, Taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -48,6 +48,9 @@ class WorkerReports(Protocol):
 
     def known(self, count: int) -> None:
         """Count so many of the offers as duplicates."""
+
+    def judged(self, answers: Sequence[tuple[Offer, int]]) -> None:
+        """Count the requests that are refused, because their slots have no room."""
 
     def cookies(self, news: Sequence[bytes]) -> None:
         """Apply the cookies that other workers have changed."""
@@ -248,8 +251,11 @@ class Worker(Thread):
         """Offer, and then settle, because all children must be offered before."""
         if offers:
             new = self._patiently(self._frontier.offer, offers)
-            if known := new.count(False):
+            if known := new.count(Taken.SEEN):
                 self._tell(self._crawl.known, known)
+            judged = [both for both in zip(offers, new, strict=True) if both[0].bounds]
+            if judged:
+                self._tell(self._crawl.judged, judged)
         if done:
             interruptions = self._frontier.interruptions
             refused = self._patiently(self._frontier.settle, done)
