@@ -123,6 +123,8 @@ class SharedFrontier:
         # When partitions are looked for next that were given back, and the time until
         # the look after that.
         self._takes_at, self._pause = 0.0, PAUSE
+        self.clock_ahead = 0.0
+        """Seconds by which Redis' clock is ahead of this machine's, as known last."""
         self._busy = 0
         """The partition that was not empty at the last look for the end."""
         self.imports = Imports(server)
@@ -349,6 +351,7 @@ class SharedFrontier:
             partition = self._partition(number)
             if partition.take(self._milliseconds, expired=expired):
                 self._owned[number] = partition
+                self.clock_ahead = partition.clock_ahead
                 self._pause = PAUSE
                 if len(self._owned) == share:
                     break
@@ -533,11 +536,6 @@ class SharedFrontier:
         if partition is None or not self._by_slot:
             return None
         return partition.last_owner_until
-
-    def clock_ahead(self, lease: RedisLease) -> float:
-        """Return the seconds by which Redis' clock is ahead of this machine's clock."""
-        partition = self._owned.get(lease.partition)
-        return 0.0 if partition is None else partition.clock_ahead
 
     def ask_again(self, slot: str) -> None:
         """Let a slot have its next turn."""

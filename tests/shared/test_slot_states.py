@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
 
 import pytest
+from spiders.retries import Many
 from spiders.workers import All, Plain, Timed
 from support.judge import lines
 from support.ports import kept_port
@@ -119,3 +120,54 @@ def test_a_delay_holds_over_a_stop_and_a_kill(
     crawl.finish(Timed)
     asked = {item["page"]: item["asked"] for item in crawl.items()}
     assert asked[8] - asked[1] >= delay - 0.01
+
+
+@pytest.mark.slow
+def test_a_host_that_fails_rests_on_the_next_worker_too(
+    crawl: Crawl, redis: RedisServer
+) -> None:
+    crawl.settings |= {
+        "RETRY_ENABLED": True,
+        "BLOOMDUPE_RETRY_BACKOFF": [FOREVER, 1, FOREVER],
+        "PAGES": 20,
+    }
+    crawl.site.pages = lambda _: None  # no answer
+    one = crawl.start(Many)
+    one.until(lambda: any("circuit" in state for state in states(redis)))
+    one.kill()
+    redis.end_leases("crawl")
+    before = len(crawl.site.log)
+    two = crawl.start(Many)
+    two.until_logged("(no answer) and rests until")
+    ((_, rest),) = job(crawl)["resting"].items()
+    assert rest["reason"] == "no answer"
+    assert two.interrupt().status == 0
+    assert len(crawl.site.log) == before
+
+
+@pytest.mark.slow
+def test_a_retry_waits_on_the_worker_that_has_its_host(crawl: Crawl) -> None:
+    failure = Answer("", 500)
+    crawl.site.pages = {"/00": [failure, failure, "x"]}
+    retries: Any = {"RETRY_ENABLED": True, "BLOOMDUPE_RETRY_BACKOFF": [1, 1.5, 9]}
+    crawl.finish(Many, PAGES=1, **retries)
+    first, second, third = crawl.site.times("/00")
+    assert second - first >= 0.5
+    assert third - second >= 0.75
+    assert len(crawl.items()) == 1
+
+
+@pytest.mark.slow
+def test_a_retry_that_waits_is_given_back(crawl: Crawl) -> None:
+    """So the partition can go to a worker that joins."""
+    crawl.settings["BLOOMDUPE_REDIS_LEASE"] = FOREVER
+    hour: Any = {"RETRY_ENABLED": True, "BLOOMDUPE_RETRY_BACKOFF": [3_600, 1, 3_600]}
+    crawl.site.pages = lambda _: Answer("", 500)
+    engine: Any = crawl.engine
+    one = crawl.start(Many, PAGES=1, **hour)
+    one.until_requested(1)
+    one.until(lambda: sum(count.pushed for count in engine.counts()) == 2)
+    two = crawl.start(Many, PAGES=1, **hour)
+    two.until(lambda: sorted(engine.owners.values()) == [4, 4])
+    for worker in (one, two):
+        assert worker.interrupt().status == 0

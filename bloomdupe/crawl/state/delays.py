@@ -15,6 +15,8 @@ from bloomdupe.store.format import DELAYS
 from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bloomdupe.crawl.later.clock import Clock
     from bloomdupe.inside_scrapy.engine import EngineAccess
     from bloomdupe.store.store import Store
@@ -95,8 +97,10 @@ class Delays(Participant, SlotState):
 class LastRequests(SlotState):
     """Lets the delay of a slot pass after a request that its owner before has sent."""
 
-    def __init__(self, engine: EngineAccess) -> None:
+    def __init__(self, engine: EngineAccess, wait: Callable[[str, int], float]) -> None:
+        """``wait`` returns the wait of a slot without a request of another owner."""
         self._engine = engine
+        self._wait = wait
         self._others: dict[str, float] = {}
 
     def wait(self, name: str, in_progress: int) -> float:
@@ -108,7 +112,7 @@ class LastRequests(SlotState):
                 if seconds > 0:
                     return seconds
                 del self._others[name]
-        return self._engine.wait(name, in_progress)
+        return self._wait(name, in_progress)
 
     def sent(self, slot: str, last: float) -> None:
         """Consider a request of another owner, at a time of ``time.monotonic()``."""

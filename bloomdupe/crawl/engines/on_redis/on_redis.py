@@ -16,6 +16,7 @@ from bloomdupe.crawl.engines.on_redis.messages import (
     joined,
     message_of,
     payload_of,
+    waiting,
 )
 from bloomdupe.crawl.engines.on_redis.page_on_redis import PageOnRedis
 from bloomdupe.crawl.engines.on_redis.requests_in_memory import RequestsInMemory
@@ -27,6 +28,8 @@ from bloomdupe.crawl.engines.on_redis.worker import Worker
 from bloomdupe.crawl.engines.on_redis.worker_counts import WorkerCounts
 from bloomdupe.crawl.engines.queue_order import QueueOrder
 from bloomdupe.crawl.later.backoff import Backoff
+from bloomdupe.crawl.later.growing_wait import GrowingWait
+from bloomdupe.crawl.later.retries import Retries
 from bloomdupe.crawl.leases.in_memory import Position
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.progress.plural import plural
@@ -38,7 +41,7 @@ from bloomdupe.crawl.start_outputs import StartItem, StartOutputs, is_fresh_star
 from bloomdupe.crawl.state.cookies_packed import PackedCookies
 from bloomdupe.crawl.state.delays import Delays, LastRequests
 from bloomdupe.crawl.state.limits import PAGE, PENDING, SlotLimits
-from bloomdupe.crawl.state.slot_state import DELAY, HOLD, LAST_REQUEST
+from bloomdupe.crawl.state.slot_state import CIRCUIT, DELAY, HOLD, LAST_REQUEST
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.printable import logger_of, printable
@@ -61,7 +64,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.engines.engine_contract import Accepted
     from bloomdupe.crawl.engines.features import Feature
     from bloomdupe.crawl.engines.session import Session
-    from bloomdupe.crawl.later.retries import Retries
     from bloomdupe.crawl.leases.outcomes import Line, Outcome
     from bloomdupe.crawl.state.slot_state import SlotState
     from bloomdupe.frontier.slot_queue import Entry
@@ -98,7 +100,6 @@ class EngineOnRedis:
     durable = has_feeds = True
     features: Collection[Feature] = FEATURES
     hurries = False
-    retries: Retries | None = None
     later = 0
 
     def __init__(
@@ -121,7 +122,13 @@ class EngineOnRedis:
         self._feeds = SharedFeeds(crawler, session.take_item, session.stopping.fail)
         order = QueueOrder.of(crawler.settings, durable=True)
         self._starts_apart = order.starts_apart
-        self._last_requests = LastRequests(self._access)
+        self.retries = None
+        wait = self._access.wait
+        if settings.retry_backoff is not None:
+            growing = GrowingWait(*settings.retry_backoff)
+            self.retries = Retries(crawler, self._access, growing)
+            wait = self.retries.circuits.wait
+        self._last_requests = LastRequests(self._access, wait)
         self._backoff = Backoff(
             self._access.slot_of, self._last_requests.wait, settings.max_retry_after
         )
@@ -133,6 +140,10 @@ class EngineOnRedis:
             start_fifo=order.start_fifo,
             wait=self._backoff.wait,
         )
+        rests = [self._backoff.resting]
+        if self.retries is not None:
+            self.retries.attach(self._at_hand, session.leases)
+            rests.append(self.retries.circuits.resting)
         self._states = self._slot_states()
         self._limits = SlotLimits(settings, self._at_hand, session.stats)
         assert settings.redis_url is not None  # noqa: S101 - it was checked
@@ -172,7 +183,7 @@ class EngineOnRedis:
             SlotTimes(
                 self._at_hand,
                 self._access,
-                [self._backoff.resting],
+                rests,
                 lambda: self._worker_counts.totals.by_slot,
             ),
             session.stopping.fail,
@@ -191,6 +202,8 @@ class EngineOnRedis:
         if self._access.throttled:
             self._access.restore_delays(delays.of)
         parts: dict[str, SlotState] = {DELAY: delays, HOLD: self._backoff}
+        if self.retries is not None:
+            parts[CIRCUIT] = self.retries.circuits
         if self._session.settings.redis_partition_by == "slot":
             parts[LAST_REQUEST] = self._last_requests
         return SlotStates(parts, self._at_hand.pending_in)
@@ -341,10 +354,13 @@ class EngineOnRedis:
                 also = SeenMark(offer.slot, known_as)
         self._counts.add("scheduler/enqueued/redis")
         assert offer.payload is not None  # noqa: S101 - it is stored
+        not_before = offer.not_before
+        if not_before is not None:
+            not_before += self._frontier.clock_ahead
         return Offer(
             offer.slot,
             name,
-            payload_of(self._kind_of(offer), name, offer.payload),
+            waiting(payload_of(self._kind_of(offer), name, offer.payload), not_before),
             request.priority,
             self._starts_apart and bool(request.meta.get("is_start_request")),
             None if parent is None else parent.top.own.lease,
@@ -497,7 +513,7 @@ class EngineOnRedis:
 
     def _state_of(self, lease: RedisLease) -> AboutSlot | None:
         """Return the state of a request's slot, if it is not stored yet."""
-        return self._states.changed(lease, self._frontier.clock_ahead(lease))
+        return self._states.changed(lease, self._frontier.clock_ahead)
 
     # Output
 
@@ -607,8 +623,10 @@ class EngineOnRedis:
         """Take requests to work on."""
         if self._closed:
             return
+        ahead = self._frontier.clock_ahead
         for lease in leases:
             message = message_of(lease.payload)
+            due = message.not_before
             page = PageOnRedis(
                 message.name,
                 lease,
@@ -620,6 +638,7 @@ class EngineOnRedis:
                 lease.priority,
                 message.body,
                 start=lease.again.start,
+                not_before=None if due is None else due - ahead,
             )
             self._session.leases.expect(entry, Position(page.name), own=page)
             self._from_redis[lease.slot] += 1
@@ -628,7 +647,7 @@ class EngineOnRedis:
 
     def _go_on_with(self, lease: RedisLease) -> None:
         """Go on with the state of a slot as its last owner has left it."""
-        self._states.restore(lease, self._frontier.clock_ahead(lease))
+        self._states.restore(lease, self._frontier.clock_ahead)
         last = self._frontier.last_owner_until(lease)
         if last is not None:
             self._last_requests.sent(lease.slot, last)
