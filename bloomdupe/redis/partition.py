@@ -322,7 +322,7 @@ class Partition:
         """
         self.lose()
         fence = secrets.token_hex(8)
-        taken, without, now = self.server.run(
+        taken, since, now = self.server.run(
             "take", self._worker, milliseconds, fence, +expired
         )
         if taken:
@@ -330,13 +330,13 @@ class Partition:
             self._step = 0
             self.clock_ahead = now / 1000 - time.time()
             self.last_owner_until = None
-            if without >= 0:
-                self.last_owner_until = time.monotonic() - without / 1000
+            if since >= 0:
+                self.last_owner_until = time.monotonic() - since / 1000
         return bool(taken)
 
     def renew(self, milliseconds: int) -> bool:
         """Stay the owner; False if another worker is by now. 0 gives it back."""
-        idle = +(self.is_idle and self.last_owner_until is None)
+        idle = +self.is_idle
         kept = self.server.run("renew", self._worker, self.fence, milliseconds, idle)
         if not (kept and milliseconds):
             self.lose()

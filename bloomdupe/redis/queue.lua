@@ -2,7 +2,9 @@
 --
 -- HEAD:state       hash; `worker`, `fence`, `until` (Unix milliseconds) and `step` of the
 --                  owner, `handed`, `pushed`, `done`, `turn`; `deleted`, the first entry of the
---                  output that was not deleted
+--                  output that was not deleted; `idle`, the fence of an owner that had begun
+--                  no request when it gave the partition back; `unknown`, the time until
+--                  which another owner may have sent requests
 -- HEAD:slots       sorted set of the slots with pending requests; the score is a slot's
 --                  turn, or PARKED while its owner has enough of it
 -- HEAD:queue:SLOT  sorted set; the score is the priority, negated; the member is the

@@ -12,7 +12,7 @@ if owner[1] ~= ARGV[1] or owner[2] ~= ARGV[2] then return 0 end
 redis.call('HSET', state_key, 'until', now() + ARGV[3])
 if ARGV[3] == '0' then
   redis.call('HSET', state_key, 'worker', '')
-  if ARGV[4] == '1' then redis.call('HSET', state_key, 'idle', 1) end
+  if ARGV[4] == '1' then redis.call('HSET', state_key, 'idle', ARGV[2]) end
   put_back()
 end
 return 1

@@ -284,8 +284,9 @@ class SharedFrontier:
         """
         workers = self._announce()
         self._renew(list(self._owned))
-        self._note_gap(time.monotonic())
-        self._share_among(workers)
+        now = time.monotonic()
+        self._note_gap(now)
+        self._share_among(workers, expired=now >= self._takes_over_at)
 
     def look_around(self) -> None:
         """Take or give back partitions if workers have come or gone since.
@@ -295,12 +296,12 @@ class SharedFrontier:
         """
         workers = self._announce()
         if workers != self._workers:
-            self._share_among(workers)
+            self._share_among(workers, expired=False)
         elif (
             len(self._owned) < self._share_of(workers)
             and time.monotonic() >= self._takes_at
         ):
-            self._take_up_to(self._share_of(workers))
+            self._take_up_to(self._share_of(workers), expired=False)
 
     def _announce(self) -> int:
         """Say that this worker is alive; return the number of workers that are."""
@@ -316,15 +317,18 @@ class SharedFrontier:
     def _share_of(self, workers: int) -> int:
         return -(-self._size // workers)
 
-    def _share_among(self, workers: int) -> None:
-        """Take or give back partitions, so that each worker has its share."""
+    def _share_among(self, workers: int, *, expired: bool) -> None:
+        """Take or give back partitions, so that each worker has its share.
+
+        Those of which the lease has ``expired`` may be taken, too.
+        """
         share = self._share_of(workers)
         if workers != self._workers:
             self._workers, self._pause = workers, PAUSE
         self._leave_all_but(share)
         self._give_back_idle()
         if len(self._owned) < share:
-            self._take_up_to(share)
+            self._take_up_to(share, expired=expired)
 
     def _renew(self, numbers: Iterable[int]) -> None:
         """Renew the leases of partitions, unless another worker owns them by now."""
@@ -340,13 +344,12 @@ class SharedFrontier:
             self._takes_over_at = now + lease
         self._tended, self._tended_after = now, self._made_up
 
-    def _take_up_to(self, share: int) -> None:
+    def _take_up_to(self, share: int, *, expired: bool) -> None:
         """Become the owner of further partitions, as far as they are free."""
         others = [n for n in range(self._size) if n not in self._owned]
         self._chance.shuffle(others)
-        now = time.monotonic()
-        expired = now >= self._takes_over_at
-        self._takes_at, self._pause = now + self._pause, 2 * self._pause
+        self._takes_at = time.monotonic() + self._pause
+        self._pause *= 2
         for number in others:
             partition = self._partition(number)
             if partition.take(self._milliseconds, expired=expired):

@@ -11,13 +11,17 @@
 -- present Unix milliseconds. The requests in progress on the last owner are pending again,
 -- and its token is no longer valid.
 
-local owner = redis.call('HMGET', state_key, 'worker', 'until', 'idle')
+local owner = redis.call('HMGET', state_key, 'worker', 'until', 'fence', 'idle', 'unknown')
 local now = now()
 local others = owner[1] and owner[1] ~= '' and owner[1] ~= ARGV[1]
 if others and (ARGV[4] ~= '1' or tonumber(owner[2]) > now) then return {0, 0, now} end
-local without = owner[2] and not owner[3] and math.max(0, now - owner[2]) or -1
+local unknown = owner[5]
+if owner[2] and owner[3] ~= owner[4] then
+  unknown = math.min(now, tonumber(owner[2]))
+  redis.call('HSET', state_key, 'unknown', unknown)
+end
+local since = unknown and now - unknown or -1
 redis.call('HSET', state_key, 'worker', ARGV[1], 'until', now + ARGV[2],
   'fence', ARGV[3], 'step', 0, 'handed', '')
-redis.call('HDEL', state_key, 'idle')
 put_back()
-return {1, without, now}
+return {1, since, now}

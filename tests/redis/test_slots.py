@@ -6,6 +6,8 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from bloomdupe.redis.frontier_reader import FrontierReader
 from bloomdupe.redis.partition import AboutSlot, LeftRequest, Offer, Settled
 from bloomdupe.redis.shared_frontier import SharedFrontier
@@ -56,7 +58,13 @@ def test_a_state_goes_with_its_slot(url: str) -> None:
         assert stored(url) == {"a": 3}
     with open_one(url) as three:
         # The last one had begun other requests, of which nothing is known.
-        assert three.last_owner_until(three.lease(1)[0]) is not None
+        (lease,) = three.lease(1)
+        until = three.last_owner_until(lease)
+        assert until is not None
+        three.close([lease])
+    with open_one(url) as four:
+        # It has to wait no longer for that.
+        assert four.last_owner_until(four.lease(1)[0]) == pytest.approx(until, abs=0.01)
 
 
 def test_a_state_ends_with_the_requests_of_its_slot(url: str) -> None:

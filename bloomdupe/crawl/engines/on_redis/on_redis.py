@@ -405,12 +405,14 @@ class EngineOnRedis:
         while True:
             entry = self._at_hand.lease()
             pending = self._at_hand.pending
+            wanted = max(0, self._enough - pending)
             if entry is None:
                 # All hosts at hand are busy, and further hosts may be free.
-                more = HUNGRY if pending < MOST_AT_HAND else 0
-                worker.want(max(self._enough - pending, more))
+                wanted = max(wanted, HUNGRY)
+            full = pending + self._at_hand.waiting >= MOST_AT_HAND
+            worker.want(0 if full else wanted)
+            if entry is None:
                 return None
-            worker.want(max(0, self._enough - pending))
             page: Any = leases.own_of(entry)
             if page.lease is None:
                 return entry
