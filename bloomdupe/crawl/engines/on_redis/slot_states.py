@@ -23,7 +23,7 @@ MOST = 10_000
 
 
 class SlotStates:
-    """Gives Redis the state of a slot that has changed, and restores that of others.
+    """Gives Redis each state that has changed; restores those of earlier owners.
 
     Redis keeps a JSON object for each slot, with a value for each of the ``parts``.
     """
