@@ -171,3 +171,22 @@ def test_a_retry_that_waits_is_given_back(crawl: Crawl) -> None:
     two.until(lambda: sorted(engine.owners.values()) == [4, 4])
     for worker in (one, two):
         assert worker.interrupt().status == 0
+
+
+@pytest.mark.slow
+def test_a_delay_of_autothrottle_goes_on_with_the_next_owner(
+    crawl: Crawl, redis: RedisServer
+) -> None:
+    crawl.settings |= {"AUTOTHROTTLE_ENABLED": True, "RANDOMIZE_DOWNLOAD_DELAY": False}
+    crawl.site.pages = {"/0": links("/1"), "/1": links("/2"), "/2": "a page"}
+    one = crawl.start(Plain, AUTOTHROTTLE_START_DELAY=4)
+    one.until(lambda: states(redis))
+    one.kill()
+    redis.end_leases("crawl")
+    crawl.site.hold("/2")
+    two = crawl.start(Plain, AUTOTHROTTLE_START_DELAY=0.01)
+    two.until_requested("/2")
+    # It is halved with each quick page, from 4 s on.
+    assert [state["delay"] >= 1 for state in states(redis)] == [True]
+    crawl.site.release()
+    two.finish()
