@@ -72,7 +72,7 @@ def report(view: View, info: Mapping[str, Any]) -> str:
     """Return the page; ``info`` is the object of ``bloomdupe info --json``."""
     title = f"Crawl of {view.spider}"
     colour = COLOURS.get(view.job.state.name, "calm")
-    if view.all_rest and colour == "good":
+    if view.job.all_rest and colour == "good":
         colour = "warn"
     as_of = local(view.job.state.read_at)
     return page(
@@ -121,8 +121,8 @@ def _counts(view: View) -> Iterator[Tile]:
         failed = len(history.failed.requests)
         yield Tile("failed", f"{failed:,}", "bad" * bool(failed))
     yield Tile("active hosts", f"{len(job.slots):,}")
-    if job.resting:
-        yield Tile("resting hosts", f"{len(job.resting):,}", "bad")
+    if job.at_rest:
+        yield Tile("resting hosts", f"{len(job.at_rest):,}", "bad")
     if job.workers is not None:
         yield Tile("in progress", f"{job.workers.leased:,}")
         yield Tile("workers", f"{len(job.workers.alive):,}")
@@ -144,7 +144,7 @@ def _pace(view: View) -> Iterator[Tile]:
         return
     dim = "dim" * (state.name == states.SILENT)
     yield Tile("pages a minute", f"{view.rate:,.0f}", dim)
-    if view.to_go is not None and not view.all_rest:
+    if view.to_go is not None and not view.job.all_rest:
         yield Tile("to go", duration(view.to_go), dim)
 
 

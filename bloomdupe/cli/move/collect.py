@@ -9,10 +9,10 @@ from bloomdupe.cli.output import warn
 from bloomdupe.cli.progress_bar import bytes_of
 from bloomdupe.cli.table import table
 from bloomdupe.cli.verb import INTERRUPTED, Verb
-from bloomdupe.crawl.progress.plural import plural
+from bloomdupe.crawl.progress.pace import plural
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Iterable
 
     from bloomdupe.moving.collecting import Collected
@@ -49,7 +49,7 @@ class Collect(Verb[CollectedOutput]):
 
     def add_arguments(
         self,
-        parser: argparse.ArgumentParser,
+        parser: ArgumentParser,
         jobdir: str | None,  # noqa: ARG002 - a URL names the crawl
     ) -> None:
         """Add the crawl, the directory, and the options."""
@@ -84,7 +84,7 @@ class Collect(Verb[CollectedOutput]):
             ),
         )
 
-    def run(self, options: argparse.Namespace) -> CollectedOutput:
+    def run(self, options: Namespace) -> CollectedOutput:
         """Collect."""
         from bloomdupe.moving.collecting import Collecting, Patience
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from scrapy.utils.job import job_dir
 
 from bloomdupe.crawl.engines.on_disk import EngineOnDisk
-from bloomdupe.crawl.progress.plural import plural
+from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.progress.rounds import IMPORT
 from bloomdupe.crawl.state.blocked import BLOCKED, Blocked
 from bloomdupe.errors import StoreMismatchError
@@ -101,7 +101,7 @@ def _say_how_it_stands(
     extra = {"spider": session.spider}
     if blocked.rules:
         logger.info(
-            "Requests are kept out by %(rules)s of `bloomdupe block`, and counted in"
+            "`bloomdupe block` keeps requests out by %(rules)s; these are counted in"
             " bloomdupe/dropped_blocked",
             {"rules": plural(len(blocked.rules), "rule")},
             extra=extra,

@@ -6,8 +6,7 @@ import time
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.progress.pace import duration
-from bloomdupe.crawl.progress.plural import plural
+from bloomdupe.crawl.progress.pace import duration, plural
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:

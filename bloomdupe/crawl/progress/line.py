@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from bloomdupe.crawl.progress.pace import (
     duration,
     per_minute,
+    plural,
     time_to_fill,
     time_to_go,
 )
-from bloomdupe.crawl.progress.plural import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -78,13 +78,19 @@ def _counts(
         yield f"{now.failed:,} failed ({', '.join([*most, *more])})"
     resting = f" ({now.resting:,} resting)" if now.resting else ""
     yield f"{now.pending:,} pending on {plural(now.slots, 'host')}{resting}"
+    if rate is not None and round(rate) == 0 and now.leased:
+        yield f"{now.leased:,} in progress"
     if now.later:
         yield f"{now.later:,} for later"
     left = time_to_go(first, now)
     if left:
         yield f"{duration(left)} to go"
-    elif left is None and first is not None:
+    elif first is not None and _unfinished(now) > _unfinished(first):
         yield "and more come than go"
+
+
+def _unfinished(point: Point) -> int:
+    return point.pending + point.leased
 
 
 def pages_lost(expected: float) -> str:

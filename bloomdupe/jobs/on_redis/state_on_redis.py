@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.later.rests import rests_in
 from bloomdupe.crawl.progress.history import Point
-from bloomdupe.crawl.progress.pace import RECENT
-from bloomdupe.crawl.progress.plural import plural
+from bloomdupe.crawl.progress.pace import RECENT, plural
 from bloomdupe.crawl.progress.rounds import FINISHED
 from bloomdupe.crawl.state.slot_state import CIRCUIT, DELAY, HOLD
 from bloomdupe.errors import StoreError, StoreUnreachableError
@@ -31,8 +30,6 @@ from bloomdupe.redis.address import Address
 from bloomdupe.redis.frontier_reader import FrontierReader, kind_at
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from bloomdupe.crawl.later.rests import Rest
     from bloomdupe.redis.frontier_reader import PartitionState
 
@@ -173,12 +170,6 @@ class CrawlReader:
     def close(self) -> None:
         """Close the connection."""
         self._reader.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def read(self) -> View:
         """Read the crawl.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 
+from bloomdupe.crawl.engines.crawl_job import QueueOrder
 from bloomdupe.crawl.engines.on_redis.joining import FEATURES, open_frontier
 from bloomdupe.crawl.engines.on_redis.messages import (
     ITEM,
@@ -26,19 +27,18 @@ from bloomdupe.crawl.engines.on_redis.slot_states import SlotStates
 from bloomdupe.crawl.engines.on_redis.slots import forget_inherited_slot
 from bloomdupe.crawl.engines.on_redis.worker import Worker
 from bloomdupe.crawl.engines.on_redis.worker_counts import WorkerCounts
-from bloomdupe.crawl.engines.queue_order import QueueOrder
 from bloomdupe.crawl.later.backoff import Backoff
-from bloomdupe.crawl.later.growing_wait import GrowingWait
+from bloomdupe.crawl.later.circuits import GrowingWait
 from bloomdupe.crawl.later.retries import Retries
 from bloomdupe.crawl.leases.in_memory import Position
 from bloomdupe.crawl.leases.lease import Lease
-from bloomdupe.crawl.progress.plural import plural
+from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.progress.rounds import FINISHED
 from bloomdupe.crawl.progress.slot_times import SlotTimes
 from bloomdupe.crawl.progress.watch import Watch
 from bloomdupe.crawl.requests.names import START, name_of
 from bloomdupe.crawl.start_outputs import StartItem, StartOutputs, is_fresh_start
-from bloomdupe.crawl.state.cookies_packed import PackedCookies
+from bloomdupe.crawl.state.cookies import PackedCookies
 from bloomdupe.crawl.state.delays import Delays, LastRequests
 from bloomdupe.crawl.state.limits import PAGE, PENDING, SlotLimits
 from bloomdupe.crawl.state.slot_state import CIRCUIT, DELAY, HOLD, LAST_REQUEST
@@ -61,8 +61,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.dupefilter import BloomDupeFilter
     from bloomdupe.crawl.engines.crawl_job import CrawlJob
-    from bloomdupe.crawl.engines.engine_contract import Accepted
-    from bloomdupe.crawl.engines.features import Feature
+    from bloomdupe.crawl.engines.engine_contract import Accepted, Feature
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.leases.outcomes import Line, Outcome
     from bloomdupe.crawl.state.slot_state import SlotState
@@ -108,7 +107,6 @@ class EngineOnRedis:
         crawler, settings = session.crawler, session.settings
         self._session = session
         self._stats = session.stats
-        self._counts = session.counts
         self._access = session.access
         self._spider = spider = session.spider
         if getattr(spider, "state", None) is None:
@@ -175,8 +173,7 @@ class EngineOnRedis:
         )
         self._worker_counts = WorkerCounts(session.stats)
         self._watch = Watch(
-            crawler,
-            settings,
+            session,
             self._at_hand,
             self._worker_counts,
             None,
@@ -186,7 +183,6 @@ class EngineOnRedis:
                 rests,
                 lambda: self._worker_counts.totals.by_slot,
             ),
-            session.stopping.fail,
             self._frontier.shown,
             line=self._line_of_worker,
         )
@@ -299,7 +295,7 @@ class EngineOnRedis:
                 self._worker.offer(self._offer_of(offer, name))
         if taken:
             self._finished = False
-            self._counts.add("scheduler/enqueued")
+            self._stats.inc_value("scheduler/enqueued")
         return taken
 
     def _is_carried(self, offer: Accepted) -> bool:
@@ -316,7 +312,7 @@ class EngineOnRedis:
         self._send_cookies()
         self._finished = False
         name = self._name_of(offer, held=True)
-        self._counts.add("scheduler/enqueued")
+        self._stats.inc_value("scheduler/enqueued")
         page: PageOnRedis = offer.parent.own
         offer.parent.instead = self._offer_of(offer, name)
         page.may_hold, page.is_child = False, not offer.repeats
@@ -352,7 +348,7 @@ class EngineOnRedis:
                 self._seen.add(known_as)
             if request.dont_filter:
                 also = SeenMark(offer.slot, known_as)
-        self._counts.add("scheduler/enqueued/redis")
+        self._stats.inc_value("scheduler/enqueued/redis")
         assert offer.payload is not None  # noqa: S101 - it is stored
         not_before = offer.not_before
         if not_before is not None:
@@ -418,7 +414,7 @@ class EngineOnRedis:
                 return entry
             self._count_taken(page.lease.slot)
             if self._frontier.holds(page.lease):
-                self._counts.add("scheduler/dequeued/redis")
+                self._stats.inc_value("scheduler/dequeued/redis")
                 return entry
             # The lease has run out, and another worker has it.
             leases.forget(entry)
@@ -479,17 +475,14 @@ class EngineOnRedis:
             self.leave(root)
             return
         self._send_cookies()
-        lines = []
-        for part in (root, *root.held):
-            lines += _lines_of(part.outcome)
+        of = root.top.own.lease
+        for part in root.held:
+            self._offer_each(part.own, _lines_of(part.outcome), of)
             self._worker_counts.settle(part.outcome)
+        lines = _lines_of(root.outcome)
+        self._worker_counts.settle(root.outcome)
         if page.lease is None:
-            # They come once, though another worker may do the same request, or the
-            # page that has yielded it.
-            if root.of_page is None:
-                self._offer_each(page, lines)
-            elif lines:
-                self._offer_lines(page.name, lines, root.top.own.lease)
+            self._offer_each(page, lines, of)
             self._in_memory.settle(root)
             return
         done, child = page.done(root, lines, self._in_memory.settling(root))
@@ -541,14 +534,16 @@ class EngineOnRedis:
         else:
             self._offer_lines(os.urandom(16), lines)
 
-    def _offer_each(self, page: PageOnRedis, lines: list[bytes]) -> None:
-        """Offer lines of a request in memory that no page of Redis has yielded.
+    def _offer_each(
+        self, page: PageOnRedis, lines: list[bytes], of: RedisLease | None = None
+    ) -> None:
+        """Offer lines of a request in memory, each with its own name.
 
-        It may have been left before, with the first of these lines, so each line has
-        its own name.
+        The request may have been left before, with the first of these lines, and
+        another worker may do it, too, or the page that has yielded it.
         """
         for name, line in page.named(lines):
-            self._offer_lines(name, [line])
+            self._offer_lines(name, [line], of)
 
     def _offer_lines(
         self, name: bytes, lines: list[bytes], of: RedisLease | None = None
@@ -696,8 +691,8 @@ class EngineOnRedis:
             kind = REFUSALS.get(taken)
             if kind is not None:
                 self._limits.refuse(kind, offer.slot)
-                self._counts.add("scheduler/enqueued", -1)
-                self._counts.add("scheduler/enqueued/redis", -1)
+                self._stats.inc_value("scheduler/enqueued", -1)
+                self._stats.inc_value("scheduler/enqueued/redis", -1)
             elif offer.known_as is not None:
                 self._seen.add(offer.known_as)
 
