@@ -17,7 +17,7 @@ from bloomdupe.printable import logger_of
 from bloomdupe.store.system_errors import limit_of_memory, reason_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from scrapy.crawler import Crawler
 
@@ -83,21 +83,24 @@ class Ending:
         if reason != FINISHED:  # unless there is work by now: the engine looks
             raise CloseSpider(reason)
 
-    def say_end(self, reason: str, totals: Totals, outputs: Sequence[str]) -> None:
-        """Log how the run ended, where the items are, and what the user can do."""
+    def say_end(
+        self, reason: str, totals: Totals, where: str, *, pending: bool
+    ) -> None:
+        """Log how the run ended, ``where`` the items are, and what the user can do.
+
+        ``pending`` says whether the number of pending requests is known.
+        """
         if reason in (INCOMPLETE, WAITING):  # they say more
             return
         done = f"{plural(totals.pages, 'page')}, {plural(totals.items, 'item')}"
-        if outputs and totals.items:
-            done += f" in {', '.join(outputs)}"
         if reason == FINISHED:
-            line = f"Finished; {done}"
+            line = f"Finished; {done}{where}"
         else:
             remedy = "run the same command to go on"
             if not self._engine.durable:
                 remedy = "they are lost, for there is no JOBDIR"
-            pending = self.left - self._apart
-            line = f"Stopped; {done}, {plural(pending, 'request')} pending: {remedy}"
+            left = f", {plural(self.left - self._apart, 'request')} pending"
+            line = f"Stopped; {done}{where}{left if pending else ''}: {remedy}"
         logger.info("%(line)s", {"line": line}, extra={"spider": self._crawler.spider})
 
     def say(self) -> None:

@@ -288,9 +288,12 @@ class Frontier:
         return entry
 
     def withdraw(self, unwanted: Callable[[Entry], bool]) -> list[Entry]:
-        """Remove and return pending requests, of a frontier without a store."""
+        """Remove and return pending requests, of a frontier without a store.
+
+        Those that are scheduled for later are among them.
+        """
         assert self._store is None  # noqa: S101 - what is stored must be settled
-        found = []
+        found = [] if self._later is None else self._later.withdraw(unwanted)
         for queue in list(self._queues.values()):
             some = queue.withdraw(unwanted)
             self.pending -= len(some)

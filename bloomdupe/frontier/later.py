@@ -20,6 +20,8 @@ from bloomdupe.store.participant import Part
 from bloomdupe.store.snapshot import READ_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bloomdupe.store.batch import Batch
     from bloomdupe.store.store import Store
 
@@ -160,6 +162,18 @@ class Later:
         self._moved |= stored
         self.waiting -= len(stored)
         self._find_next()
+
+    def withdraw(self, unwanted: Callable[[Entry], bool]) -> list[Entry]:
+        """Remove and return requests, without a store."""
+        assert self._store is None  # noqa: S101 - like the frontier
+        found = [item for item in self._near if unwanted(item.entry)]
+        keys = {item.key for item in found}
+        self._near = [item for item in self._near if item.key not in keys]
+        heapify(self._near)
+        self._near_bytes -= sum(item.entry.size for item in found)
+        self.waiting -= len(found)
+        self._find_next()
+        return [item.entry for item in found]
 
     def _no_more_fresh(self, key: bytes) -> Postponed | None:
         item = self._fresh.pop(key, None)

@@ -7,6 +7,7 @@ Scrapy 2.13 to 2.19.
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +109,16 @@ class EngineAccess:
             return float(slot.delay)
         given = self._slot_settings.get(name, {})
         return float(given.get("delay", self._delay))
+
+    def last_request_of(self, name: str) -> float:
+        """Return when the last request of a slot was sent, in ``time.monotonic()``.
+
+        Minus infinity if the downloader does not know the slot, or has sent none.
+        """
+        slot = self._slots.get(name)
+        if slot is None or not slot.lastseen:
+            return -math.inf
+        return float(slot.lastseen - self._clock() + time.monotonic())
 
     def is_full(self, name: str) -> bool:
         """Whether a slot has as many requests in progress as it may have."""

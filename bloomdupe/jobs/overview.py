@@ -68,10 +68,6 @@ class RunFigures:
     outputs: list[Output]
     failed: dict[str, int]
     """Failed requests that were not retried since, by cause, the largest first."""
-    resting: dict[str, Rest]
-    """Slots with pending requests that rest."""
-    delays: dict[str, float]
-    """Seconds between two requests, of the largest slots that have a delay."""
     blocked: list[dict[str, Any]]
     """See :class:`bloomdupe.crawl.state.blocked.Blocked`."""
     paused: list[str]
@@ -150,29 +146,35 @@ class Overview:
     pages: int
     """Requests that are done; on disk, responses to them."""
     slots: dict[str, int]
-    """Slots with pending requests, and their numbers of requests."""
+    """Slots with pending requests, and their numbers of requests; on Redis, also slots
+    that rest while a worker has all their requests.
+    """
+    resting: dict[str, Rest]
+    """Those of them that rest."""
+    delays: dict[str, float]
+    """Seconds between two requests, of the largest slots that have a delay."""
     runs: RunFigures | None = None
     workers: WorkerFigures | None = None
 
     @property
     def at_rest(self) -> set[str]:
         """Slots with pending requests that get none now: they rest, or are paused."""
-        if self.runs is None:
-            return set()
-        return self.slots.keys() & {*self.runs.resting, *self.runs.paused}
+        paused = () if self.runs is None else self.runs.paused
+        return self.slots.keys() & {*self.resting, *paused}
 
     @property
     def all_rest(self) -> bool:
-        """Whether requests are pending, and all their slots rest."""
-        return 0 < len(self.at_rest) == len(self.slots)
+        """Whether requests are pending, and all their slots rest.
+
+        That is not known of workers, which have requests of other slots at hand.
+        """
+        return self.workers is None and 0 < len(self.at_rest) == len(self.slots)
 
     def slowness(self, slot: str) -> str:
         """Return why a slot is slow, if that is known: its rest, or its delay."""
-        if self.runs is None:
-            return ""
-        if slot in self.runs.paused:
+        if self.runs is not None and slot in self.runs.paused:
             return "paused"
-        rest, delay = self.runs.resting.get(slot), self.runs.delays.get(slot)
+        rest, delay = self.resting.get(slot), self.delays.get(slot)
         if rest is not None:
             return rest.text(self.state.read_at)
         return "" if delay is None else f"a request every {delay:.3g} s"
@@ -191,11 +193,11 @@ class Overview:
             "taken_in": self.taken_in,
             "slots": len(self.slots),
             "largest": dict(self.largest()),
+            "resting": {slot: rest._asdict() for slot, rest in self.resting.items()},
+            "delays": self.delays,
         }
         if self.runs is not None:
-            resting = {slot: rest._asdict() for slot, rest in self.runs.resting.items()}
-            figures = asdict(self.runs) | {"resting": resting}
-            return common | {"pages": self.pages} | figures
+            return common | {"pages": self.pages} | asdict(self.runs)
         workers = self.workers
         assert workers is not None  # noqa: S101 - or it has runs
         return common | {

@@ -121,13 +121,13 @@ def _counts(view: View) -> Iterator[Tile]:
         failed = len(history.failed.requests)
         yield Tile("failed", f"{failed:,}", "bad" * bool(failed))
     yield Tile("active hosts", f"{len(job.slots):,}")
+    if job.at_rest:
+        yield Tile("resting hosts", f"{len(job.at_rest):,}", "bad")
     if job.workers is not None:
         yield Tile("in progress", f"{job.workers.leased:,}")
         yield Tile("workers", f"{len(job.workers.alive):,}")
         yield Tile("partitions", f"{len(job.workers.partitions):,}")
     if job.runs is not None and history is not None:
-        if job.at_rest:
-            yield Tile("resting hosts", f"{len(job.at_rest):,}", "bad")
         yield Tile("items", f"{job.runs.items:,}")
         yield Tile("duplicates skipped", f"{history.totals.duplicates:,}")
         yield Tile("downloaded", size(history.totals.bytes))

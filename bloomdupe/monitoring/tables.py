@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.leases.failure import PAGE_CAME
-from bloomdupe.crawl.progress.pace import local, size
+from bloomdupe.crawl.progress.pace import local, plural, size
 from bloomdupe.crawl.progress.rounds import OPEN
 from bloomdupe.jobs.overview import MOST_SLOTS, slot_name
 from bloomdupe.jobs.state import KILLED, RUNNING
@@ -35,7 +35,7 @@ def failures(failed: FailedRequests) -> Iterator[str]:
         return
     groups, options = failed.groups, {one.option for one in failed.requests}
     twice = "" if PAGE_CAME.isdisjoint(options) else TWICE
-    yield f"<h2>Failures: {len(failed.requests):,} requests</h2>"
+    yield f"<h2>Failures: {plural(len(failed.requests), 'request')}</h2>"
     yield (
         '<p class="note">Mend the cause, then run the crawl with <code>-s'
         f" BLOOMDUPE_RETRY_FAILED={text(','.join(sorted(options)))}</code>.{twice}</p>"
@@ -86,8 +86,13 @@ def hosts(view: View) -> Iterator[str]:
             f" {len(names):,}.</p>"
         )
     if history is None:
-        columns = (Column("host", "host"), Column("pending", "number"))
-        rows = [(slot_name(one), f"{job.slots.get(one, 0):,}") for one in order]
+        columns = (
+            Column("host", "host"), Column("pending", "number"), Column("", "slow"),
+        )  # fmt: skip
+        rows = [
+            (slot_name(one), f"{job.slots.get(one, 0):,}", job.slowness(one))
+            for one in order
+        ]
         yield from table(columns, rows)
         return
     rows_of_history = [

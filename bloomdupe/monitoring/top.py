@@ -206,7 +206,7 @@ def _extent(view: View) -> str:
     if runs is not None:
         return f"run {runs.runs}, {duration(view.seconds)} in all" if runs.runs else ""
     partitions = 0 if workers is None else len(workers.partitions)
-    return f"{partitions:,} partitions on Redis"
+    return f"{plural(partitions, 'partition')} on Redis"
 
 
 def _figures(view: View, console: Console, columns: int) -> Iterator[Figure]:
@@ -248,7 +248,7 @@ def _pages(view: View) -> Values:
         style = "green" if view.rate >= 0.5 else "yellow"
         pages.append((rate, DIM if state.name == states.SILENT else style))
     if view.job.runs is not None:
-        pages.append((f"{view.job.runs.items:,} items", ""))
+        pages.append((plural(view.job.runs.items, "item"), ""))
     return pages
 
 
@@ -277,7 +277,8 @@ def _figures_of_workers(workers: WorkerFigures) -> Iterator[Figure]:
     yield "in progress", [(f"{workers.leased:,}", "")]
     alive = [(f"{len(workers.alive):,} alive", "")]
     if workers.unowned:
-        alive.append((f"{workers.unowned:,} partitions without a worker", "yellow"))
+        unowned = plural(workers.unowned, "partition")
+        alive.append((f"{unowned} without a worker", "yellow"))
     yield "workers", alive
 
 
@@ -317,7 +318,8 @@ def _stored_on_disk(view: View, last: Point) -> Iterator[Figure]:
 
 
 def _stored_on_redis(workers: WorkerFigures) -> Iterator[Figure]:
-    yield "output", [(f"{workers.entries:,} entries to be collected", "")]
+    entries = plural(workers.entries, "entry", "entries")
+    yield "output", [(f"{entries} to be collected", "")]
     memory = [(f"{size(workers.memory)} of this Redis", "")]
     if workers.memory_limit:
         full = workers.memory > 0.8 * workers.memory_limit

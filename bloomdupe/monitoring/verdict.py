@@ -74,11 +74,11 @@ def _hosts(view: View) -> str:
     if not job.slots:
         return ""
     hosts = f" on {plural(len(job.slots), 'host')}"
-    if job.runs is None or not job.at_rest:
+    if not job.at_rest:
         return hosts
     if not job.all_rest:
         return f"{hosts} ({len(job.at_rest):,} resting)"
-    ends = [rest.until for rest in job.runs.resting.values()]
+    ends = [rest.until for rest in job.resting.values()]
     if not ends:
         return f"{hosts}, {'which is' if len(job.slots) == 1 else 'all'} paused"
     until = clock(min(ends), job.state.read_at)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -210,6 +211,17 @@ class FrontierReader:
             cursor, *some = self._parts[partition].run("hosts", cursor, SLOTS_AT_ONCE)
             for name, count in zip(some[::2], some[1::2], strict=True):
                 found[name.decode(errors="replace")] = count
+            if not int(cursor):
+                return found
+
+    def slot_states(self, partition: int) -> dict[str, dict[str, Any]]:
+        """Return the states of the slots that have one, as the workers store them."""
+        found = {}
+        cursor: bytes | int = 0
+        while True:
+            cursor, *some = self._parts[partition].run("states", cursor, SLOTS_AT_ONCE)
+            for name, state in zip(some[::2], some[1::2], strict=True):
+                found[name.decode(errors="replace")] = json.loads(state)
             if not int(cursor):
                 return found
 

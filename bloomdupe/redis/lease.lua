@@ -4,8 +4,8 @@
 -- ARGV[5]  highest number of requests of a slot
 -- then the names of slots that take turns again
 --
--- Returns 'done' and, for each request, its number, its slot, the priority negated, and the
--- payload. A slot with further pending requests is parked then, at most until the owner has
+-- Returns 'done' and, for each request, its number, its slot, the priority negated, the
+-- payload, and the state of the slot, if it has one: only with the first of its requests. A slot with further pending requests is parked then, at most until the owner has
 -- no requests in progress.
 
 local handed = {}
@@ -43,13 +43,17 @@ else
   redis.call('HSET', state_key, 'step', ARGV[3], 'handed', table.concat(handed))
 end
 
-local answer = {'done'}
+local answer, about = {'done'}, {}
+local stated = #handed > 0 and redis.call('EXISTS', about_key) == 1
 for _, number in ipairs(handed) do
   local value = redis.call('HGET', leased_key, number)
   local score, length, first = struct.unpack('<dH', value)
   answer[#answer + 1] = number
-  answer[#answer + 1] = string.sub(value, first, first + length - 1)
+  local slot = string.sub(value, first, first + length - 1)
+  answer[#answer + 1] = slot
   answer[#answer + 1] = tostring(score)
   answer[#answer + 1] = string.sub(value, first + length)
+  answer[#answer + 1] = stated and not about[slot] and redis.call('HGET', about_key, slot) or ''
+  about[slot] = true
 end
 return answer

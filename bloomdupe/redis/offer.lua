@@ -7,9 +7,24 @@
 --   a, c  newest first
 --   b, d  oldest first
 --   m     no request: its fingerprint is marked
+-- A kind may be followed by the limits of its slot: a comma, the highest number of requests
+-- that were ever counted, another comma, and the highest number of pending requests.
 --
--- Returns the same as add.lua. Any worker may offer a request, and may offer it again: an
+-- Returns the same as add.lua; a request that is refused, and not marked, has '2' if its slot
+-- has reached the first limit, and '3' if it has reached the second one. Any worker may offer a request, and may offer it again: an
 -- accepted request counts as seen.
+
+local pages_key = KEYS[1] .. ':pages'
+
+-- Returns the flag of a request that its slot has no room for, or nothing if it has, and
+-- then counts the request.
+local function refusal(slot, most_pages, most_pending)
+  if tonumber(redis.call('HGET', pages_key, slot) or 0) >= tonumber(most_pages) then
+    return '2'
+  end
+  if redis.call('ZCARD', queue_key .. slot) >= tonumber(most_pending) then return '3' end
+  redis.call('HINCRBY', pages_key, slot, 1)
+end
 
 local number = tonumber(redis.call('HGET', state_key, 'pushed') or 0)
 local field = 2 * count + 7
@@ -21,17 +36,21 @@ for offset = 1, #batch, size do
     state = 'full'
     break
   else
-    local kind = ARGV[field + 2]
-    if kind ~= 'm' then
+    local kind, most_pages, most_pending =
+      string.match(ARGV[field + 2], '^(.),?(%d*),?(%d*)$')
+    local refused = most_pages ~= '' and refusal(ARGV[field], most_pages, most_pending)
+    if kind ~= 'm' and not refused then
       number = number + 1
       -- It is put into the queue before it is marked: if Redis refuses one of the two
       -- commands, the request is done twice, and not lost.
       redis.call('HSET', state_key, 'pushed', number)
       put(ARGV[field], ARGV[field + 1], numbered(kind, number) .. ARGV[field + 3])
     end
-    mark(hash, where)
-    added = added + 1
-    flags[#flags + 1] = '1'
+    if not refused then
+      mark(hash, where)
+      added = added + 1
+    end
+    flags[#flags + 1] = refused or '1'
   end
   field = field + 4
 end

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
+from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.errors import StoreDamagedError, StoreError
 from bloomdupe.redis.redis_filter import MAX_BATCH, RedisFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from bloomdupe.redis.server import Server
 
 __all__ = [
     "NO_ENTRY",
+    "AboutSlot",
     "Counts",
     "LeftRequest",
     "Offer",
@@ -26,6 +29,8 @@ __all__ = [
     "RedisLease",
     "SeenMark",
     "Settled",
+    "SlotBounds",
+    "Taken",
 ]
 
 MAX_SLOT_BYTES = 1_000
@@ -37,11 +42,32 @@ MARK_ONLY = "m"
 """The kind of a mark without a request."""
 NUMBER_BYTES = 9
 """Bytes of a request's number, which precedes its payload."""
+NO_BOUND = 2**53
 READ_AT_ONCE = 500
 """Requests, or names of slots, per command."""
 
 NO_ENTRY = b"0-0"
 """A number before the numbers of all entries."""
+
+
+class Taken(IntEnum):
+    """The answer to an offer."""
+
+    SEEN = 0
+    NEW = 1
+    PAGE_LIMIT = 2
+    """It is new, and refused: its slot has had as many requests as it may have."""
+    PENDING_LIMIT = 3
+    """It is new, and refused: as many requests of its slot are pending as may be."""
+
+
+class SlotBounds(NamedTuple):
+    """The limits of a slot with which a request is offered, and counted."""
+
+    pages: int = NO_BOUND
+    """Requests that were ever offered with bounds, and accepted."""
+    pending: int = NO_BOUND
+    """Requests that no worker has at hand."""
 
 
 class Offer(NamedTuple):
@@ -67,6 +93,8 @@ class Offer(NamedTuple):
     """The fingerprint under which it may have been seen before an import. None: no
     import has seen it.
     """
+    bounds: SlotBounds | None = None
+    """The limits of its slot; None: it is accepted in any case, and not counted."""
 
 
 class RedisLease(NamedTuple):
@@ -79,6 +107,8 @@ class RedisLease(NamedTuple):
     slot: str
     priority: int
     payload: bytes
+    about: bytes = b""
+    """The state of the slot, if it has one; only with one request of a slot."""
 
     @property
     def token(self) -> tuple[int, str, bytes]:
@@ -99,6 +129,24 @@ class SeenMark(NamedTuple):
     fingerprint: bytes
 
 
+class AboutSlot(NamedTuple):
+    """The state of a slot, for the next owner of its partition."""
+
+    slot: str
+    state: bytes
+    """Nothing: it has none any more."""
+    seconds: float
+    """For which it is kept though no request of the slot is pending; infinite if this
+    worker has further requests of the slot.
+    """
+
+    @property
+    def words(self) -> tuple[str, bytes, int]:
+        """The arguments of the script."""
+        milliseconds = -1 if self.seconds == math.inf else int(self.seconds * 1000)
+        return self.slot, self.state, milliseconds
+
+
 class Settled(NamedTuple):
     """A request that is done."""
 
@@ -117,6 +165,8 @@ class Settled(NamedTuple):
     :meth:`SharedFrontier.settle
     <bloomdupe.redis.shared_frontier.SharedFrontier.settle>`.
     """
+    about: AboutSlot | None = None
+    """The new state of its slot, if that has changed."""
 
 
 class LeftRequest(NamedTuple):
@@ -129,6 +179,8 @@ class LeftRequest(NamedTuple):
     """Lines of output that count all the same."""
     reason: str = ""
     """The reason why it cannot be restored, or nothing; kept until it is settled."""
+    about: AboutSlot | None = None
+    """The new state of its slot, if that has changed."""
 
 
 class OutputLine(NamedTuple):
@@ -224,13 +276,17 @@ class Partition:
         self.not_begun: set[bytes] = set()
         """Numbers of the requests in progress that this worker will not begin."""
         self.last_owner_until: float | None = None
-        """Time at which the previous owner ended, in seconds of ``monotonic()``."""
+        """Time until which the previous owner may have sent requests whose times are
+        not known, in seconds of ``monotonic()``; None: there are no such requests.
+        """
+        self.clock_ahead = 0.0
+        """Seconds by which Redis' clock is ahead of this machine's clock."""
         self._step = 0
         self._unanswered: _Step | None = None
         self._handed_out: list[RedisLease] = []
         self._again: set[str] = set()
 
-    def offer(self, offers: Sequence[Offer | SeenMark]) -> list[bool]:
+    def offer(self, offers: Sequence[Offer | SeenMark]) -> list[Taken]:
         """Accept requests that are new; say of each whether it was.
 
         A mark is set, and adds no request.
@@ -243,7 +299,7 @@ class Partition:
                 [offer.fingerprint for offer in some],
                 [self._arguments(offer) for offer in some],
             )
-        return [flag == ord("1") for flag in flags]
+        return [Taken(flag - ord("0")) for flag in flags]
 
     def _arguments(self, offer: Offer | SeenMark) -> tuple[bytes | str | int, ...]:
         if isinstance(offer, SeenMark):
@@ -251,7 +307,10 @@ class Partition:
         slot = offer.slot.encode()
         if len(slot) > MAX_SLOT_BYTES:
             raise ValueError(f"a slot's name of {len(slot):,} bytes is too long")
-        return slot, -offer.priority, self._kinds[offer.start], offer.payload
+        kind = self._kinds[offer.start]
+        if offer.bounds is not None:
+            kind += ",{},{}".format(*offer.bounds)
+        return slot, -offer.priority, kind, offer.payload
 
     # Steps of the owner
 
@@ -263,19 +322,22 @@ class Partition:
         """
         self.lose()
         fence = secrets.token_hex(8)
-        taken, without = self.server.run(
+        taken, since, now = self.server.run(
             "take", self._worker, milliseconds, fence, +expired
         )
         if taken:
             self.fence = fence
             self._step = 0
-            now = time.monotonic()
-            self.last_owner_until = now - without / 1000 if without >= 0 else None
+            self.clock_ahead = now / 1000 - time.time()
+            self.last_owner_until = None
+            if since >= 0:
+                self.last_owner_until = time.monotonic() - since / 1000
         return bool(taken)
 
     def renew(self, milliseconds: int) -> bool:
         """Stay the owner; False if another worker is by now. 0 gives it back."""
-        kept = self.server.run("renew", self._worker, self.fence, milliseconds)
+        idle = +self.is_idle
+        kept = self.server.run("renew", self._worker, self.fence, milliseconds, idle)
         if not (kept and milliseconds):
             self.lose()
         return bool(kept)
@@ -327,7 +389,11 @@ class Partition:
             instead = [one.instead for one in done if one.instead is not None]
             waiting = [word for offer in instead for word in self._arguments(offer)]
             lines = [line for one in done for line in one.lines]
-            arguments = (b"".join(numbers), len(instead), *waiting, *lines)
+            states = _states_of(done)
+            arguments = (
+                b"".join(numbers), len(instead), len(states) // 3,
+                *waiting, *states, *lines,
+            )  # fmt: skip
             self._do(_Step("settle", arguments, settles=numbers))
         return bool(self.fence)
 
@@ -343,7 +409,9 @@ class Partition:
             words += one.lease.number, one.payload, one.reason
         lines = [line for one in left for line in one.lines]
         numbers = tuple(one.lease.number for one in left)
-        self._do(_Step("leave", (len(left), *words, *lines), settles=numbers))
+        states = _states_of(left)
+        arguments = (len(left), len(states) // 3, *words, *states, *lines)
+        self._do(_Step("leave", arguments, settles=numbers))
 
     def _do(self, step: _Step) -> None:
         """Do a step of the owner; the previous step must have been answered."""
@@ -369,10 +437,10 @@ class Partition:
                 " handed out; nothing has happened"
             )
         self._step += 1
-        for number, slot, score, payload in zip(*[iter(answer)] * 4, strict=True):
+        for number, slot, score, *rest in zip(*[iter(answer)] * 5, strict=True):
             self.in_progress.add(number)
             priority = -int(float(score))
-            lease = (self.number, self.fence, number, slot.decode(), priority, payload)
+            lease = (self.number, self.fence, number, slot.decode(), priority, *rest)
             self._handed_out.append(RedisLease(*lease))
         self.in_progress.difference_update(step.settles)
         self._again.difference_update(step.again)
@@ -460,6 +528,14 @@ class Partition:
         while some := self.server.run("forget", before, FORGOTTEN_AT_ONCE):
             gone += some
         return gone
+
+
+def _states_of(
+    some: Iterable[Settled | LeftRequest],
+) -> tuple[bytes | str | int, ...]:
+    """Return the words for the latest state of each slot."""
+    latest = {one.about.slot: one.about for one in some if one.about is not None}
+    return tuple(word for about in latest.values() for word in about.words)
 
 
 def _place(number: bytes) -> tuple[int, ...]:

@@ -2,7 +2,9 @@
 --
 -- HEAD:state       hash; `worker`, `fence`, `until` (Unix milliseconds) and `step` of the
 --                  owner, `handed`, `pushed`, `done`, `turn`; `deleted`, the first entry of the
---                  output that was not deleted
+--                  output that was not deleted; `idle`, the fence of an owner that had begun
+--                  no request when it gave the partition back; `unknown`, the time until
+--                  which another owner may have sent requests
 -- HEAD:slots       sorted set of the slots with pending requests; the score is a slot's
 --                  turn, or PARKED while its owner has enough of it
 -- HEAD:queue:SLOT  sorted set; the score is the priority, negated; the member is the
@@ -13,6 +15,10 @@
 --                  settle
 -- HEAD:aside       hash from the numbers of requests that a worker could not restore to the
 --                  reason
+-- HEAD:pages       hash from a slot to the number of its requests, if that is limited
+-- HEAD:about       hash from a slot to its state, for the next owner of the partition
+-- HEAD:about:ends  sorted set of the same slots by the time at which the state is dropped
+--                  (Unix milliseconds); infinite while the slot has requests
 -- HEAD:output      stream of the output of requests that are done: `worker`, lines
 --
 -- All of them have the hash tag of the head, KEYS[1], so a Redis Cluster keeps them on the
@@ -28,6 +34,13 @@ local state_key, slots_key = KEYS[1] .. ':state', KEYS[1] .. ':slots'
 local queue_key, leased_key = KEYS[1] .. ':queue:', KEYS[1] .. ':leased'
 local left_key = KEYS[1] .. ':left'
 local aside_key = KEYS[1] .. ':aside'
+local about_key, ends_key = KEYS[1] .. ':about', KEYS[1] .. ':about:ends'
+
+-- Returns Unix milliseconds.
+local function now()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
 
 -- Lets a slot take turns, after all other slots.
 local function join(slot)

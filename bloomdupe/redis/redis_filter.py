@@ -191,7 +191,7 @@ class RedisFilter(BloomFilter):
     ) -> bytes:
         """Run a script that begins with ``layers.lua``, with arguments for each key.
 
-        Returns its answer to each key, ``0`` or ``1``.
+        Returns its answer to each key, a digit.
         """
         server = self._open(to_change=script != "contains")
         answers = b""

@@ -34,8 +34,8 @@ SCRIPTS = {
     "take": ("queue", "take"),
     "renew": ("queue", "renew"),
     "lease": ("queue", "owner", "lease"),
-    "settle": ("queue", "owner", "put_out", "settle"),
-    "leave": ("queue", "owner", "put_out", "leave"),
+    "settle": ("queue", "owner", "put_out", "about", "settle"),
+    "leave": ("queue", "owner", "put_out", "about", "leave"),
     "counts": ("queue", "counts"),
     "pending": ("queue", "pending"),
     "output": ("queue", "output"),
@@ -43,6 +43,7 @@ SCRIPTS = {
     "workers": ("workers",),
     "state": ("queue", "state"),
     "hosts": ("queue", "hosts"),
+    "states": ("queue", "states"),
     "pending_of": ("queue", "pending_of"),
     "handed_out": ("queue", "handed_out"),
 }

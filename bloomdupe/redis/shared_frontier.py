@@ -28,7 +28,7 @@ from bloomdupe.redis.frontier_header import (
     part_of,
 )
 from bloomdupe.redis.kept_offers import KeptOffers
-from bloomdupe.redis.partition import Offer, Partition, SeenMark, Settled
+from bloomdupe.redis.partition import Offer, Partition, SeenMark, Settled, Taken
 from bloomdupe.redis.redis_filter import RedisFilter
 from bloomdupe.redis.server import Server
 from bloomdupe.redis.shared_import import Imports
@@ -51,6 +51,8 @@ __all__ = ["SharedFrontier"]
 
 MIN_LEASE = 0.05
 """Seconds."""
+PAUSE = 0.25
+"""Seconds after which a worker first looks again for partitions."""
 
 
 class SharedFrontier:
@@ -116,6 +118,13 @@ class SharedFrontier:
         # number of interruptions then; and the time from which it takes expired leases.
         self._tended, self._tended_after = 0.0, self._made_up
         self._takes_over_at = 0.0
+        self._workers = 0
+        """The number of running workers when partitions were taken or given back."""
+        # When partitions are looked for next that were given back, and the time until
+        # the look after that.
+        self._takes_at, self._pause = 0.0, PAUSE
+        self.clock_ahead = 0.0
+        """Seconds by which Redis' clock is ahead of this machine's, as known last."""
         self._busy = 0
         """The partition that was not empty at the last look for the end."""
         self.imports = Imports(server)
@@ -209,9 +218,15 @@ class SharedFrontier:
         finally:
             server.close()
 
-    def close(self) -> None:
-        """Give back all partitions, and close the connection."""
+    def close(self, not_begun: Iterable[RedisLease] = ()) -> None:
+        """Give back all partitions, and close the connection.
+
+        See :meth:`not_begun`.
+        """
         try:
+            for number in self._owned.keys() - self._leaving:
+                self._hand_out_no_more(number)
+            self.not_begun(not_begun)
             while self._owned:
                 _, partition = self._owned.popitem()
                 partition.renew(0)
@@ -267,20 +282,53 @@ class SharedFrontier:
         expired lease is taken for the time of a lease, because the other workers could
         not renew theirs either.
         """
+        workers = self._announce()
+        self._renew(list(self._owned))
+        now = time.monotonic()
+        self._note_gap(now)
+        self._share_among(workers, expired=now >= self._takes_over_at)
+
+    def look_around(self) -> None:
+        """Take or give back partitions if workers have come or gone since.
+
+        Costs one script otherwise. A worker with less than its share also looks for
+        partitions that were given back, less and less often.
+        """
+        workers = self._announce()
+        if workers != self._workers:
+            self._share_among(workers, expired=False)
+        elif (
+            len(self._owned) < self._share_of(workers)
+            and time.monotonic() >= self._takes_at
+        ):
+            self._take_up_to(self._share_of(workers), expired=False)
+
+    def _announce(self) -> int:
+        """Say that this worker is alive; return the number of workers that are."""
         self._make_up()
         self._present = True
-        workers = self._server.run(
+        workers: int = self._server.run(
             "present", self.worker, self._milliseconds, self.imports.number
         )
         if workers < 0:
             raise self.imports.changed()
-        share = -(-self._size // workers)
-        self._renew(list(self._owned))
-        self._note_gap(time.monotonic())
+        return workers
+
+    def _share_of(self, workers: int) -> int:
+        return -(-self._size // workers)
+
+    def _share_among(self, workers: int, *, expired: bool) -> None:
+        """Take or give back partitions, so that each worker has its share.
+
+        Those of which the lease has ``expired`` may be taken, too.
+        """
+        share = self._share_of(workers)
+        if workers != self._workers:
+            self._workers, self._pause = workers, PAUSE
         self._leave_all_but(share)
         self._give_back_idle()
         if len(self._owned) < share:
-            self._take_up_to(share)
+            self._take_up_to(share, expired=expired)
 
     def _renew(self, numbers: Iterable[int]) -> None:
         """Renew the leases of partitions, unless another worker owns them by now."""
@@ -296,15 +344,18 @@ class SharedFrontier:
             self._takes_over_at = now + lease
         self._tended, self._tended_after = now, self._made_up
 
-    def _take_up_to(self, share: int) -> None:
+    def _take_up_to(self, share: int, *, expired: bool) -> None:
         """Become the owner of further partitions, as far as they are free."""
         others = [n for n in range(self._size) if n not in self._owned]
         self._chance.shuffle(others)
-        expired = time.monotonic() >= self._takes_over_at
+        self._takes_at = time.monotonic() + self._pause
+        self._pause *= 2
         for number in others:
             partition = self._partition(number)
             if partition.take(self._milliseconds, expired=expired):
                 self._owned[number] = partition
+                self.clock_ahead = partition.clock_ahead
+                self._pause = PAUSE
                 if len(self._owned) == share:
                     break
 
@@ -318,11 +369,24 @@ class SharedFrontier:
         return frozenset(self._leaving)
 
     def _leave_all_but(self, share: int) -> None:
-        for number in list(self._owned):
-            if len(self._owned) - len(self._leaving) <= share:
-                break
-            if number not in self._leaving:
-                self._hand_out_no_more(number)
+        """Leave partitions if they are too many: some with much work, and some without.
+
+        So the next owners get their part of the slots, however few have requests.
+        """
+        kept = [number for number in self._owned if number not in self._leaving]
+        surplus = len(kept) - share
+        if surplus <= 0:
+            return
+        work = {number: self._work_in(number) for number in kept}
+        kept.sort(key=work.__getitem__, reverse=True)
+        for place in range(surplus):
+            # Evenly spread; of two partitions, the one with less work.
+            self._hand_out_no_more(kept[(2 * place + 1) * len(kept) // (2 * surplus)])
+
+    def _work_in(self, number: int) -> tuple[int, int]:
+        """Return the number of slots with requests, and of requests."""
+        counts = self._partition(number).counts()
+        return counts.slots, counts.pending + counts.leased
 
     def _hand_out_no_more(self, number: int) -> None:
         """Hand out no further requests of a partition."""
@@ -360,10 +424,11 @@ class SharedFrontier:
 
     # The life of a request
 
-    def offer(self, offers: Iterable[Offer]) -> list[bool]:
-        """Accept requests that are new; say of each whether it was.
+    def offer(self, offers: Iterable[Offer]) -> list[int]:
+        """Accept requests that are new; say of each whether it was: see :class:`Taken`.
 
-        A request that was offered before, by any worker, is not new.
+        A request that was offered before, by any worker, is not new, unless its slot
+        had no room for it.
         """
         self._make_up()
         offers = list(offers)
@@ -382,7 +447,7 @@ class SharedFrontier:
             interruptions.made_up_for()
             self._made_up = count
 
-    def _offer(self, offers: list[Offer]) -> list[bool]:
+    def _offer(self, offers: list[Offer]) -> list[int]:
         by_partition: dict[int, list[tuple[int, Offer | SeenMark]]] = {}
         elsewhere = self.imports.knows([offer.known_as for offer in offers])
         for index, offer in enumerate(offers):
@@ -393,7 +458,7 @@ class SharedFrontier:
                 if one is not None:
                     to = by_partition.setdefault(self._partition_of(one), [])
                     to.append((index, one))
-        new = [False] * len(offers)
+        new = [int(Taken.SEEN)] * len(offers)
         for number, said in by_partition.items():
             answers = self._partition(number).offer([one for _, one in said])
             for (index, one), answer in zip(said, answers, strict=True):
@@ -465,10 +530,10 @@ class SharedFrontier:
         return partition is not None and partition.fence == lease.fence
 
     def last_owner_until(self, lease: RedisLease) -> float | None:
-        """Return the time until which the slot may have had another owner.
+        """Return the time until which another owner may have sent requests to the slot.
 
-        In seconds of ``time.monotonic()``. None if the slot had no other owner, or if
-        it may have several at a time.
+        In seconds of ``time.monotonic()``. None if the times of all its requests are
+        known, or if the slot may have several owners at a time.
         """
         partition = self._owned.get(lease.partition)
         if partition is None or not self._by_slot:

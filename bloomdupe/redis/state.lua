@@ -7,8 +7,6 @@
 -- restored, and the reasons of some of them.
 
 local found = redis.call('HMGET', state_key, 'pushed', 'done', 'worker', 'until', 'deleted')
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local output_key = KEYS[1] .. ':output'
 local entries = redis.call('XLEN', output_key)
 if found[5] then
@@ -20,6 +18,6 @@ for i = 2, #aside, 2 do reasons[#reasons + 1] = aside[i] end
 return {
   tonumber(found[1] or 0), redis.call('ZCARD', slots_key),
   redis.call('HLEN', leased_key), tonumber(found[2] or 0), found[3] or '',
-  tonumber(found[4] or now) - now, entries, redis.call('HGETALL', KEYS[1]),
+  found[4] and found[4] - now() or 0, entries, redis.call('HGETALL', KEYS[1]),
   redis.call('HLEN', aside_key), reasons
 }

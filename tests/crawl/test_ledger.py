@@ -91,7 +91,7 @@ def test_failed_requests_are_taken_up_again_and_leave_when_they_succeed(
     run = crawl.run(Wrong)
     assert run.requested == []
     assert (
-        "8 requests of this job have failed so far (3 404, 2 timeout, 1 callback,"
+        "8 requests have failed so far in this job (3 404, 2 timeout, 1 callback,"
         " 1 errback, 1 pipeline); BLOOMDUPE_RETRY_FAILED = True retries all but"
         " callback, pipeline: -s BLOOMDUPE_RETRY_FAILED=callback,pipeline retries"
         " these, and items that their pages have yielded before come twice"
@@ -103,7 +103,7 @@ def test_failed_requests_are_taken_up_again_and_leave_when_they_succeed(
     assert run.stats["bloomdupe/retried_failures"] == len(asked)
     assert run.finish_reason == "finished"
     assert (
-        "5 of the 8 requests that have failed so far are retried. Not retried:"
+        "Retried: 5 of 8 failed requests. Not retried:"
         " 2 timeout, 1 callback; -s BLOOMDUPE_RETRY_FAILED=callback,timeout retries"
         " these, and items that their pages have yielded before come twice"
     ) in run.log

@@ -159,12 +159,16 @@ tests:
          values: '3600 60x7 stale'}
       - {series: 'bloomdupe_leased{spider="hangs"}', values: '1x30'}
       - {series: 'bloomdupe_leased{spider="runs"}', values: '1x30'}
+      - {series: 'bloomdupe_pending{spider="stopped", instance="s", job="crawl"}',
+         values: '5x15'}
+      - {series: 'up{instance="s", job="crawl"}', values: '1x15 0x15'}
       - {series: 'bloomdupe_failed{spider="runs"}', values: '0+9x30'}
       - {series: 'bloomdupe_disk_free_bytes{spider="runs"}', values: '1e9-1e7x30'}
     promql_expr_test:
 """
 FIRING = {
     "CrawlGivesNoSignOfLife": "hangs",
+    "CrawlDoesNotAnswer": "stopped",
     "CrawlIsGone": "gone",
     "CrawlStandsStill": "hangs",
     "CrawlFails": "runs",

@@ -88,6 +88,8 @@ def test_a_running_crawl_takes_up_urls_and_repeats_pages(
     base = site.base
     said = crawl.bloomdupe("add", "job", f"{base}/new", f"{base}/c")
     assert said == f"{TAKEN_UP}1 pending now\n1 was seen before: skipped\n"
+    refused = crawl.bloomdupe("add", "job", f"{base}/n", "--spider", "other", code=2)
+    assert "is that of spider 'follow'" in refused
     words = ["requeue", "job", *(f"{base}/{name}" for name in ("a", "b", "c", "x"))]
     said = crawl.bloomdupe(*words, code=1)
     assert said.splitlines() == [

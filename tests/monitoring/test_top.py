@@ -72,9 +72,10 @@ def at_work(job: Path, seconds: float, name: str = RUNNING, **resting: str) -> V
     rests = {
         f"{slot}.example": Rest(now + 60, reason) for slot, reason in resting.items()
     }
-    runs = replace(runs, resting=rests, checkpoint_at=NOW)
+    runs = replace(runs, checkpoint_at=NOW)
     state = State(name, now, "process 1", NOW)
-    return replace(view, job=replace(view.job, runs=runs, state=state))
+    job_now = replace(view.job, runs=runs, state=state, resting=rests)
+    return replace(view, job=job_now)
 
 
 def test_a_rate_falls_while_nothing_comes(job: Path) -> None:

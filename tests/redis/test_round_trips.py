@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from support.redis_server import RedisServer
 
 PARTITIONS = 32
+LONG = 3_600.0
+"""Seconds; no lease of this length runs out in a test."""
 
 
 def scripts(server: RedisServer, call: Callable[[], object]) -> int:
@@ -59,3 +61,21 @@ def test_what_comes_elsewhere_is_found(url: str) -> None:
             frontier.settle([(lease, [])])
             frontier.ask_again(lease.slot)
             assert finished(frontier)
+
+
+def test_a_look_around_costs_one_script(server: RedisServer, url: str) -> None:
+    with SharedFrontier.open(
+        url, 1_000, partitions=PARTITIONS, lease_seconds=LONG
+    ) as one:
+        one.tend()
+        assert scripts(server, one.look_around) == 1
+        one.offer([Offer("host", b"1", b"")])
+        (lease,) = one.lease(1)
+        with SharedFrontier.open(url, lease_seconds=LONG) as two:
+            two.tend()
+            assert scripts(server, one.look_around) > 1
+            assert scripts(server, one.look_around) == 1
+            assert one.leaving <= {lease.partition}
+            # The other one looks for its share less and less often.
+            looks = [scripts(server, two.look_around) for _ in range(50)]
+            assert sum(found > 1 for found in looks) <= 5

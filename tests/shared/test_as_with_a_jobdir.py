@@ -152,7 +152,6 @@ OTHER_VALUES = {
     "BLOOMDUPE_CHECKPOINT_INTERVAL": "3",
     "BLOOMDUPE_FEED_CHANGED": "accept",
     "BLOOMDUPE_MAX_FAILURES": "5",
-    "BLOOMDUPE_METRICS_PORT": "0",
     "BLOOMDUPE_REVISIT_BOUNDS": "1,2",
     "BLOOMDUPE_REVISIT_ITEMS": "always",
     "BLOOMDUPE_WAIT": "5",
@@ -173,11 +172,11 @@ def test_supported_settings_are_settings() -> None:
 def test_progress_is_logged(crawl: Crawl, redis: RedisServer) -> None:
     crawl.site.pages = {"/0": links("/1"), "/1": "a page"}
     worker = crawl.start(Plain, BLOOMDUPE_PROGRESS_INTERVAL=0.2, DOWNLOAD_DELAY=600)
-    worker.until_logged("This worker: 1 pages")
-    assert "8 of 8 partitions" in worker.log
+    worker.until_logged("This worker: 1 page")
+    assert "; 8 of 8 partitions" in worker.log
     other = redis.url("b")
     silent = crawl.run(Plain, BLOOMDUPE_PROGRESS_INTERVAL=0, BLOOMDUPE_REDIS_URL=other)
-    assert "pages, " not in silent.log
+    assert "This worker: " not in silent.log
 
 
 # Sites

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bloomdupe.cli.progress_bar import bytes_read
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
+from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.filter.bloom import BloomFilter
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Backup(Verb[Copied]):
 
     def text(self, result: Copied) -> Iterable[str]:
         """Return the place of the copy, and its contents."""
-        yield f"{result.target}: {result.keys:,} URLs"
+        yield f"{result.target}: {plural(result.keys, 'URL')}"
         if result.cookies_left_out:
             yield (
                 f"{result.cookies_left_out:,} cookies are left out: a crawl that goes"

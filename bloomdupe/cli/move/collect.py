@@ -9,6 +9,7 @@ from bloomdupe.cli.output import warn
 from bloomdupe.cli.progress_bar import bytes_of
 from bloomdupe.cli.table import table
 from bloomdupe.cli.verb import INTERRUPTED, Verb
+from bloomdupe.crawl.progress.pace import plural
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -117,12 +118,12 @@ class Collect(Verb[CollectedOutput]):
             yield from table(
                 (
                     str(Path(result.directory) / name),
-                    f"{file.added:,} lines added, {file.bytes:,} bytes now",
+                    f"{plural(file.added, 'line')} added, {file.bytes:,} bytes now",
                 )
                 for name, file in collected.files.items()
             )
         if collected.deleted:
-            yield f"deleted from Redis: {collected.deleted:,} entries"
+            yield f"deleted from Redis: {plural(collected.deleted, 'entry', 'entries')}"
         if result.interrupted:
             yield "Interrupted; the same command goes on."
         elif not collected.finished:

@@ -175,7 +175,8 @@ def _rows_of_workers(workers: WorkerFigures) -> Iterator[tuple[str, str]]:
         yield f"  {worker.name}", f"{share}, {worker.leased:,} in progress{gone}"
     if workers.unowned:
         yield "partitions without a worker", f"{workers.unowned:,}"
-    yield "output", f"{workers.entries:,} entries in Redis, to be collected"
+    entries = plural(workers.entries, "entry", "entries")
+    yield "output", f"{entries} in Redis, to be collected"
     limit = f", of {size(workers.memory_limit)}" if workers.memory_limit else ""
     yield "memory of this Redis", f"{size(workers.memory)} used by all data{limit}"
 

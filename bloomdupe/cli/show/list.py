@@ -17,7 +17,7 @@ from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.crawl.changes.selection import Selection
 from bloomdupe.crawl.leases.failure import Failure
-from bloomdupe.crawl.progress.pace import when
+from bloomdupe.crawl.progress.pace import plural, when
 from bloomdupe.errors import SettingError
 from bloomdupe.jobs.job_contract import ListedItems, ListedRequest
 from bloomdupe.jobs.overview import slot_name
@@ -126,7 +126,7 @@ def _cells(one: Listed) -> list[str]:
     slot = slot_name(one.slot)
     by = "" if one.worker is None else f"  in progress with {one.worker}"
     if isinstance(one, ListedItems):
-        items = f"{one.lines:,} lines of items that start() has yielded"
+        items = f"{plural(one.lines, 'line')} of items that start() has yielded"
         return [slot, str(one.priority), "", "", f"{items}{by}"]
     if one.problem is not None:
         problem = f"cannot be read: {one.url}: {one.problem}{by}"

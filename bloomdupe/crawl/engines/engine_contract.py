@@ -47,7 +47,6 @@ class Feature(Enum):
         "BLOOMDUPE_FILTER_MEMORY",
     )
     LATER = (
-        "BLOOMDUPE_RETRY_BACKOFF",
         "BLOOMDUPE_REVISIT",
         "BLOOMDUPE_REVISIT_BOUNDS",
         "BLOOMDUPE_REVISIT_ITEMS",
@@ -55,6 +54,8 @@ class Feature(Enum):
     )
     """Requests that are scheduled for later, and pages that come again."""
     METRICS = ("BLOOMDUPE_METRICS_HOST", "BLOOMDUPE_METRICS_PORT")
+    RETRY_BACKOFF = ("BLOOMDUPE_RETRY_BACKOFF",)
+    """Retries that wait, and slots that rest because they fail."""
     ROUNDS = ("BLOOMDUPE_START_REQUESTS",)
     SLOT_LIMITS = ("BLOOMDUPE_MAX_PAGES_PER_SLOT", "BLOOMDUPE_MAX_PENDING_PER_SLOT")
 

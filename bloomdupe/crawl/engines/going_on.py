@@ -65,10 +65,14 @@ def _check_import(session: Session, seen: BloomFilter) -> None:
         )
     if note.get("marked") and note.get("owed"):
         logger.warning(
-            "%(owed)d requests are missing in this job: `bloomdupe import` could"
-            " not read them, and says why. They are taken in when it is called"
-            " again and can read them, with --trust-pickles for instance",
-            {"owed": note["owed"]},
+            "%(owed)s in this job: `bloomdupe import` could not read them, and says"
+            " why. They are taken in when it is called again and can read them, with"
+            " --trust-pickles for instance",
+            {
+                "owed": plural(
+                    note["owed"], "request is missing", "requests are missing"
+                )
+            },
             extra={"spider": session.spider},
         )
 
@@ -112,22 +116,22 @@ def _say_how_it_stands(
         return
     if run.idle:
         logger.info(
-            "This job was finished %(when)s, with %(pages)d pages and %(items)d"
-            " items: nothing of it is done again, and only start requests that are"
+            "This job was finished %(when)s, with %(pages)s and %(items)s:"
+            " nothing of it is done again, and only start requests that are"
             ' new are taken in. BLOOMDUPE_START_REQUESTS = "again" begins a new'
             " round",
             {
                 "when": run.finished_when,
-                "pages": totals.pages,
-                "items": totals.items,
+                "pages": plural(totals.pages, "page"),
+                "items": plural(totals.items, "item"),
             },
             extra=extra,
         )
     else:
         logger.info(
-            "Resuming crawl (%(queuesize)d requests scheduled); the last run %(ended)s",
+            "Resuming crawl (%(queuesize)s scheduled); the last run %(ended)s",
             {
-                "queuesize": len(engine),
+                "queuesize": plural(len(engine), "request"),
                 "ended": ("was killed" if run.last == "open" else f"ended: {run.last}"),
             },
             extra=extra,

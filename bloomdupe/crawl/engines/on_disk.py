@@ -242,6 +242,7 @@ class EngineOnDisk(Settling):
                 self._rests(),
                 lambda: self.checkpoint.totals.by_slot,
             ),
+            "" if store is None else str(store.path.parent.absolute()),
         )
         if self.watch.history is not None:
             self.checkpoint.participants.append(self.watch.history)
@@ -657,7 +658,10 @@ class EngineOnDisk(Settling):
             self.commit(last=True, finished=finished)
         if not self.run.idle and self._session.stopping.failure is None:
             done = self.checkpoint
-            self._session.ending.say_end(reason, done.totals, done.outputs)
+            where = ", ".join(done.outputs) if done.totals.items else ""
+            self._session.ending.say_end(
+                reason, done.totals, where and f" in {where}", pending=True
+            )
         self.outcomes.close()
         if self.failures is not None:
             self._stats.set_value("bloomdupe/failed", len(self.failures))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.later.clock import Clock
 from bloomdupe.crawl.later.rests import RestLog
+from bloomdupe.crawl.state.slot_state import SlotState
 from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ section 10.2.3, and RFC 6585, section 4.
 """
 
 
-class Backoff(Participant):
+class Backoff(Participant, SlotState):
     """Holds a slot back as long as its server asks for, ``limit`` seconds at most.
 
     ``wait`` returns the wait of a slot that is not held back.
@@ -51,6 +52,7 @@ class Backoff(Participant):
         self.paused: set[str] = set()
         """Slots that get no requests, whatever their servers say."""
         self._log = RestLog()
+        self._clock = Clock(None)
 
     def wait(self, name: str, in_progress: int) -> float:
         """Return the seconds until a slot may have another request."""
@@ -89,14 +91,30 @@ class Backoff(Participant):
 
     def restore(self, holds: dict[str, float], clock: Clock) -> None:
         """Restore the holds of the last checkpoint: Unix time by slot."""
+        self._clock = clock
         for slot, stored in holds.items():
-            self.hold(slot, clock.until(stored, self._limit))
+            self.restore_slot(slot, stored, clock)
 
     def prepare(self) -> Part:
         """Return the holds for the next checkpoint."""
         self._holds = self.resting()
-        holds = {slot: Clock.at(t) for slot, t in self._holds.items()}
+        holds = {slot: self.stored_of(slot, self._clock) for slot in self._holds}
         return Part(entries={"holds": holds})
+
+    # The state of a slot
+
+    def stored_of(self, slot: str, clock: Clock) -> float | None:
+        """See :meth:`SlotState.stored_of`: the Unix time when its hold ends."""
+        until = self.until(slot)
+        return clock.at(until) if until > time.monotonic() else None
+
+    def restore_slot(self, slot: str, stored: float, clock: Clock) -> None:
+        """See :meth:`SlotState.restore_slot`."""
+        self.hold(slot, clock.until(stored, self._limit))
+
+    def until(self, slot: str) -> float:
+        """See :meth:`SlotState.until`."""
+        return self._holds.get(slot, 0.0)
 
 
 def seconds_of(value: bytes) -> float | None:

@@ -24,6 +24,8 @@ from twisted.python.failure import Failure
 
 from bloomdupe.crawl.later.clock import Clock
 from bloomdupe.crawl.later.rests import RestLog
+from bloomdupe.crawl.progress.pace import plural
+from bloomdupe.crawl.state.slot_state import SlotState
 from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
@@ -128,7 +130,7 @@ def tries_of(request: Request) -> int:
     return tries if isinstance(tries, int) else 0
 
 
-class Circuits(Participant):
+class Circuits(Participant, SlotState):
     """Lets slots rest; a closed slot has the engine's own wait.
 
     A failure is the same as for Scrapy's retry middleware: an error of
@@ -152,6 +154,7 @@ class Circuits(Participant):
         self._circuits: dict[str, Circuit] = {}
         self._statuses: dict[int, int] = {}
         self._log = RestLog()
+        self._clock = Clock(None)
         self.frontier: Frontier
 
     # When a slot is asked
@@ -211,7 +214,9 @@ class Circuits(Participant):
     def _succeeded(self, slot: str) -> None:
         circuit = self._circuits.pop(slot, None)
         if circuit is not None and circuit.rests:
-            self._log.write(slot, f"answers again after {circuit.rests} rests")
+            self._log.write(
+                slot, f"answers again after {plural(circuit.rests, 'rest')}"
+            )
             self._ask_again(slot)
 
     def _failed(self, slot: str, lease: Lease, status: int | None) -> None:
@@ -236,7 +241,9 @@ class Circuits(Participant):
             and growing.longest(circuit.rests - PATIENCE + 1) >= growing.limit
         ):
             circuit.dead = True
-            self._log.write(slot, f"is taken for dead after {circuit.rests} rests")
+            self._log.write(
+                slot, f"is taken for dead after {plural(circuit.rests, 'rest')}"
+            )
             self._ask_again(slot)
             return
         circuit.rests += 1
@@ -246,7 +253,8 @@ class Circuits(Participant):
         self._say_rest(slot, circuit)
 
     def _say_rest(self, slot: str, circuit: Circuit) -> None:
-        cause = f"has failed {circuit.failures} times in a row ({circuit.reason})"
+        times = plural(circuit.failures, "time")
+        cause = f"has failed {times} in a row ({circuit.reason})"
         self._log.begins(slot, circuit.until, f"{cause} and rests")
 
     def resting(self) -> dict[str, float]:
@@ -271,13 +279,9 @@ class Circuits(Participant):
 
     def restore(self, stored: dict[str, list[Any]], clock: Clock) -> None:
         """Restore the circuits of the last checkpoint."""
-        for slot, (failures, rests, until, dead, *reasons) in stored.items():
-            circuit = self._circuits[slot] = Circuit()
-            circuit.failures, circuit.rests, circuit.dead = failures, rests, dead
-            circuit.until = clock.until(until, self._growing.limit)
-            circuit.reason = "".join(reasons) or "in an earlier run"
-            if circuit.is_open and circuit.until > time.monotonic():
-                self._say_rest(slot, circuit)
+        self._clock = clock
+        for slot, values in stored.items():
+            self.restore_slot(slot, values, clock)
 
     def prepare(self) -> Part:
         """Return the open slots for the next checkpoint.
@@ -289,8 +293,29 @@ class Circuits(Participant):
         rested = [(slot, c) for slot, c in self._circuits.items() if c.rests]
         if len(rested) > MOST_KEPT:
             rested = sorted(rested, key=lambda item: item[1].rests)[-MOST_KEPT:]
-        circuits = {
-            slot: [c.failures, c.rests, Clock.at(c.until), c.dead, c.reason]
-            for slot, c in rested
-        }
+        circuits = {slot: self.stored_of(slot, self._clock) for slot, _ in rested}
         return Part(entries={"circuits": circuits} if circuits else {})
+
+    # The state of a slot
+
+    def stored_of(self, slot: str, clock: Clock) -> list[Any] | None:
+        """See :meth:`SlotState.stored_of`: as in the record ``circuits``."""
+        c = self._circuits.get(slot)
+        if c is None or not c.rests:
+            return None
+        return [c.failures, c.rests, clock.at(c.until), c.dead, c.reason]
+
+    def restore_slot(self, slot: str, stored: list[Any], clock: Clock) -> None:
+        """See :meth:`SlotState.restore_slot`."""
+        failures, rests, until, dead, *reasons = stored
+        circuit = self._circuits[slot] = Circuit()
+        circuit.failures, circuit.rests, circuit.dead = failures, rests, dead
+        circuit.until = clock.until(until, self._growing.limit)
+        circuit.reason = "".join(reasons) or "in an earlier run"
+        if circuit.is_open and circuit.until > time.monotonic():
+            self._say_rest(slot, circuit)
+
+    def until(self, slot: str) -> float:
+        """See :meth:`SlotState.until`."""
+        circuit = self._circuits.get(slot)
+        return circuit.until if circuit is not None and circuit.rests else 0.0

@@ -19,24 +19,25 @@ class Clock(Participant):
 
     ``stored`` is the Unix time of the last checkpoint; None if it is not known. A clock
     that was set back since then does not prolong a rest: no more can be left now than
-    was left at that checkpoint.
+    was left at that checkpoint. Stored times are those of a clock that is ``ahead`` of
+    this machine's by some seconds.
     """
 
-    def __init__(self, stored: float | None) -> None:
+    def __init__(self, stored: float | None, ahead: float = 0.0) -> None:
         self.stored = stored
-        self._latest = max(time.time(), stored or 0.0)
+        self.ahead = ahead
 
     def until(self, stored: float, most: float) -> float:
         """Return a stored Unix time in seconds of ``time.monotonic()``.
 
         It is ``most`` seconds from now, at most.
         """
-        return time.monotonic() + min(stored - self._latest, most)
+        now = max(time.time() + self.ahead, self.stored or 0.0)
+        return time.monotonic() + min(stored - now, most)
 
-    @staticmethod
-    def at(until: float) -> float:
-        """Return the Unix time of a result of :meth:`until`."""
-        return round(until + time.time() - time.monotonic(), 3)
+    def at(self, until: float) -> float:
+        """Return the time to store of a result of :meth:`until`."""
+        return round(until + time.time() + self.ahead - time.monotonic(), 3)
 
     def prepare(self) -> Part:
         """Return the time for the next checkpoint."""

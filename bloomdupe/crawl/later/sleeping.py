@@ -6,7 +6,7 @@ import time
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.progress.pace import duration
+from bloomdupe.crawl.progress.pace import duration, plural
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
@@ -91,10 +91,10 @@ class Sleeping:
         due = self._frontier.next_due
         when = datetime.fromtimestamp(due).astimezone()
         logger.info(
-            "%(later)d requests are scheduled for later, the next one for %(when)s"
+            "%(later)s scheduled for later, the next one for %(when)s"
             " (in %(seconds)s): %(what)s",
             {
-                "later": self._frontier.waiting,
+                "later": plural(self._frontier.waiting, "request is", "requests are"),
                 "when": when.isoformat(" ", "seconds"),
                 "seconds": duration(max(0, due - time.time())),
                 "what": what,

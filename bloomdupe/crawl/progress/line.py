@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from bloomdupe.crawl.progress.pace import (
     duration,
     per_minute,
+    plural,
     time_to_fill,
     time_to_go,
 )
@@ -70,14 +71,13 @@ def _counts(
     last: Point | None, first: Point | None, now: Point, reasons: Mapping[str, int]
 ) -> Iterator[str]:
     rate = per_minute(last, now)
-    yield f"{now.pages:,} pages" + ("" if rate is None else f" ({rate:,.0f}/min)")
+    yield plural(now.pages, "page") + ("" if rate is None else f" ({rate:,.0f}/min)")
     if now.failed:
         most = [f"{n:,} {why}" for why, n in islice(reasons.items(), MOST_REASONS)]
         more = ["..."] if len(reasons) > MOST_REASONS else []
         yield f"{now.failed:,} failed ({', '.join([*most, *more])})"
-    hosts = f"{now.slots:,} host{'s' * (now.slots != 1)}"
     resting = f" ({now.resting:,} resting)" if now.resting else ""
-    yield f"{now.pending:,} pending on {hosts}{resting}"
+    yield f"{now.pending:,} pending on {plural(now.slots, 'host')}{resting}"
     if rate is not None and round(rate) == 0 and now.leased:
         yield f"{now.leased:,} in progress"
     if now.later:

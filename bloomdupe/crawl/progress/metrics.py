@@ -55,6 +55,13 @@ GAUGES = (
     ("memory_bytes", "memory", "Bytes of memory that the process uses."),
 )
 """Name after ``bloomdupe_``, field of a history ``Point``, help."""
+OF_A_JOB = frozenset(
+    {
+        "later", "failed", "seen", "fpp", "lost", "checkpoint_seconds", "store_bytes",
+        "disk_free_bytes",
+    }
+)  # fmt: skip
+"""Names of the figures that a worker of a crawl on Redis does not know."""
 
 
 class Metrics(Collector):
@@ -62,12 +69,19 @@ class Metrics(Collector):
 
     ``look`` returns the crawl as it was looked at last; that thread calls it.
     ``jobdir`` is empty if the crawl is in memory; ``capacity`` is the expected number
-    of URLs.
+    of URLs. Figures ``of_worker`` are those of one worker of a crawl on Redis.
     """
 
     def __init__(
-        self, spider: str, jobdir: str, capacity: int, look: Callable[[], Glance]
+        self,
+        spider: str,
+        jobdir: str,
+        capacity: int,
+        look: Callable[[], Glance],
+        *,
+        of_worker: bool = False,
     ) -> None:
+        self._left_out = OF_A_JOB if of_worker else frozenset[str]()
         self._labels = (spider,)
         self._jobdir = jobdir
         self._capacity = capacity
@@ -113,7 +127,8 @@ class Metrics(Collector):
             yield self._counter(name, text, getattr(point, field))
         yield self._counter("retries", "Retries of this run.", glance.retries)
         for name, field, text in GAUGES:
-            yield self._gauge(name, text, getattr(point, field))
+            if name not in self._left_out:
+                yield self._gauge(name, text, getattr(point, field))
         yield self._gauge("expected_urls", "BLOOMDUPE_EXPECTED_URLS.", self._capacity)
         yield from self._if_known(glance)
         yield from self._by_label(glance)

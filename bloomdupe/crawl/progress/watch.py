@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from bloomdupe.crawl.progress.glance import Glance, HostGlance
 from bloomdupe.crawl.progress.headroom import Room
@@ -17,11 +17,13 @@ from bloomdupe.printable import logger_of
 from bloomdupe.store.platform import process_memory
 
 if TYPE_CHECKING:
-    from bloomdupe.crawl.engines.checkpoint import Checkpoint
+    from collections.abc import Callable
+
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.progress.metrics import Metrics
     from bloomdupe.crawl.progress.slot_times import SlotLook, SlotTimes
     from bloomdupe.crawl.state.failures import Failures
+    from bloomdupe.crawl.totals import Totals
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.settings import JobSettings
 
@@ -36,27 +38,53 @@ MOST_HOSTS = 20
 REVISITS = ("changed", "unchanged", "failed")
 
 
+class Counted(Protocol):
+    """The counts of a crawl, or of one worker."""
+
+    @property
+    def totals(self) -> Totals:
+        """Counts of the requests that are done."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds for which it was running."""
+
+    @property
+    def duplicates(self) -> int:
+        """Requests dropped as duplicates."""
+
+
 class Watch:
     """Gives a sign of life and adds a point to the history every few seconds.
 
     Now and then it logs a line. A point is written by the next checkpoint that has any
     other data to write. If the store is no longer there, the crawl stops.
+
+    ``place`` says in the metrics where the job is, and ``line`` completes the text of a
+    line for the log.
     """
 
     def __init__(
         self,
         session: Session,
         frontier: Frontier,
-        checkpoint: Checkpoint,
+        counts: Counted,
         failures: Failures | None,
         slots: SlotTimes,
+        place: str,
+        *,
+        line: Callable[[str], str] = str,
     ) -> None:
         settings = session.settings
         self._stats = session.stats
         self._extra = {"spider": session.spider}
         self._fail = session.stopping.fail
         self._frontier = frontier
-        self._checkpoint = checkpoint
+        self._counts = counts
+        self._is_worker = settings.redis_url is not None
+        self._capacity = frontier.seen.capacity
+        if self._is_worker:
+            self._capacity = settings.capacity
         self._failures = failures
         self._slots = slots
         store = frontier.store
@@ -68,23 +96,29 @@ class Watch:
         self._glance = min(GLANCE, self._interval or GLANCE)
         self._recent: deque[Point] = deque(maxlen=int(RECENT / GLANCE) + 1)
         self._room = Room(session.crawler.settings, settings, frontier.seen)
-        self._line = ProgressLine(frontier.seen.capacity)
+        self._line = ProgressLine(self._capacity)
+        self._complete = line
         self._checkpoint_at = 0.0
         self._tick = Timer(self._on_tick)
         self._line_due = self._point_due = 0.0
         self._open = False
-        self._metrics = self._listener(session.spider.name, settings)
+        self._metrics = self._listener(session.spider.name, settings, place)
         self._glanced: Glance
 
-    def _listener(self, spider: str, settings: JobSettings) -> Metrics | None:
+    def _listener(
+        self, spider: str, settings: JobSettings, place: str
+    ) -> Metrics | None:
         if settings.metrics_port is None:
             return None
         from bloomdupe.crawl.progress.metrics import Metrics
 
-        store = self._frontier.store
-        jobdir = "" if store is None else str(store.path.parent.absolute())
-        capacity = self._frontier.seen.capacity
-        metrics = Metrics(spider, jobdir, capacity, lambda: self._glanced)
+        metrics = Metrics(
+            spider,
+            place,
+            self._capacity,
+            lambda: self._glanced,
+            of_worker=self._is_worker,
+        )
         self._address = (settings.metrics_host, settings.metrics_port)
         return metrics
 
@@ -93,7 +127,7 @@ class Watch:
         if self._recent:
             return
         if self.history is not None:
-            self.history.begin_run(self._checkpoint.totals.runs)
+            self.history.begin_run(self._counts.totals.runs)
         self._look()
         if self._open:
             self._begin()
@@ -121,7 +155,7 @@ class Watch:
         """Record how the run ends, before its last checkpoint."""
         if self.history is not None:
             self._look()
-            self.history.end_run(self._checkpoint.totals.runs, reason)
+            self.history.end_run(self._counts.totals.runs, reason)
 
     def wrote(self, seconds: float) -> None:
         """Record how long a checkpoint took."""
@@ -133,26 +167,29 @@ class Watch:
         """Return a point for the present moment."""
         frontier = self._frontier
         seen, store = frontier.seen, frontier.store
-        totals = self._checkpoint.totals
+        totals = self._counts.totals
+        fpp = loss = 0.0
+        if not self._is_worker:  # else the filter is on Redis
+            fpp, loss = seen.current_fpp(), seen.expected_loss()
         statuses = [0] * 5
         for status, pages in totals.statuses.items():
             statuses[min(max(int(status) // 100, 1), 5) - 1] += pages
         return Point(
             time=round(time.time(), 3),
             run=totals.runs,
-            seconds=round(self._checkpoint.seconds, 1),
+            seconds=round(self._counts.seconds, 1),
             pages=totals.pages,
             bytes=totals.bytes,
             items=totals.items,
-            duplicates=self._checkpoint.duplicates,
-            seen=len(seen),
+            duplicates=self._counts.duplicates,
+            seen=0 if self._is_worker else len(seen),
             pending=frontier.pending,
             leased=frontier.leased,
             slots=frontier.slots,
             failed=0 if self._failures is None else len(self._failures),
             statuses=statuses,
-            fpp=seen.current_fpp(),
-            loss=seen.expected_loss(),
+            fpp=fpp,
+            loss=loss,
             checkpoint=round(self._longest_since, 4),
             disk=0 if store is None else store.disk_bytes(),
             free=0 if store is None else store.free_bytes(),
@@ -176,7 +213,7 @@ class Watch:
 
     def _glance_at(self, point: Point, slots: SlotLook) -> Glance:
         frontier, get = self._frontier, self._stats.get_value
-        counts = self._checkpoint.totals.by_slot
+        counts = self._counts.totals.by_slot
         return Glance(
             point,
             self._checkpoint_at,
@@ -225,6 +262,10 @@ class Watch:
                 line = self._line.text(
                     before, first, point, self._reasons, self.longest
                 )
-                logger.info("%(progress)s", {"progress": line}, extra=self._extra)
+                logger.info(
+                    "%(progress)s",
+                    {"progress": self._complete(line)},
+                    extra=self._extra,
+                )
             for warning in self._room.warnings(first, point):
                 logger.warning("%(room)s", {"room": warning}, extra=self._extra)

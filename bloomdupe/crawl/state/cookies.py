@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy.utils.python import global_object_name
 
+from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import UnserializableError
 from bloomdupe.inside_scrapy.cookie_jars import Place, cookie_of, fields_of
 from bloomdupe.printable import logger_of
@@ -85,24 +86,24 @@ class Cookies(Participant):
     def _say(self, restored: int, unreadable: int, left_out: int) -> None:
         if restored:
             logger.info(
-                "%(cookies)d cookies restored, as of the last checkpoint",
-                {"cookies": restored},
+                "%(cookies)s restored, as of the last checkpoint",
+                {"cookies": plural(restored, "cookie")},
                 extra=self._extra,
             )
         if unreadable:
             logger.warning(
-                "%(cookies)d cookies are in the store and cannot be restored with these"
+                "%(cookies)s in the store and cannot be restored with these"
                 " settings, because of the key of their jar (meta['cookiejar']); was"
                 ' BLOOMDUPE_SERIALIZER = "pickle" when they were stored?',
-                {"cookies": unreadable},
+                {"cookies": plural(unreadable, "cookie is", "cookies are")},
                 extra=self._extra,
             )
         if left_out:
             logger.warning(
-                "The store was restored from a backup that has left out %(cookies)d"
-                " cookies, so the crawl may not be logged in any more. `bloomdupe"
+                "The store was restored from a backup that has left out"
+                " %(cookies)s, so the crawl may not be logged in any more. `bloomdupe"
                 " backup --with-cookies` keeps them",
-                {"cookies": left_out},
+                {"cookies": plural(left_out, "cookie")},
                 extra=self._extra,
             )
 

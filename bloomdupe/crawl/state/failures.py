@@ -170,10 +170,10 @@ class Failures(Participant):
         if reasons is None:
             code = PAGE_CAME & self.by_reason.keys()
             logger.info(
-                "%(failed)d requests of this job have failed so far (%(reasons)s);"
+                "%(failed)s failed so far in this job (%(reasons)s);"
                 " BLOOMDUPE_RETRY_FAILED = True retries %(those)s",
                 {
-                    "failed": len(self),
+                    "failed": plural(len(self), "request has", "requests have"),
                     "reasons": counted_by(self.by_reason),
                     "those": (
                         f"all but {', '.join(sorted(code))}: {named(code)}"
@@ -184,13 +184,16 @@ class Failures(Participant):
             )
             return 0
         retried, other = self.retry(frontier, reasons, blocked)
-        line = "%(retried)d of the %(failed)d requests that have failed so far are"
-        figures = {"retried": retried, "failed": len(self)}
+        line = "Retried: %(retried)d of %(failed)s"
+        figures = {
+            "retried": retried,
+            "failed": plural(len(self), "failed request"),
+        }
         if not other:
-            logger.info(f"{line} retried", figures)  # noqa: G004
+            logger.info(line, figures)
             return retried
         logger.info(
-            f"{line} retried. Not retried: %(other)s; %(named)s",  # noqa: G004
+            f"{line}. Not retried: %(other)s; %(named)s",  # noqa: G004
             figures | {"other": counted_by(other), "named": named(other)},
         )
         return retried
@@ -200,11 +203,10 @@ class Failures(Participant):
         reasons = self.by_reason
         if reasons:
             logger.info(
-                "%(failed)s failed and not succeeded since (%(reasons)s): `bloomdupe"
-                " list %(job)s --failed` names them",
+                "%(failed)s failed and not succeeded since (%(reasons)s):"
+                " `bloomdupe list %(job)s --failed` names them",
                 {
-                    "failed": f"{plural(len(self), 'request')}"
-                    f" {'has' if len(self) == 1 else 'have'}",
+                    "failed": plural(len(self), "request has", "requests have"),
                     "reasons": counted_by(reasons),
                     "job": self._store.path.parent,
                 },

@@ -14,7 +14,14 @@ if TYPE_CHECKING:
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.settings import JobSettings
 
-__all__ = ["SlotLimits"]
+__all__ = ["PAGE", "PENDING", "SlotLimits"]
+
+PAGE, PENDING = "page", "pending"
+"""The kinds of limits."""
+SETTINGS = {
+    PAGE: "BLOOMDUPE_MAX_PAGES_PER_SLOT",
+    PENDING: "BLOOMDUPE_MAX_PENDING_PER_SLOT",
+}
 
 logger = logger_of(__name__)
 
@@ -46,6 +53,8 @@ class SlotLimits(Participant):
         self._max_pages = settings.max_pages_per_slot
         self.on = self._max_pending is not None or self._max_pages is not None
         """Whether there is any limit."""
+        self.of = {PAGE: self._max_pages, PENDING: self._max_pending}
+        """The limits; None: there is none of this kind."""
         self._frontier = frontier
         self._stats = stats
         self._logged: set[tuple[str, str]] = set()
@@ -60,11 +69,11 @@ class SlotLimits(Participant):
         """Whether the slot may have another request; counts and logs a refusal."""
         limit = self._max_pages
         if limit is not None and self._pages_of(slot) >= limit:
-            self._dropped("page", slot, limit, "BLOOMDUPE_MAX_PAGES_PER_SLOT")
+            self.refuse(PAGE, slot)
             return False
         limit = self._max_pending
         if limit is not None and self._frontier.pending_in(slot) >= limit:
-            self._dropped("pending", slot, limit, "BLOOMDUPE_MAX_PENDING_PER_SLOT")
+            self.refuse(PENDING, slot)
             return False
         return True
 
@@ -84,7 +93,8 @@ class SlotLimits(Participant):
             self._pages[slot] = pages
         return pages
 
-    def _dropped(self, kind: str, slot: str, limit: int, setting: str) -> None:
+    def refuse(self, kind: str, slot: str) -> None:
+        """Count and log a request that is dropped because of a limit."""
         stat = f"bloomdupe/dropped_{kind}_limit"
         self._stats.inc_value(stat)
         if (kind, slot) in self._logged or len(self._logged) > MOST_LOGGED:
@@ -99,7 +109,12 @@ class SlotLimits(Participant):
         logger.warning(
             "Slot %(slot)r has reached %(setting)s = %(limit)d: new requests of it are"
             " dropped, and counted in %(stat)s",
-            {"slot": slot, "setting": setting, "limit": limit, "stat": stat},
+            {
+                "slot": slot,
+                "setting": SETTINGS[kind],
+                "limit": self.of[kind],
+                "stat": stat,
+            },
         )
 
     def _written(self, counts: dict[str, int]) -> None:

@@ -69,6 +69,10 @@ def overview(path: Path, failures: FailureReader | None = None) -> Overview | No
         taken_in=frontier["sequence"],
         pages=totals.get("pages", 0),
         slots=slots,
+        resting={
+            slot: rest for slot, rest in rests_in(crawl, now).items() if slot in slots
+        },
+        delays=delays,
         runs=RunFigures(
             process=None if owner is None else owner.process,
             last_run=notes.get("run"),
@@ -82,12 +86,6 @@ def overview(path: Path, failures: FailureReader | None = None) -> Overview | No
             seconds=totals.get("seconds", 0.0),
             outputs=outputs,
             failed=dict(FailedRequests(failed, 0).reasons.most_common()),
-            resting={
-                slot: rest
-                for slot, rest in rests_in(crawl, now).items()
-                if slot in slots
-            },
-            delays=delays,
             blocked=notes.get(BLOCKED, []),
             paused=notes.get(PAUSED, []),
         ),

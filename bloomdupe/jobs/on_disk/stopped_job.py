@@ -52,13 +52,16 @@ class StoppedJob(HeldJob):
         )
 
     @classmethod
-    def open(cls, path: Path, settings: Settings | None) -> Self:
+    def open(
+        cls, path: Path, settings: Settings | None, spider: str | None = None
+    ) -> Self:
         """Open the job with the store at ``path``.
 
-        Raises the errors of :meth:`bloomdupe.BloomFilter.open`, and
-        :class:`StoreMismatchError` if this project would make different fingerprints.
+        Raises the errors of :meth:`bloomdupe.BloomFilter.open`,
+        :class:`StoreMismatchError` if this project would make different fingerprints,
+        and :class:`SettingError` if the job is not that of ``spider``.
         """
-        project = _project_of_store(path, settings)
+        project = _project_of_store(path, settings, spider)
         given = JobSettings.read(project.settings)
         seen = BloomFilter.open(
             path, growth=given.growth, allow_network_fs=given.allow_network_fs
@@ -75,14 +78,7 @@ class StoppedJob(HeldJob):
         """
         if not Store.exists(path):
             return cls._begin(path, settings, spider)
-        job = cls.open(path, settings)
-        if spider not in (None, job.project.spider):
-            job.close()
-            raise SettingError(
-                f"--spider {spider!r}: the job in {path} is that of spider"
-                f" {job.project.spider!r}"
-            )
-        return job
+        return cls.open(path, settings, spider)
 
     @classmethod
     def open_or_copy(
@@ -229,16 +225,25 @@ def project_of_job(
 ) -> Project:
     """Return the project of a job; of ``spider`` if the job is to begin.
 
-    Raises :class:`SettingError` if there is no job, and no spider is given.
+    Raises :class:`SettingError` if it is another spider's, or if there is no job, and
+    no spider is given.
     """
     if Store.exists(path):
-        return _project_of_store(path, settings)
+        return _project_of_store(path, settings, spider)
     return _project_to_begin(path, settings, spider)
 
 
-def _project_of_store(path: Path, settings: Settings | None) -> Project:
+def _project_of_store(
+    path: Path, settings: Settings | None, spider: str | None
+) -> Project:
     with closing(Store.open(path, readonly=True, network=True)) as store:
-        return Project.of_store(settings, store.header["identity"])
+        identity = store.header["identity"]
+    if spider not in (None, identity.get("spider")):
+        raise SettingError(
+            f"--spider {spider!r}: the job in {path} is that of spider"
+            f" {identity.get('spider')!r}"
+        )
+    return Project.of_store(settings, identity)
 
 
 def _project_to_begin(

@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
+from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import StoreError
 from bloomdupe.jobs.job_contract import Job
 
@@ -112,9 +113,11 @@ class JobOnRedis(Job):
                 assert workers is not None  # noqa: S101 - every crawl here has them
                 seen = sum(one.keys for one in workers.partitions)
                 contents = (
-                    f"{job.state.name}, {seen:,} URLs seen, {job.pending:,} requests"
-                    f" pending, {workers.leased:,} in progress, {job.pages:,} done,"
-                    f" {workers.entries:,} entries of output that were not collected"
+                    f"{job.state.name}, {plural(seen, 'URL')} seen,"
+                    f" {plural(job.pending, 'request')} pending,"
+                    f" {workers.leased:,} in progress, {job.pages:,} done,"
+                    f" {plural(workers.entries, 'entry', 'entries')} of output not"
+                    " collected"
                 )
             shown = reader.shown
         yield CrawlRemoval(self.url, [shown], contents)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import heapq
 import time
 from collections import Counter
 from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from bloomdupe.crawl.later.rests import rests_in
 from bloomdupe.crawl.progress.history import Point
-from bloomdupe.crawl.progress.pace import RECENT
+from bloomdupe.crawl.progress.pace import RECENT, plural
 from bloomdupe.crawl.progress.rounds import FINISHED
+from bloomdupe.crawl.state.slot_state import CIRCUIT, DELAY, HOLD
 from bloomdupe.errors import StoreError, StoreUnreachableError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.sizing import expected_loss
 from bloomdupe.jobs.overview import (
+    MOST_SLOTS,
     Description,
     Overview,
     PartitionedFilter,
@@ -26,6 +30,7 @@ from bloomdupe.redis.address import Address
 from bloomdupe.redis.frontier_reader import FrontierReader, kind_at
 
 if TYPE_CHECKING:
+    from bloomdupe.crawl.later.rests import Rest
     from bloomdupe.redis.frontier_reader import PartitionState
 
 __all__ = ["CrawlReader", "described", "overview"]
@@ -61,12 +66,15 @@ def overview(reader: FrontierReader) -> Overview:
     states = reader.states()
     memory, limit = reader.memory_used()
     now = time.time()
+    slots, resting, delays = _slots(reader, states, now)
     return Overview(
         state=state_of(_signs(reader, alive, states, now), now),
         pending=sum(one.pending for one in states),
         taken_in=sum(one.pushed for one in states),
         pages=sum(one.done for one in states),
-        slots=_slots(reader, states),
+        slots=slots,
+        resting=resting,
+        delays=delays,
         workers=WorkerFigures(states, alive, memory, limit),
     )
 
@@ -86,20 +94,36 @@ def _signs(
     if ended and not ready and _counts(states) == _counts(reader.states()):
         ended = FINISHED
     elif alive:
-        owner, beat = f"{len(alive):,} worker{'s' * (len(alive) != 1)}", now
+        owner, beat = plural(len(alive), "worker"), now
     elif lost := [one for one in states if one.lost_owner]:
         owner = ", ".join(sorted({one.lost_owner for one in lost}))
         beat = now - min(one.lost_for for one in lost)
     return Signs(owner, beat, ended, ready, patience=0.0)
 
 
-def _slots(reader: FrontierReader, states: list[PartitionState]) -> dict[str, int]:
+def _slots(
+    reader: FrontierReader, states: list[PartitionState], now: float
+) -> tuple[dict[str, int], dict[str, Rest], dict[str, float]]:
+    """Return the pending requests of each slot, the slots that rest, and the delays."""
     slots: dict[str, int] = {}
+    about: dict[str, dict[str, Any]] = {}
     for one in states:
         if one.slots:
             for name, count in reader.slots(one.number).items():
                 slots[name] = slots.get(name, 0) + count
-    return slots
+        if one.slots or one.leased:
+            about |= reader.slot_states(one.number)
+    record = {
+        kind: {slot: state[name] for slot, state in about.items() if name in state}
+        for kind, name in (("holds", HOLD), ("circuits", CIRCUIT))
+    }
+    resting = rests_in(record, now)
+    for slot in resting:
+        slots.setdefault(slot, 0)
+    largest = heapq.nlargest(MOST_SLOTS, slots, key=slots.__getitem__)
+    known = {slot: about[slot] for slot in largest if slot in about}
+    delays = {slot: state[DELAY] for slot, state in known.items() if DELAY in state}
+    return slots, resting, delays
 
 
 def _counts(states: list[PartitionState]) -> list[tuple[int, int, int]]:

@@ -38,7 +38,7 @@ SETTING_OF = {
     "feeds": "FEEDS",
 }
 """The settings in which users give the parameters of a shared frontier."""
-FEATURES: frozenset[Feature] = frozenset()
+FEATURES = frozenset({Feature.METRICS, Feature.RETRY_BACKOFF, Feature.SLOT_LIMITS})
 """Features of a crawl on Redis, of those that not every engine has."""
 SHARED = DEFAULTS.keys() - refused_settings(FEATURES)
 """The settings that a crawl on Redis supports. All other settings are refused."""
@@ -123,6 +123,13 @@ def check_settings(job: CrawlJob, crawler: Crawler) -> None:
             " bloomdupe.BloomDupeFilter, for Redis decides what is a duplicate"
         )
     check_not_shared(crawler.settings)
+    for name in Feature.SLOT_LIMITS.value:
+        if settings.redis_partition_by != "slot" and crawler.settings[name] is not None:
+            raise SettingError(
+                f"{name} and BLOOMDUPE_REDIS_PARTITION_BY ="
+                f" {settings.redis_partition_by!r} are both set: no partition knows all"
+                " requests of a slot; leave one of them out"
+            )
 
 
 def check_not_shared(given: BaseSettings) -> None:

@@ -26,6 +26,7 @@ __all__ = [
     "message_of",
     "payload_of",
     "taken_apart",
+    "waiting",
 ]
 
 REQUEST, START_PAGE, ITEM = b"R", b"S", b"I"
@@ -33,7 +34,9 @@ REQUESTS = frozenset({REQUEST, START_PAGE})
 _AGAIN = {REQUEST: b"A", START_PAGE: b"B"}
 """The kinds of requests that were left with lines of output that count."""
 _FIRST = {again: kind for kind, again in _AGAIN.items()}
-_HEAD, _COUNT = Struct("<cB"), Struct("<H")
+_WAITS = b"W"
+"""The kind of a message that has a time, and another message behind it."""
+_HEAD, _COUNT, _TIME = Struct("<cB"), Struct("<H"), Struct("<d")
 _NAME_BYTES = 16
 _LONGEST = 255
 """Bytes of a name."""
@@ -51,6 +54,8 @@ class Message(NamedTuple):
     """The payload of a request, as the serializer wrote it; or the lines."""
     put_out: frozenset[bytes] = frozenset()
     """Names of its lines of output from before it was left."""
+    not_before: float | None = None
+    """Unix time by Redis' clock before which it is not begun."""
 
 
 def payload_of(kind: bytes, name: bytes, body: bytes) -> bytes:
@@ -65,6 +70,9 @@ def message_of(payload: bytes) -> Message:
     kind, length = _HEAD.unpack_from(payload)
     end = _HEAD.size + length
     name, body = payload[_HEAD.size : end], payload[end:]
+    if kind == _WAITS:
+        (not_before,) = _TIME.unpack_from(body)
+        return message_of(body[_TIME.size :])._replace(not_before=not_before)
     if kind not in _FIRST:
         return Message(kind, name, body)
     (count,) = _COUNT.unpack_from(body)
@@ -72,6 +80,16 @@ def message_of(payload: bytes) -> Message:
     names = range(_COUNT.size, end, _NAME_BYTES)
     put_out = frozenset(body[first : first + _NAME_BYTES] for first in names)
     return Message(_FIRST[kind], name, body[end:], put_out)
+
+
+def waiting(payload: bytes, not_before: float | None) -> bytes:
+    """Return the payload of a request that is not begun before a time, if it has one.
+
+    Its worker has it at hand until then.
+    """
+    if not_before is None:
+        return payload
+    return _HEAD.pack(_WAITS, 0) + _TIME.pack(not_before) + payload
 
 
 def again_with(payload: bytes, put_out: Collection[bytes]) -> bytes:

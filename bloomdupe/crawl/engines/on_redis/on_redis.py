@@ -17,24 +17,42 @@ from bloomdupe.crawl.engines.on_redis.messages import (
     joined,
     message_of,
     payload_of,
+    waiting,
 )
 from bloomdupe.crawl.engines.on_redis.page_on_redis import PageOnRedis
 from bloomdupe.crawl.engines.on_redis.requests_in_memory import RequestsInMemory
 from bloomdupe.crawl.engines.on_redis.shared_cookies import SharedCookies
 from bloomdupe.crawl.engines.on_redis.shared_feeds import SharedFeeds
+from bloomdupe.crawl.engines.on_redis.slot_states import SlotStates
 from bloomdupe.crawl.engines.on_redis.slots import forget_inherited_slot
 from bloomdupe.crawl.engines.on_redis.worker import Worker
-from bloomdupe.crawl.engines.on_redis.worker_progress import Progress
+from bloomdupe.crawl.engines.on_redis.worker_counts import WorkerCounts
 from bloomdupe.crawl.later.backoff import Backoff
+from bloomdupe.crawl.later.circuits import GrowingWait
+from bloomdupe.crawl.later.retries import Retries
 from bloomdupe.crawl.leases.in_memory import Position
 from bloomdupe.crawl.leases.lease import Lease
+from bloomdupe.crawl.progress.pace import plural
+from bloomdupe.crawl.progress.rounds import FINISHED
+from bloomdupe.crawl.progress.slot_times import SlotTimes
+from bloomdupe.crawl.progress.watch import Watch
 from bloomdupe.crawl.requests.names import START, name_of
 from bloomdupe.crawl.start_outputs import StartItem, StartOutputs, is_fresh_start
 from bloomdupe.crawl.state.cookies import PackedCookies
+from bloomdupe.crawl.state.delays import Delays, LastRequests
+from bloomdupe.crawl.state.limits import PAGE, PENDING, SlotLimits
+from bloomdupe.crawl.state.slot_state import CIRCUIT, DELAY, HOLD, LAST_REQUEST
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.printable import logger_of, printable
-from bloomdupe.redis.partition import LeftRequest, Offer, SeenMark
+from bloomdupe.redis.partition import (
+    NO_BOUND,
+    LeftRequest,
+    Offer,
+    SeenMark,
+    SlotBounds,
+    Taken,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -45,10 +63,10 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.engines.crawl_job import CrawlJob
     from bloomdupe.crawl.engines.engine_contract import Accepted, Feature
     from bloomdupe.crawl.engines.session import Session
-    from bloomdupe.crawl.later.retries import Retries
     from bloomdupe.crawl.leases.outcomes import Line, Outcome
+    from bloomdupe.crawl.state.slot_state import SlotState
     from bloomdupe.frontier.slot_queue import Entry
-    from bloomdupe.redis.partition import RedisLease
+    from bloomdupe.redis.partition import AboutSlot, RedisLease
 
 __all__ = ["EngineOnRedis"]
 
@@ -59,6 +77,7 @@ AT_HAND = 4
 HUNGRY = 64
 """Further requests to fetch, when none of those at hand may go yet."""
 MOST_AT_HAND = 10_000
+REFUSALS: dict[int, str] = {Taken.PAGE_LIMIT: PAGE, Taken.PENDING_LIMIT: PENDING}
 FEW = 4
 """Number of requests at hand from Redis at which their slot has its next turn."""
 
@@ -80,7 +99,6 @@ class EngineOnRedis:
     durable = has_feeds = True
     features: Collection[Feature] = FEATURES
     hurries = False
-    retries: Retries | None = None
     later = 0
 
     def __init__(
@@ -102,8 +120,15 @@ class EngineOnRedis:
         self._feeds = SharedFeeds(crawler, session.take_item, session.stopping.fail)
         order = QueueOrder.of(crawler.settings, durable=True)
         self._starts_apart = order.starts_apart
+        self.retries = None
+        wait = self._access.wait
+        if settings.retry_backoff is not None:
+            growing = GrowingWait(*settings.retry_backoff)
+            self.retries = Retries(crawler, self._access, growing)
+            wait = self.retries.circuits.wait
+        self._last_requests = LastRequests(self._access, wait)
         self._backoff = Backoff(
-            self._access.slot_of, self._access.wait, settings.max_retry_after
+            self._access.slot_of, self._last_requests.wait, settings.max_retry_after
         )
         # Requests that this worker has offered, and that Redis has handed out to it.
         self._seen = dupefilter.open_shared(job.recent())
@@ -113,6 +138,12 @@ class EngineOnRedis:
             start_fifo=order.start_fifo,
             wait=self._backoff.wait,
         )
+        rests = [self._backoff.resting]
+        if self.retries is not None:
+            self.retries.attach(self._at_hand, session.leases)
+            rests.append(self.retries.circuits.resting)
+        self._states = self._slot_states()
+        self._limits = SlotLimits(settings, self._at_hand, session.stats)
         assert settings.redis_url is not None  # noqa: S101 - it was checked
         self._frontier = open_frontier(
             settings.redis_url,
@@ -140,8 +171,38 @@ class EngineOnRedis:
             self._seen,
             starts_apart=self._starts_apart,
         )
-        interval = settings.progress_interval
-        self._progress = Progress(crawler, self._at_hand, self._frontier, interval)
+        self._worker_counts = WorkerCounts(session.stats)
+        self._watch = Watch(
+            session,
+            self._at_hand,
+            self._worker_counts,
+            None,
+            SlotTimes(
+                self._at_hand,
+                self._access,
+                rests,
+                lambda: self._worker_counts.totals.by_slot,
+            ),
+            self._frontier.shown,
+            line=self._line_of_worker,
+        )
+
+    def _line_of_worker(self, line: str) -> str:
+        """Return the line on this worker for the log; Redis is not asked for it."""
+        owned, all_of_them = len(self._frontier.owned), self._frontier.partitions
+        return f"This worker: {line}; {owned} of {plural(all_of_them, 'partition')}"
+
+    def _slot_states(self) -> SlotStates:
+        """Return the state of slots, in the order in which it is restored."""
+        delays = Delays(self._access, None)
+        if self._access.throttled:
+            self._access.restore_delays(delays.of)
+        parts: dict[str, SlotState] = {DELAY: delays, HOLD: self._backoff}
+        if self.retries is not None:
+            parts[CIRCUIT] = self.retries.circuits
+        if self._session.settings.redis_partition_by == "slot":
+            parts[LAST_REQUEST] = self._last_requests
+        return SlotStates(parts, self._at_hand.pending_in)
 
     def _shared_cookies(self) -> SharedCookies | None:
         jars = CookieJars.of(self._session.crawler)
@@ -159,7 +220,8 @@ class EngineOnRedis:
             )
         self._worker.start()
         self._worker.want(self._enough)
-        self._progress.begin()
+        self._watch.begin_run()
+        self._watch.begin()
         extra = {"spider": self._spider}
         logger.info(
             "This is worker %(worker)s on %(shown)s",
@@ -199,7 +261,7 @@ class EngineOnRedis:
         return False
 
     def has_room(self, request: Request) -> bool:  # noqa: ARG002
-        """See :meth:`Engine.has_room`: there is no limit."""
+        """See :meth:`Engine.has_room`: Redis knows it."""
         return True
 
     def concerns(self, request: Request, follows: Lease | None) -> bool:  # noqa: ARG002
@@ -279,23 +341,41 @@ class EngineOnRedis:
         """Return a request as Redis gets it, and remember it."""
         request, parent = offer.request, offer.parent
         also = known_as = None
+        bounds = self._bounds_of(offer)
         if offer.keys:
             known_as = offer.keys[-1][0]
-            self._seen.add(known_as)
+            if bounds is None:  # else it may be offered again, if it is refused
+                self._seen.add(known_as)
             if request.dont_filter:
                 also = SeenMark(offer.slot, known_as)
         self._stats.inc_value("scheduler/enqueued/redis")
         assert offer.payload is not None  # noqa: S101 - it is stored
+        not_before = offer.not_before
+        if not_before is not None:
+            not_before += self._frontier.clock_ahead
         return Offer(
             offer.slot,
             name,
-            payload_of(self._kind_of(offer), name, offer.payload),
+            waiting(payload_of(self._kind_of(offer), name, offer.payload), not_before),
             request.priority,
             self._starts_apart and bool(request.meta.get("is_start_request")),
             None if parent is None else parent.top.own.lease,
             also,
             known_as,
+            bounds,
         )
+
+    def _bounds_of(self, offer: Accepted) -> SlotBounds | None:
+        """Return the limits of a request's slot; a redirect counts, and always passes.
+
+        Redis judges, because it knows the requests of all workers.
+        """
+        if not self._limits.on or offer.request.dont_filter:
+            return None
+        if offer.answers:
+            return SlotBounds()
+        given = (self._limits.of[kind] for kind in (PAGE, PENDING))
+        return SlotBounds(*(NO_BOUND if one is None else one for one in given))
 
     def _kind_of(self, offer: Accepted) -> bytes:
         """Return the kind of a request: the workers must know the start pages."""
@@ -321,12 +401,14 @@ class EngineOnRedis:
         while True:
             entry = self._at_hand.lease()
             pending = self._at_hand.pending
+            wanted = max(0, self._enough - pending)
             if entry is None:
                 # All hosts at hand are busy, and further hosts may be free.
-                more = HUNGRY if pending < MOST_AT_HAND else 0
-                worker.want(max(self._enough - pending, more))
+                wanted = max(wanted, HUNGRY)
+            full = pending + self._at_hand.waiting >= MOST_AT_HAND
+            worker.want(0 if full else wanted)
+            if entry is None:
                 return None
-            worker.want(max(0, self._enough - pending))
             page: Any = leases.own_of(entry)
             if page.lease is None:
                 return entry
@@ -396,7 +478,9 @@ class EngineOnRedis:
         of = root.top.own.lease
         for part in root.held:
             self._offer_each(part.own, _lines_of(part.outcome), of)
+            self._worker_counts.settle(part.outcome)
         lines = _lines_of(root.outcome)
+        self._worker_counts.settle(root.outcome)
         if page.lease is None:
             self._offer_each(page, lines, of)
             self._in_memory.settle(root)
@@ -405,7 +489,7 @@ class EngineOnRedis:
         if child is not None:
             self._finished = False
             self._worker.offer(child)
-        self._worker.settle(done)
+        self._worker.settle(done._replace(about=self._state_of(page.lease)))
 
     def leave(self, root: Lease) -> None:
         """See :meth:`Engine.leave`."""
@@ -417,9 +501,14 @@ class EngineOnRedis:
             return
         if page.lease is not None:
             self._stats.inc_value("bloomdupe/unfinished")
-            self._worker.leave(page.left(lines))
+            about = self._state_of(page.lease)
+            self._worker.leave(page.left(lines)._replace(about=about))
         elif root.of_page is None:
             self._offer_each(page, lines)
+
+    def _state_of(self, lease: RedisLease) -> AboutSlot | None:
+        """Return the state of a request's slot, if it is not stored yet."""
+        return self._states.changed(lease, self._frontier.clock_ahead)
 
     # Output
 
@@ -430,7 +519,10 @@ class EngineOnRedis:
     def put(self, outcome: Outcome, work: object) -> None:
         """See :meth:`Engine.put`."""
         lines = _lines_of(outcome)
-        if not lines or self._closed:
+        if self._closed:
+            return
+        self._worker_counts.settle(outcome)
+        if not lines:
             return
         if type(work) is Lease:  # its page was left
             page: PageOnRedis = work.root.own
@@ -504,13 +596,23 @@ class EngineOnRedis:
         said.append("They stay in Redis. Mend the cause, and start a worker again")
         return " ".join(said)
 
-    def close(self, reason: str) -> None:  # noqa: ARG002
+    def close(self, reason: str) -> None:
         """See :meth:`Engine.close`."""
+        self.give_back(None)
         self._closed = True
-        self._progress.end()
+        self._watch.end()
         error = self._worker.close()
         if error is not None:
             self._session.stopping.fail(error)
+        if self._session.stopping.failure is None:
+            where = " by this worker"
+            if reason == FINISHED and self._feeds.names:
+                where += (
+                    f"; `bloomdupe collect {self._frontier.shown} DIRECTORY` writes"
+                    " the items of all workers"
+                )
+            totals = self._worker_counts.totals
+            self._session.ending.say_end(reason, totals, where, pending=False)
 
     # Reports of the thread (see WorkerReports)
 
@@ -518,8 +620,10 @@ class EngineOnRedis:
         """Take requests to work on."""
         if self._closed:
             return
+        ahead = self._frontier.clock_ahead
         for lease in leases:
             message = message_of(lease.payload)
+            due = message.not_before
             page = PageOnRedis(
                 message.name,
                 lease,
@@ -531,33 +635,40 @@ class EngineOnRedis:
                 lease.priority,
                 message.body,
                 start=lease.again.start,
+                not_before=None if due is None else due - ahead,
             )
             self._session.leases.expect(entry, Position(page.name), own=page)
             self._from_redis[lease.slot] += 1
-            self._keep_delay(lease)
+            self._go_on_with(lease)
         self._access.wake()
 
-    def _keep_delay(self, lease: RedisLease) -> None:
-        """Let the delay of a slot pass after the last request of its last owner."""
+    def _go_on_with(self, lease: RedisLease) -> None:
+        """Go on with the state of a slot as its last owner has left it."""
+        self._states.restore(lease, self._frontier.clock_ahead)
         last = self._frontier.last_owner_until(lease)
         if last is not None:
-            delay = self._access.delay_of(lease.slot)
-            self._backoff.hold(lease.slot, last + delay)
+            self._last_requests.sent(lease.slot, last)
 
     def cookies(self, news: Sequence[bytes]) -> None:
         """Apply the cookies that other workers have changed."""
         if self._cookies is not None and not self._closed:
             self._cookies.take(news)
 
-    def give_back(self, partitions: frozenset[int]) -> None:
-        """Begin no more requests of partitions that other workers will get."""
+    def give_back(self, partitions: frozenset[int] | None) -> None:
+        """Begin no more requests of partitions that other workers will get.
+
+        None: of any partition.
+        """
         if self._closed:
             return
         known = self._session.leases
 
         def is_theirs(entry: Entry) -> bool:
             page: Any = known.own_of(entry)
-            return page.lease is not None and page.lease.partition in partitions
+            lease = page.lease
+            return lease is not None and (
+                partitions is None or lease.partition in partitions
+            )
 
         pages: list[Any] = list(map(known.forget, self._at_hand.withdraw(is_theirs)))
         leases = [page.lease for page in pages]
@@ -568,6 +679,22 @@ class EngineOnRedis:
         """Count duplicates of offers by this or another worker."""
         if not self._closed:
             self._stats.inc_value("dupefilter/filtered", count)
+
+    def judged(self, answers: Sequence[tuple[Offer, int]]) -> None:
+        """Remember accepted requests; count those that their slots have no room for.
+
+        A refused request is not marked, so it may be offered again.
+        """
+        if self._closed:
+            return
+        for offer, taken in answers:
+            kind = REFUSALS.get(taken)
+            if kind is not None:
+                self._limits.refuse(kind, offer.slot)
+                self._stats.inc_value("scheduler/enqueued", -1)
+                self._stats.inc_value("scheduler/enqueued/redis", -1)
+            elif offer.known_as is not None:
+                self._seen.add(offer.known_as)
 
     def answered(self, answers: Sequence[tuple[Any, bool]]) -> None:
         """Begin with requests that cannot be stored, unless they were done before."""

@@ -8,6 +8,7 @@ from bloomdupe.crawl.engines.on_redis.messages import (
     again_with,
     message_of,
     payload_of,
+    waiting,
 )
 from bloomdupe.crawl.requests.names import OutputNames
 from bloomdupe.redis.partition import LeftRequest, Settled
@@ -91,7 +92,8 @@ class PageOnRedis:
             return (None, instead) if self.is_child else (instead, None)
         message = message_of(instead.payload)
         payload = payload_of(message.kind, self.name, message.body)
-        return instead._replace(payload=again_with(payload, self._put_out)), None
+        payload = waiting(again_with(payload, self._put_out), message.not_before)
+        return instead._replace(payload=payload), None
 
     def left(self, lines: list[bytes]) -> LeftRequest:
         """Return the root as left, with the lines of output that count all the same."""

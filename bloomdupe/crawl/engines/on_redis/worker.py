@@ -12,7 +12,7 @@ from bloomdupe.crawl.engines.on_redis.heartbeat import Heartbeat
 from bloomdupe.crawl.engines.on_redis.messages import ITEM, message_of, taken_apart
 from bloomdupe.errors import StoreAccessError, StoreFullError, StoreUnreachableError
 from bloomdupe.printable import logger_of
-from bloomdupe.redis.partition import Settled
+from bloomdupe.redis.partition import Settled, Taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -30,6 +30,8 @@ logger = logger_of(__name__)
 
 SHORTEST, LONGEST = 0.02, 1.0
 """Seconds between two requests to Redis, while it has no work for this worker."""
+LOOK = 0.5
+"""Seconds between two looks for workers that have come or gone."""
 TENDING = 4
 """Number of times that a lease is renewed before it would run out."""
 PATIENCE = 5.0
@@ -46,6 +48,9 @@ class WorkerReports(Protocol):
 
     def known(self, count: int) -> None:
         """Count so many of the offers as duplicates."""
+
+    def judged(self, answers: Sequence[tuple[Offer, int]]) -> None:
+        """Count the requests that are refused, because their slots have no room."""
 
     def cookies(self, news: Sequence[bytes]) -> None:
         """Apply the cookies that other workers have changed."""
@@ -91,7 +96,7 @@ class Worker(Thread):
         super().__init__(name="bloomdupe-redis", daemon=True)
         self._frontier = frontier
         self._tend_every = lease_seconds / TENDING
-        self._tend_at = 0.0
+        self._tend_at = self._look_at = 0.0
         self._crawl = crawl
         self._with_cookies = cookies
         self._post = _poster()
@@ -206,41 +211,51 @@ class Worker(Thread):
                 offered = self.offered
                 wanted, closing = self._wanted, self._closing
             wanted = 0 if self._reactor.is_lost else wanted
-            if time.monotonic() >= self._tend_at:
-                self._patiently(self._tend)
+            self._patiently(self._keep_partitions)
             if cookies:
                 self._patiently(self._frontier.cookies.keep, cookies)
             self._say(offers, done)
             self._say_besides(left, marks, asked)
+            if closing:
+                self._patiently(self._frontier.close, not_begun)
+                return
             if not_begun:
                 self._patiently(self._frontier.not_begun, not_begun)
             for slot in again:
                 self._frontier.ask_again(slot)
-            if closing:
-                self._patiently(self._frontier.close)
-                return
             if offers or done or asked or (wanted and self._lease(wanted)):
                 pause = SHORTEST
                 continue
             if wanted:
                 self._look_for_end(offered)
-            pause = min(2 * pause, LONGEST, self._tend_every)
+            pause = min(2 * pause, LOOK, self._tend_every)
 
-    def _tend(self) -> None:
+    def _keep_partitions(self) -> None:
+        """Renew the leases when it is time, and share with workers that have come."""
         begun = time.monotonic()
-        self._reactor.beat()
+        tends = begun >= self._tend_at
+        if not tends and begun < self._look_at:
+            return
+        if tends:
+            self._reactor.beat()
         if not self._reactor.is_lost:
-            self._frontier.tend()
+            share = self._frontier.tend if tends else self._frontier.look_around
+            share()
             if self._frontier.leaving:
                 self._tell(self._crawl.give_back, self._frontier.leaving)
-        self._tend_at = begun + self._tend_every
+        self._look_at = begun + LOOK
+        if tends:
+            self._tend_at = begun + self._tend_every
 
     def _say(self, offers: list[Offer], done: list[Settled]) -> None:
         """Offer, and then settle, because all children must be offered before."""
         if offers:
             new = self._patiently(self._frontier.offer, offers)
-            if known := new.count(False):
+            if known := new.count(Taken.SEEN):
                 self._tell(self._crawl.known, known)
+            judged = [both for both in zip(offers, new, strict=True) if both[0].bounds]
+            if judged:
+                self._tell(self._crawl.judged, judged)
         if done:
             interruptions = self._frontier.interruptions
             refused = self._patiently(self._frontier.settle, done)

@@ -1,0 +1,91 @@
+"""Limits per slot hold over all workers, to the request."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from spiders.workers import HOSTS, All, Plain
+from support.site import links
+
+from bloomdupe.redis.partition import NO_BOUND, Offer, SlotBounds, Taken
+from bloomdupe.redis.shared_frontier import SharedFrontier
+
+if TYPE_CHECKING:
+    from support.crawl import Crawl
+    from support.redis_server import RedisServer
+    from support.site import Pages
+
+PAGES = "BLOOMDUPE_MAX_PAGES_PER_SLOT"
+PENDING = "BLOOMDUPE_MAX_PENDING_PER_SLOT"
+SIZE = 100
+MOST = 5
+
+
+@pytest.fixture
+def pages() -> Pages:
+    every = links(*(f"/{number}" for number in range(SIZE)))
+    return {f"/{number}": every for number in range(SIZE)}
+
+
+@pytest.mark.slow
+def test_no_slot_has_more_pages_on_all_workers_together(
+    crawl: Crawl, redis: RedisServer
+) -> None:
+    limit: dict[str, Any] = {PAGES: MOST, "CONCURRENT_REQUESTS": 4}
+    crawl.site.hold_after(10)
+    one, two, three = (crawl.start(All, **limit) for _ in range(3))
+    crawl.site.until_requested(11)
+    one.kill()
+    redis.end_leases("crawl")
+    crawl.site.release()
+    runs = [two.finish(), three.finish()]
+    asked = {int(path[1:]) for path in crawl.site.requested if path != "/0"}
+    assert Counter(number % HOSTS for number in asked) == dict.fromkeys(
+        range(HOSTS), MOST
+    ) | {0: MOST - 1}  # a link to the first page is a page of slot 0, too
+    assert sum(run.stats["bloomdupe/dropped_page_limit"] for run in runs) > 0
+    assert f"has reached {PAGES} = {MOST}" in runs[0].log + runs[1].log
+
+
+def test_a_refused_request_is_new_when_there_is_room(redis: RedisServer) -> None:
+    with SharedFrontier.open(redis.url("limits"), 1_000, partitions=1) as frontier:
+        frontier.tend()
+
+        def offered(number: int, pages: int, pending: int = NO_BOUND) -> int:
+            bounds = SlotBounds(pages, pending)
+            one = Offer("slot", b"%d" % number, b"", bounds=bounds)
+            (answer,) = frontier.offer([one])
+            return answer
+
+        assert [offered(number, 2) for number in (1, 2, 2, 3)] == [
+            Taken.NEW,
+            Taken.NEW,
+            Taken.SEEN,
+            Taken.PAGE_LIMIT,
+        ]
+        assert offered(3, 9, pending=2) == Taken.PENDING_LIMIT
+        assert offered(3, 3) == Taken.NEW  # none of the refusals has counted
+        assert offered(4, 3) == Taken.PAGE_LIMIT
+        # Without bounds it is accepted, and not counted.
+        assert frontier.offer([Offer("slot", b"5", b"")]) == [Taken.NEW]
+        assert offered(6, 4) == Taken.NEW
+        assert len(frontier.lease(9)) == 5
+
+
+def test_a_link_that_was_refused_is_taken_when_there_is_room(crawl: Crawl) -> None:
+    """The worker that has offered it does not take it for a duplicate."""
+    leaves = [f"/{number}" for number in range(1, 20)]
+    crawl.site.pages = {"/0": links(*leaves)} | dict.fromkeys(leaves, links(*leaves))
+    limit: dict[str, Any] = {PENDING: 1, "BLOOMDUPE_EARLY_DROP": False}
+    (run,) = crawl.finish(Plain, CONCURRENT_REQUESTS=1, **limit)
+    assert run.stats["bloomdupe/dropped_pending_limit"] >= 1
+    assert sorted(crawl.site.requested) == sorted(["/0", *leaves])
+    enqueued = run.stats["scheduler/enqueued"]
+    assert enqueued == run.stats["scheduler/dequeued"] == len(crawl.site.requested)
+
+
+def test_limits_need_slots_in_one_partition_each(crawl: Crawl) -> None:
+    run = crawl.refused(Plain, **{PAGES: 5, "BLOOMDUPE_REDIS_PARTITION_BY": "url"})
+    assert f"{PAGES} and BLOOMDUPE_REDIS_PARTITION_BY = 'url' are both set" in run.log
