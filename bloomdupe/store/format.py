@@ -265,7 +265,7 @@ class StoredSlot(NamedTuple):
 
 def request_record(slot: int, rank: bytes, payload: bytes) -> tuple[bytes, bytes]:
     """Return key and value of a request in ``queue``."""
-    key = slot_prefix(slot) + rank.translate(INVERTED)  # see request_key()
+    key = request_key(slot, rank)
     return key, checksum(key, payload) + payload
 
 
