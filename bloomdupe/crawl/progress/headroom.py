@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import resource
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.crawl.progress.pace import duration, size, time_to_fill
-from bloomdupe.filter.allowance import GROUP
+from bloomdupe.store.platform import (
+    memory_of_group,
+    memory_of_machine,
+    process_memory,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,13 +127,9 @@ class Room:
             yield Limit("MEMUSAGE_LIMIT_MB", now.memory, self._most)
         most, _ = resource.getrlimit(resource.RLIMIT_AS)
         if most != resource.RLIM_INFINITY:
-            pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
-            yield Limit("ulimit -v", pages * resource.getpagesize(), most)
-        if GROUP.exists() and (text := GROUP.read_text("ascii").strip()) != "max":
-            yield Limit("the control group (memory.max)", now.memory, int(text))
-        machine = {}
-        for line in Path("/proc/meminfo").read_text("ascii").splitlines():
-            name, _, value = line.partition(":")
-            machine[name] = int(value.split()[0]) << 10
-        total = machine["MemTotal"]
-        yield Limit("this machine", total - machine["MemAvailable"], total)
+            yield Limit("ulimit -v", process_memory().addresses, most)
+        group = memory_of_group()
+        if group is not None:
+            yield Limit("the control group (memory.max)", now.memory, group)
+        total, free = memory_of_machine()
+        yield Limit("this machine", total - free, total)

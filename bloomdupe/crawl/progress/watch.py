@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import resource
 import time
 from collections import deque
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.progress.glance import Glance, HostGlance
@@ -16,13 +14,11 @@ from bloomdupe.crawl.progress.pace import RECENT, recent, since, time_to_go
 from bloomdupe.errors import StoreError
 from bloomdupe.inside_scrapy.timer import Timer
 from bloomdupe.printable import logger_of
+from bloomdupe.store.platform import process_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from scrapy.crawler import Crawler
-
     from bloomdupe.crawl.engines.checkpoint import Checkpoint
+    from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.progress.metrics import Metrics
     from bloomdupe.crawl.progress.slot_times import SlotLook, SlotTimes
     from bloomdupe.crawl.state.failures import Failures
@@ -44,27 +40,25 @@ class Watch:
     """Gives a sign of life and adds a point to the history every few seconds.
 
     Now and then it logs a line. A point is written by the next checkpoint that has any
-    other data to write. If the store is no longer there, ``fail`` stops the crawl.
+    other data to write. If the store is no longer there, the crawl stops.
     """
 
     def __init__(
         self,
-        crawler: Crawler,
-        settings: JobSettings,
+        session: Session,
         frontier: Frontier,
         checkpoint: Checkpoint,
         failures: Failures | None,
         slots: SlotTimes,
-        fail: Callable[[BaseException], None],
     ) -> None:
-        assert crawler.stats is not None  # noqa: S101 - the crawl is open
-        self._stats = crawler.stats
-        self._extra = {"spider": crawler.spider}
+        settings = session.settings
+        self._stats = session.stats
+        self._extra = {"spider": session.spider}
+        self._fail = session.stopping.fail
         self._frontier = frontier
         self._checkpoint = checkpoint
         self._failures = failures
         self._slots = slots
-        self._fail = fail
         store = frontier.store
         self.history = None if store is None else History(store)
         self.longest = 0.0
@@ -73,25 +67,24 @@ class Watch:
         self._interval = settings.progress_interval
         self._glance = min(GLANCE, self._interval or GLANCE)
         self._recent: deque[Point] = deque(maxlen=int(RECENT / GLANCE) + 1)
-        self._room = Room(crawler.settings, settings, frontier.seen)
+        self._room = Room(session.crawler.settings, settings, frontier.seen)
         self._line = ProgressLine(frontier.seen.capacity)
         self._checkpoint_at = 0.0
         self._tick = Timer(self._on_tick)
         self._line_due = self._point_due = 0.0
         self._open = False
-        self._metrics = self._listener(crawler, settings)
+        self._metrics = self._listener(session.spider.name, settings)
         self._glanced: Glance
 
-    def _listener(self, crawler: Crawler, settings: JobSettings) -> Metrics | None:
+    def _listener(self, spider: str, settings: JobSettings) -> Metrics | None:
         if settings.metrics_port is None:
             return None
         from bloomdupe.crawl.progress.metrics import Metrics
 
-        assert crawler.spider is not None  # noqa: S101 - it is open
         store = self._frontier.store
         jobdir = "" if store is None else str(store.path.parent.absolute())
         capacity = self._frontier.seen.capacity
-        metrics = Metrics(crawler.spider.name, jobdir, capacity, lambda: self._glanced)
+        metrics = Metrics(spider, jobdir, capacity, lambda: self._glanced)
         self._address = (settings.metrics_host, settings.metrics_port)
         return metrics
 
@@ -163,7 +156,7 @@ class Watch:
             checkpoint=round(self._longest_since, 4),
             disk=0 if store is None else store.disk_bytes(),
             free=0 if store is None else store.free_bytes(),
-            memory=_resident(),
+            memory=process_memory().resident,
             later=frontier.waiting,
             resting=len(slots.resting),
             slowest=round(slots.slowest, 1),
@@ -235,9 +228,3 @@ class Watch:
                 logger.info("%(progress)s", {"progress": line}, extra=self._extra)
             for warning in self._room.warnings(first, point):
                 logger.warning("%(room)s", {"room": warning}, extra=self._extra)
-
-
-def _resident() -> int:
-    """Return the bytes of memory that the process uses."""
-    pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
-    return pages * resource.getpagesize()
