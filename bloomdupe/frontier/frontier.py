@@ -47,6 +47,10 @@ MAX_HEAD = 640 << 10
 MOST_MOVED = 320 << 10
 """Bytes of due requests that join their slots at once."""
 
+MANY = 40
+"""New requests of a slot in one checkpoint from which they are written by themselves:
+see :meth:`bloomdupe.store.batch.Batch.put_requests`."""
+
 
 def _at_once(_slot: str, _in_progress: int) -> float:
     return 0.0
@@ -429,37 +433,41 @@ class Frontier:
         """
         self._give_up()
         marks = self.seen.prepare()
-        digest = self._digest
         growth: dict[SlotQueue, int] = {}
-        puts: dict[int, list[tuple[bytes, bytes]]] = {}
+        for entry in self._fresh:
+            queue = entry.queue
+            growth[queue] = growth.get(queue, 0) + 1
+        many: dict[SlotQueue, list[tuple[bytes, bytes]]] = {
+            queue: [] for queue, number in growth.items() if number > MANY
+        }
+        # A dict of bytes is nothing that Python's garbage collector follows. With lists
+        # and tuples here, it took as long as all the rest of this method.
+        few: dict[bytes, bytes] = {}
         written: dict[Entry, int] = {}
+        number_of = int.from_bytes
         for entry in self._fresh:
             queue = entry.queue
             payload = entry.payload
             assert payload is not None  # noqa: S101 - or it would not be fresh
-            record = request_record(queue.number, entry.rank, payload)
-            checksum = int.from_bytes(record[1][:CHECKSUM_BYTES], "little")
-            digest += checksum
-            puts.setdefault(queue.number, []).append(record)
-            written[entry] = checksum
-            growth[queue] = growth.get(queue, 0) + 1
+            key, value = request_record(queue.number, entry.rank, payload)
+            written[entry] = number_of(value[:CHECKSUM_BYTES], "little")
+            if queue in many:
+                many[queue].append((key, value))
+            else:
+                few[key] = value
+        digest = self._digest + sum(written.values())
         deletes = []
         for entry in self._settled:
             queue = entry.queue
             deletes.append(request_key(queue.number, entry.rank))
             digest -= entry.checksum
             growth[queue] = growth.get(queue, 0) - 1
-        # In the order of the keys: each page of the tree is touched once.
-        puts = {number: sorted(puts[number]) for number in sorted(puts)}
         deletes.sort()
         slots = self._slots
-        changed = []
         for queue, difference in growth.items():
-            if difference:
-                stored = queue.stored + difference
-                slots += (stored > 0) - (queue.stored > 0)
-                changed.append((queue.number, stored, queue))
-        changed.sort()
+            stored = queue.stored
+            growth[queue] = stored + difference
+            slots += (stored + difference > 0) - (stored > 0)
         state: dict[str, Any] = {
             "format": FRONTIER_FORMAT,
             "requests": self._stored + len(written) - len(deletes),
@@ -472,15 +480,19 @@ class Frontier:
         if later is not None and later.record["requests"]:
             state["later"] = later.record
         prepared = self._prepared = _Prepared(
-            marks,
-            later,
-            puts,
-            deletes,
-            changed,
-            list(growth),
-            state,
-            written,
-            list(self._settled),
+            marks=marks,
+            later=later,
+            few=few,
+            many=[sorted(records) for records in many.values()],
+            deletes=deletes,
+            changed=sorted(
+                [queue for queue, stored in growth.items() if stored != queue.stored],
+                key=_number,
+            ),
+            stored=growth,
+            record=state,
+            written=written,
+            settled=list(self._settled),
         )
         return Part(write=prepared.write, done=lambda: self._done(prepared))
 
@@ -507,30 +519,35 @@ class Frontier:
         Takes time in proportion to the size of the checkpoint.
         """
         self._prepared = None
+        fresh = self._fresh
         for entry, checksum in prepared.written.items():
             entry.stored = True
             entry.checksum = checksum
-            if not self._no_more_fresh(entry):
-                # Settled since: the next checkpoint deletes it.
+            if entry in fresh:
+                del fresh[entry]
+                self._fresh_bytes -= entry.size
+            else:  # settled since: the next checkpoint deletes it
                 self._settled[entry] = None
         for entry in prepared.settled:
             del self._settled[entry]
             entry.queue.forget(entry.rank)
-        for _, stored, queue in prepared.slots:
+        for queue, stored in prepared.stored.items():
             queue.stored = stored
         self._stored = prepared.record["requests"]
         self._digest = prepared.record["digest"]
         self._slots = prepared.record["slots"]
         if prepared.later is not None:
             prepared.later.done()
-        self._relieve(prepared.queues)
-        for queue in prepared.queues:
-            self._tidy(queue)
+        self._relieve(prepared.stored)
+        for queue in prepared.stored:
+            if not queue.pending:
+                self._tidy(queue)
 
-    def _relieve(self, queues: list[SlotQueue]) -> None:
+    def _relieve(self, queues: Iterable[SlotQueue]) -> None:
         """Free memory, now that everything is on disk."""
         for queue in queues:
-            self._loaded -= queue.relieve(MAX_HEAD)
+            if queue.beyond or queue.loaded > MAX_HEAD:
+                self._loaded -= queue.relieve(MAX_HEAD)
         if self._loaded > MAX_LOADED:
             for queue in list(self._crowded):
                 del self._crowded[queue]
@@ -546,13 +563,15 @@ class _Prepared(NamedTuple):
     """The filter's part."""
     later: LaterPart | None
     """The part of the requests that are scheduled for later."""
-    puts: dict[int, list[tuple[bytes, bytes]]]
-    """Records by number of their slot, all in order."""
+    few: dict[bytes, bytes]
+    """Records of requests, except for slots with many."""
+    many: list[list[tuple[bytes, bytes]]]
+    """Records of each of these slots, in order."""
     deletes: list[bytes]
-    slots: list[tuple[int, int, SlotQueue]]
-    """Number, requests that will be stored, queue."""
-    queues: list[SlotQueue]
-    """All queues that have changed."""
+    changed: list[SlotQueue]
+    """Queues that will have more or fewer stored requests, in order."""
+    stored: dict[SlotQueue, int]
+    """All queues with changes, and the number of requests that will be stored."""
     record: dict[str, Any]
     written: dict[Entry, int]
     """Entries that will be stored, and their checksums."""
@@ -563,11 +582,15 @@ class _Prepared(NamedTuple):
         """Write them in a transaction."""
         self.marks.write(batch)
         batch.delete_requests(self.deletes)
-        batch.put_requests(self.puts.values())
+        batch.put_requests(self.few, self.many)
         batch.put_slots(
-            (number, requests, queue.name) for number, requests, queue in self.slots
+            (queue.number, self.stored[queue], queue.name) for queue in self.changed
         )
         batch.count_requests(self.record["requests"], self.record["digest"])
         if self.later is not None:
             self.later.write(batch)
         batch.put_record(RECORD, self.record)
+
+
+def _number(queue: SlotQueue) -> int:
+    return queue.number

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 __all__ = ["Batch"]
 
 LMDB_PAGE_BYTES = 4096
-MANY = 40
-"""Requests of a slot in one checkpoint from which :func:`_lift` pays off."""
 
 
 class Batch:
@@ -151,24 +149,24 @@ class Batch:
                 total[0] += 1
                 total[1] += sum(unpack("<QQ", identity))
 
-    def put_requests(self, slots: Iterable[list[tuple[bytes, bytes]]]) -> None:
-        """Store records of :func:`request_record`, of each slot in the order of keys.
+    def put_requests(
+        self, few: dict[bytes, bytes], many: Iterable[list[tuple[bytes, bytes]]]
+    ) -> None:
+        """Store records of :func:`request_record`, by key, and of slots with many.
 
         LMDB fills its pages only where records are appended at their ends; a page in
         which more records follow splits into halves, over and over. So if a slot gets
         many records, a page of the records that follow them is taken out and put back
         at the end.
         """
-        few: list[tuple[bytes, bytes]] = []
         with self._txn.cursor(self._databases[b"queue"]) as cursor:
-            for records in slots:
-                if len(records) > MANY:
-                    lifted = _lift(cursor, records)
-                    cursor.putmulti(records)
-                    cursor.putmulti(lifted)
-                else:
-                    few += records
-            cursor.putmulti(few)  # one call in C for all of them
+            for records in many:
+                lifted = _lift(cursor, records)
+                cursor.putmulti(records)
+                cursor.putmulti(lifted)
+            # One call in C for all of them. In the order of the keys: each page of the
+            # tree is touched once.
+            cursor.putmulti(sorted(few.items()))
 
     def delete_requests(self, keys: list[bytes]) -> None:
         """Remove requests, best in the order of the keys."""
@@ -180,20 +178,21 @@ class Batch:
         """Store slots (see :class:`StoredSlot`); those without requests are removed."""
         txn, database = self._txn, self._databases[b"slots"]
         records, sums = self._totals[b"slots"]
+        number_of = int.from_bytes
         # As _put() and _delete(), but a crawl of many hosts changes many slots.
         for number, requests, name in slots:
             key = SLOT_KEY.pack(number)
             if requests:
                 value = SLOT_HEAD.pack(requests) + name.encode(errors="surrogatepass")
-                value = checksum(key, value) + value
-                before = txn.replace(key, value, db=database)
-                sums += sum_of(value)
+                head = checksum(key, value)
+                before = txn.replace(key, head + value, db=database)
+                sums += number_of(head, "little")
                 records += before is None
             else:
                 before = txn.pop(key, db=database)
                 records -= before is not None
             if before is not None:
-                sums -= sum_of(before)
+                sums -= number_of(before[:CHECKSUM_BYTES], "little")
         self._totals[b"slots"] = [records, sums]
 
     def count_requests(self, requests: int, sums: int) -> None:

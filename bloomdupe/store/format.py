@@ -323,7 +323,7 @@ def slot_prefix(slot: int) -> bytes:
 
 def checksum(key: bytes, value: Buffer) -> bytes:
     """Return eight bytes that depend on the value and on its key."""
-    seed = int.from_bytes(mmh3_x64_128_digest(key)[:4], "little")
+    seed = mmh3_x64_128_uintdigest(key) & _LOW_32
     return mmh3_x64_128_digest(value, seed)[:CHECKSUM_BYTES]
 
 

@@ -351,7 +351,7 @@ LIMITS = (
     (frontier, "MOST_MOVED", 3_000),
     (later, "MAX_NEAR", 4_900),
     (later, "BATCH", 3),
-    (batch, "MANY", 1),
+    (frontier, "MANY", 1),
     (batch, "LMDB_PAGE_BYTES", 50),
     (environment, "MAP_BYTES", 1 << 17),
 )
