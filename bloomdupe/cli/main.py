@@ -25,7 +25,7 @@ from bloomdupe.cli.move.collect import Collect
 from bloomdupe.cli.move.export import Export
 from bloomdupe.cli.move.import_ import Import
 from bloomdupe.cli.move.union import Union
-from bloomdupe.cli.output import flush, say_all, warn
+from bloomdupe.cli.output import ToldChecks, flush, say_all, warn
 from bloomdupe.cli.show.check import Check
 from bloomdupe.cli.show.info import Info
 from bloomdupe.cli.show.jobs import Jobs
@@ -196,13 +196,14 @@ def run(options: Namespace) -> int:
     """Carry out parsed options; return the exit code."""
     verb = next(verb for verb in VERBS if verb.name == options.verb)
     try:
-        if verb.needs is not None:
-            options.job = _job_for(verb, options.store)
-        result = verb.run(options)
-        # A reader such as `head` may stop at any line: the changes are made, and the
-        # exit code reports them all the same.
-        say_all(_lines(verb, result, options))
-        return verb.status(result)
+        with ToldChecks():
+            if verb.needs is not None:
+                options.job = _job_for(verb, options.store)
+            result = verb.run(options)
+            # A reader such as `head` may stop at any line: the changes are made, and
+            # the exit code reports them all the same.
+            say_all(_lines(verb, result, options))
+            return verb.status(result)
     except BloomDupeError as error:
         warn(f"bloomdupe {verb.name}: {error}")
         return 2 if isinstance(error, SettingError) else 1

@@ -7,6 +7,7 @@ Each line is made printable here, so no verb can forget it. If a reader stops, a
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 from typing import TYPE_CHECKING, TextIO
@@ -19,7 +20,7 @@ from bloomdupe.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["flush", "say", "say_all", "warn", "write"]
+__all__ = ["ToldChecks", "flush", "say", "say_all", "warn", "write"]
 
 
 def say(line: str) -> None:
@@ -73,6 +74,32 @@ def warn(line: str) -> None:
     if file is not None:
         with contextlib.suppress(OSError):
             tqdm.write(_shown(line, file), file=file)
+
+
+class ToldChecks(logging.Handler):
+    """Prints how far the long check of a store is that was not closed well.
+
+    It is entered with ``with``, and tells nothing outside.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self._logger = logging.getLogger("bloomdupe.store.trust")
+
+    def __enter__(self) -> None:
+        self._before = self._logger.level, self._logger.propagate
+        self._logger.setLevel(logging.INFO)
+        self._logger.propagate = False
+        self._logger.addHandler(self)
+
+    def __exit__(self, *_: object) -> None:
+        self._logger.removeHandler(self)
+        level, self._logger.propagate = self._before
+        self._logger.setLevel(level)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a record; called by logging."""
+        warn(record.getMessage())
 
 
 def flush() -> None:

@@ -229,13 +229,12 @@ class _Progress:
         self._data = data
         self._due = monotonic() + PATIENCE
         self._read = 0
-        self._again = 10 * PATIENCE
 
     def read(self, size: int) -> None:
         """Count bytes that were read."""
         self._read += size
         if monotonic() >= self._due:
-            self._due += self._again
+            self._due = monotonic() + 2 * PATIENCE
             logger.info(
                 "Checking %(file)s, which was not closed well or has been changed:"
                 " %(done)d of %(all)d MB",

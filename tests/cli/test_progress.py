@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.jobs import make_job
 
 from bloomdupe.cli import progress_bar
+from bloomdupe.store import trust
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,3 +48,13 @@ def test_a_verb_that_may_take_long_shows_its_progress(
     answer = verb(*(places.get(word, word) for word in LONG[name]))
     assert answer.code == 0, answer
     assert sum(passed) > 0
+
+
+def test_a_long_check_of_a_store_is_told(
+    verb: Verb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = make_job(tmp_path / "job", URLS)
+    assert "Checking" not in verb("info", str(job)).err
+    (job / "bloomdupe" / "clean.json").unlink()
+    monkeypatch.setattr(trust, "PATIENCE", 0)
+    assert re.search("Checking .*data.mdb, .*: 0 of 0 MB", verb("info", str(job)).err)
