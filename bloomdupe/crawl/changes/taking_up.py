@@ -49,7 +49,7 @@ class TakingUp(Participant):
     """
 
     def __init__(self, job: OpenJob) -> None:
-        self._job = job
+        self.job = job
         self._inbox = Inbox(job.store.path)
         with job.store.snapshot() as snapshot:
             record = snapshot.record(RECORD) or {}
@@ -116,7 +116,7 @@ class TakingUp(Participant):
         if self._begun is None or self._begun[0] != name:
             self._begun = name, {}
         try:
-            self._steps = steps_of(entry)(self._job, self._begun[1])
+            self._steps = steps_of(entry)(self.job, self._begun[1])
         except ValueError as error:
             self._changed = True
             self._end(name, {"refused": str(error)})
@@ -139,7 +139,7 @@ class TakingUp(Participant):
     def make(self, change: Change, commit: Callable[[Part], None]) -> dict[str, Any]:
         """Make a change that this process wants itself; return its answer."""
         answer: dict[str, Any] = {}
-        for _ in chain(steps_of(change)(self._job, answer), [None]):
+        for _ in chain(steps_of(change)(self.job, answer), [None]):
             commit(self.prepare())
         return answer
 
@@ -148,11 +148,11 @@ class TakingUp(Participant):
     @property
     def changed(self) -> bool:
         """Whether there is anything for the next checkpoint."""
-        return self._changed or bool(self._job.failures)
+        return self._changed or bool(self.job.failures)
 
     def prepare(self) -> Part:
         """Return the answers for the next checkpoint, and failed requests."""
-        job = self._job
+        job = self.job
         puts = dict(job.failures)
         if puts:
             job.store.make_room_for(FAILURES)

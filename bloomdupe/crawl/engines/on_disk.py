@@ -305,10 +305,9 @@ class EngineOnDisk(Settling):
 
     def open(self) -> None:
         """Begin to write checkpoints."""
-        if self.failures is not None:
-            retried = self.failures.begin(
-                self.frontier, self.settings.retry_failed, self._blocked
-            )
+        if self.failures is not None and self._taking_up is not None:
+            job, reasons = self._taking_up.job, self.settings.retry_failed
+            retried = self.failures.begin(job, reasons)
             self._stats.set_value("bloomdupe/retried_failures", retried)
             if retried:
                 self._has_work()
