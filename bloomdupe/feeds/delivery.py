@@ -18,7 +18,7 @@ from twisted.internet.defer import Deferred
 
 from bloomdupe.feeds.content import TAIL_BYTES, digest, read_bytes
 from bloomdupe.feeds.feed import full_uri
-from bloomdupe.feeds.kinds import local_path
+from bloomdupe.feeds.feed_format import local_path
 from bloomdupe.feeds.spool import Items
 from bloomdupe.feeds.uri import without_secret
 from bloomdupe.inside_scrapy.engine import mark_failed

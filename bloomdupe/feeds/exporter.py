@@ -15,8 +15,8 @@ from bloomdupe.errors import BloomDupeError
 from bloomdupe.feeds.delivery import Deliveries
 from bloomdupe.feeds.draft import Draft
 from bloomdupe.feeds.feed import Feed, Known, full_uri
+from bloomdupe.feeds.feed_format import is_direct, local_path, replaces
 from bloomdupe.feeds.feed_job import FeedsPart
-from bloomdupe.feeds.kinds import is_direct, local_path, replaces
 from bloomdupe.feeds.spool import Spool, spool_of, stored
 from bloomdupe.feeds.spooled_feed import SpooledFeed
 from bloomdupe.feeds.stored_feeds import MissingFeed, StoredFeeds

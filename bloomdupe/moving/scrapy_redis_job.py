@@ -38,7 +38,7 @@ from bloomdupe.links.scrapy_redis import (
 )
 from bloomdupe.moving.imports import mark_all
 from bloomdupe.moving.redis_names import RedisNames, loader_of
-from bloomdupe.moving.request_dicts import from_dict
+from bloomdupe.moving.scrapy_job import from_dict
 from bloomdupe.redis.address import Address
 from bloomdupe.redis.keys import Keys, Member
 

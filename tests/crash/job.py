@@ -12,8 +12,7 @@ from scrapy.utils.test import get_crawler
 
 from bloomdupe.crawl.engines.checkpoint import FEED, Checkpoint, CrawlRecord
 from bloomdupe.crawl.engines.settling import Settling
-from bloomdupe.crawl.leases.children import Children
-from bloomdupe.crawl.leases.cut_short import CutShort
+from bloomdupe.crawl.leases.children import Children, CutShort
 from bloomdupe.crawl.leases.leases import Leases
 from bloomdupe.crawl.leases.outcomes import Outcomes
 from bloomdupe.crawl.requests.serializer import Serializer

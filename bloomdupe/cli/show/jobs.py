@@ -10,7 +10,7 @@ from bloomdupe.cli.table import columns
 from bloomdupe.cli.verb import Verb
 from bloomdupe.crawl.progress.pace import duration
 from bloomdupe.errors import BloomDupeError
-from bloomdupe.jobs.on_disk.neighbours import jobs_in
+from bloomdupe.jobs.on_disk.job_on_disk import jobs_in
 from bloomdupe.jobs.on_disk.state_on_disk import StoreReader
 from bloomdupe.jobs.state import RUNNING
 

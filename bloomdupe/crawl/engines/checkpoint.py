@@ -43,7 +43,7 @@ class CrawlRecord:
     ``clock``        Unix time of the checkpoint
     ``circuits``     see :class:`bloomdupe.crawl.later.circuits.Circuits`
     ``start_items``  see :class:`bloomdupe.crawl.starting.CountedItems`
-    ``cut_short``    see :class:`bloomdupe.crawl.leases.cut_short.CutShort`
+    ``cut_short``    see :class:`bloomdupe.crawl.leases.children.CutShort`
     ``feeds``        by URI, see :mod:`bloomdupe.feeds.feed`; and in which of ``files``
     ``files``        see :class:`bloomdupe.feeds.file.FeedFile`
     ``blobs``        checksum of each value in the database ``blobs``: ``state`` is

@@ -16,15 +16,13 @@ from bloomdupe.crawl.engines.crawl_job import QueueOrder
 from bloomdupe.crawl.engines.engine_contract import Feature
 from bloomdupe.crawl.engines.settling import Settling
 from bloomdupe.crawl.later.backoff import Backoff
-from bloomdupe.crawl.later.circuits import GrowingWait
+from bloomdupe.crawl.later.circuits import GrowingWait, Retries
 from bloomdupe.crawl.later.clock import Clock
-from bloomdupe.crawl.later.retries import Retries
 from bloomdupe.crawl.later.revisits import Revisits
 from bloomdupe.crawl.later.sleeping import Sleeping
 from bloomdupe.crawl.leases.carried import CarriedValues
 from bloomdupe.crawl.leases.children import PREFIX as CHILDREN
-from bloomdupe.crawl.leases.children import Children
-from bloomdupe.crawl.leases.cut_short import CutShort
+from bloomdupe.crawl.leases.children import Children, CutShort
 from bloomdupe.crawl.leases.in_memory import position_of
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.outcomes import Outcomes

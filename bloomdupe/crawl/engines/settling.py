@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bloomdupe.crawl.engines.engine_contract import Accepted
-    from bloomdupe.crawl.leases.children import Children
-    from bloomdupe.crawl.leases.cut_short import CutShort
+    from bloomdupe.crawl.leases.children import Children, CutShort
     from bloomdupe.crawl.leases.lease import Key, Lease
     from bloomdupe.crawl.leases.outcomes import Outcomes
     from bloomdupe.crawl.state.failures import Failures

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from bloomdupe.crawl.progress.glance import Glance
+    from bloomdupe.crawl.progress.history import Glance
 
 __all__ = ["Metrics"]
 

@@ -8,10 +8,8 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.progress.glance import Glance, HostGlance
-from bloomdupe.crawl.progress.headroom import Room
-from bloomdupe.crawl.progress.history import History, Point
-from bloomdupe.crawl.progress.line import ProgressLine
+from bloomdupe.crawl.progress.history import Glance, History, HostGlance, Point
+from bloomdupe.crawl.progress.line import ProgressLine, Room
 from bloomdupe.crawl.progress.pace import RECENT, recent, since, time_to_go
 from bloomdupe.errors import StoreError
 from bloomdupe.inside_scrapy.timer import Timer

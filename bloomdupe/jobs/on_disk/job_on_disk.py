@@ -1,4 +1,4 @@
-"""JobOnDisk: a job in a JOBDIR."""
+"""JobOnDisk: a job in a JOBDIR, and the jobs near a path."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import shutil
 import stat
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -21,7 +22,6 @@ from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.frontier.pending_requests import count_pending, pending_requests
 from bloomdupe.jobs.job_contract import Job, ListedRequest
-from bloomdupe.jobs.on_disk.neighbours import no_job
 from bloomdupe.jobs.on_disk.state_on_disk import FailureReader, StoreReader, overview
 from bloomdupe.jobs.overview import Description
 from bloomdupe.store import files
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.receiver import Source
     from bloomdupe.store.descriptor import Descriptor
 
-__all__ = ["JobOnDisk"]
+
+__all__ = ["JobOnDisk", "jobs_in", "no_job"]
 
 REMOVING = ".removing"
 STATE = "spider.state"
@@ -284,3 +285,54 @@ def _contents(store: Path) -> tuple[str, list[str]]:
         f" {plural(job.pages, 'page')}"
     )
     return held, [output.uri for output in job.runs.outputs]
+
+
+SCRAPYS = ("requests.queue", "requests.seen")
+"""Names in a JOBDIR of Scrapy's own scheduler."""
+MOST_NAMED = 3
+
+
+def jobs_in(directory: Path) -> list[Path]:
+    """Return the JOBDIRs in a directory, and in the directories in it, by name.
+
+    Raises :class:`~bloomdupe.errors.SettingError` if it cannot be read.
+    """
+    try:
+        return list(_jobs_in(directory, depth=2))
+    except OSError as error:
+        raise SettingError(f"{directory}: {error.strerror}") from error
+
+
+def _jobs_in(directory: Path, depth: int) -> Iterator[Path]:
+    for inside in sorted(directory.iterdir()):
+        if (inside / "bloomdupe" / files.DATA).is_file():
+            yield inside
+        elif depth > 1 and inside.is_dir() and not inside.is_symlink():
+            yield from _jobs_in(inside, depth - 1)
+
+
+def no_job(path: Path) -> StoreError:
+    """Return the error for a path without a store, with the path that may be meant."""
+    return StoreError(f"{path}: there is no bloomdupe store{_hint(path)}")
+
+
+def _hint(path: Path) -> str:
+    if not path.exists():
+        if not path.parent.is_dir():
+            return ""
+        names = [one.name for one in path.parent.iterdir() if one.is_dir()]
+        close = get_close_matches(path.name, names, 1)
+        return f"; did you mean {path.parent / close[0]}?" if close else ""
+    if any((path / name).exists() for name in SCRAPYS):
+        return (
+            f". It is a JOBDIR of Scrapy's own scheduler: `bloomdupe import {path}"
+            " --spider NAME` imports it"
+        )
+    jobs = jobs_in(path)
+    if not jobs:
+        return ""
+    some = ", ".join(map(str, jobs[:MOST_NAMED])) + ", ..." * (len(jobs) > MOST_NAMED)
+    return (
+        f", but {plural(len(jobs), 'job')} ({some}): name a job;"
+        f" `bloomdupe jobs {path}` shows all"
+    )

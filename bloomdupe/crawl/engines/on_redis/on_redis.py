@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.engines.crawl_job import CrawlJob
     from bloomdupe.crawl.engines.engine_contract import Accepted, Feature
     from bloomdupe.crawl.engines.session import Session
-    from bloomdupe.crawl.later.retries import Retries
+    from bloomdupe.crawl.later.circuits import Retries
     from bloomdupe.crawl.leases.outcomes import Line, Outcome
     from bloomdupe.frontier.slot_queue import Entry
     from bloomdupe.redis.partition import RedisLease
