@@ -22,7 +22,7 @@ from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.frontier.pending_requests import count_pending, pending_requests
 from bloomdupe.jobs.job_contract import Job, ListedRequest
-from bloomdupe.jobs.on_disk.state_on_disk import FailureReader, StoreReader, overview
+from bloomdupe.jobs.on_disk.state_on_disk import FailureReader, StoreReader
 from bloomdupe.jobs.overview import Description
 from bloomdupe.store import files
 from bloomdupe.store.store import Store
@@ -109,11 +109,10 @@ class JobOnDisk(Job):
         path = self.directory
         with BloomFilter.open(path, readonly=True) as seen:
             info, identity = seen.info(), seen.identity
-        job = overview(path)
-        if job is None:
+        view = StoreReader(path).view()
+        if view is None:
             return Description(info, identity, None)
-        view = StoreReader(path).view_of(job)
-        return Description(info, identity, job, view.rate, view.to_go)
+        return Description(info, identity, view.job, view.rate, view.to_go)
 
     def requests(
         self, selection: Selection, watched: Watched
@@ -275,16 +274,17 @@ def _contents(store: Path) -> tuple[str, list[str]]:
     try:
         with BloomFilter.open(store, readonly=True, allow_network_fs=True) as seen:
             urls = len(seen)
-        job = overview(store)
+        view = StoreReader(store).view()
     except BloomDupeError as error:
         return f"it cannot be read ({error})", []
-    if job is None or job.runs is None:
+    if view is None or view.job.runs is None:
         return f"{plural(urls, 'URL')} seen", []
+    job, runs = view.job, view.job.runs
     held = (
         f"{plural(urls, 'URL')} seen, {plural(job.pending, 'request')} pending,"
         f" {plural(job.pages, 'page')}"
     )
-    return held, [output.uri for output in job.runs.outputs]
+    return held, [output.uri for output in runs.outputs]
 
 
 SCRAPYS = ("requests.queue", "requests.seen")
