@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.leases.lease import Key, Lease
 
-__all__ = ["ASKING", "Acceptance"]
-
 logger = logger_of(__name__)
 
 ASKING = frozenset({*TIME_KEYS, REVISIT})

@@ -19,15 +19,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.lease import Key
     from bloomdupe.inside_scrapy.processing import Processing
 
-__all__ = [
-    "MOST_YIELDED",
-    "StartItem",
-    "StartOutputs",
-    "StartVerdict",
-    "is_fresh_start",
-    "second_name",
-]
-
 MOST_YIELDED = 100_000
 """Number of outputs, counted from the first, among which repetitions are noticed."""
 SAFE_METHODS = frozenset({"GET", "HEAD"})

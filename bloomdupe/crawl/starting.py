@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from bloomdupe.inside_scrapy.processing import Processing
 
 
-__all__ = ["CountedItems", "Starting"]
-
 FIRST = (b"start", b"place")
 """Words of the marks for the first request for a page in a round."""
 

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
 
 
-__all__ = ["Deliveries", "Delivery", "Target"]
-
 logger = logger_of(__name__)
 
 CHUNK = 1 << 18

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.feeds.feed_job import FeedJob
 
-__all__ = ["FeedExporter"]
-
 logger = logger_of(__name__)
 
 MOST_BYTES = 1 << 20

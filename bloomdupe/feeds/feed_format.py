@@ -42,18 +42,6 @@ if TYPE_CHECKING:
     from scrapy.extensions.feedexport import FeedSlot
 
 
-__all__ = [
-    "Format",
-    "can_be_cut",
-    "changed_options",
-    "is_direct",
-    "local_path",
-    "only_compresses",
-    "options_of",
-    "plain",
-    "replaces",
-]
-
 _KNOWN = frozenset(
     {
         CsvItemExporter,

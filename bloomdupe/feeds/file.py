@@ -11,8 +11,6 @@ from bloomdupe.feeds.content import Content
 from bloomdupe.store.descriptor import Descriptor
 from bloomdupe.store.files import free_space, make_directory, sync_directory
 
-__all__ = ["FeedFile"]
-
 
 class FeedFile:
     """A file that grows by pieces; each piece is committed before it is written.

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from bloomdupe.feeds.spool import Spool
     from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
 
-__all__ = ["SpooledFeed"]
-
 
 class SpooledFeed(Feed):
     """A feed that is delivered when the crawl, or the batch, is complete.

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-__all__ = ["MissingFeed", "StoredFeeds", "change_of", "is_old", "refuse"]
-
-
 class MissingFeed(NamedTuple):
     """A feed that this run does not have; the store keeps it for a later run."""
 

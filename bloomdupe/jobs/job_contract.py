@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     Watched: TypeAlias = Callable[[Iterable[Any], int | None, str], Iterator[Any]]
     """Yields the given things and shows their progress, by total and kind."""
 
-__all__ = ["Job", "ListedItems", "ListedRequest", "Removal"]
-
 
 class ListedRequest(NamedTuple):
     """A request that is pending or in progress."""

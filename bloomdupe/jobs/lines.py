@@ -10,8 +10,6 @@ from bloomdupe.errors import StoreError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Line", "Lines", "Peeked", "Problems", "read_lines"]
-
 LONGEST = 16 << 20
 """Bytes of a line, the body of a request in it included."""
 MOST_SHOWN = 20

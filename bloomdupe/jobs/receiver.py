@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.request_line import Wanted
 
-__all__ = ["Imported", "Receiver", "Source"]
-
 
 @dataclass
 class Imported:

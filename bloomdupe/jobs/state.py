@@ -9,21 +9,6 @@ from bloomdupe.crawl.progress.pace import clock, duration, when
 from bloomdupe.crawl.progress.rounds import FINISHED as ENDED
 from bloomdupe.crawl.progress.rounds import OPEN
 
-__all__ = [
-    "FINISHED",
-    "HALF_IMPORTED",
-    "IN_USE",
-    "KILLED",
-    "NOT_BEGUN",
-    "RUNNING",
-    "SILENT",
-    "SLEEPING",
-    "STOPPED",
-    "Signs",
-    "State",
-    "state_of",
-]
-
 NOT_BEGUN, RUNNING, SLEEPING = "not begun", "running", "sleeping"
 SILENT = "no sign of life"
 STOPPED, KILLED, FINISHED = "stopped", "killed", "finished"

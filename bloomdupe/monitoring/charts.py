@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from bloomdupe.monitoring.drawing import Maker
 
 
-__all__ = ["Tick", "charts", "ticks"]
-
 PARTS = 240
 """Points of a line, at most: the page stays small."""
 LEAST_STEP = 5.0

@@ -6,8 +6,6 @@ from importlib.util import find_spec
 
 from bloomdupe.errors import ExtraMissingError
 
-__all__ = ["need"]
-
 
 def need(package: str, extra: str, what: str) -> None:
     """Raise :class:`ExtraMissingError` if a package is missing; ``what`` needs it."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.jobs.view import View
 
-__all__ = ["report"]
-
 FIGURES: tuple[tuple[str, str], ...] = (
     ("job.done", "requests done"),
     ("job.pages", "pages done"),

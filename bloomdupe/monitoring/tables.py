@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.overview import Overview, WorkerFigures
     from bloomdupe.jobs.view import FailedRequests, View
 
-__all__ = ["ended", "failed_requests", "failures", "hosts", "runs", "workers"]
-
 MOST_RUNS = 200
 MOST_GROUPS = 50
 MOST_FAILURES = 100

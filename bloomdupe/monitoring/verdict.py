@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.jobs.view import View
 
-__all__ = ["REMEDIES", "verdict"]
-
 GOES_ON = "Run the same command again: it goes on."
 REMEDIES = {
     states.STOPPED: GOES_ON,

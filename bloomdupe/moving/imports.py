@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.receiver import Receiver, Source
     from bloomdupe.jobs.request_line import Wanted
 
-__all__ = ["begun_elsewhere", "import_into", "mark_all"]
-
 
 def import_into(job: Receiver, source: Source) -> Imported:
     """Import a source; skip requests and marks that the job has seen."""

@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.request_line import Wanted
 
 
-__all__ = ["ScrapyJob", "from_dict"]
-
 SEEN = "requests.seen"
 QUEUE = "requests.queue"
 ACTIVE = "active.json"

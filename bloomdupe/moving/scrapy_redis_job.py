@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.receiver import Imported, Receiver
     from bloomdupe.jobs.request_line import Wanted
 
-__all__ = ["RedisJob"]
-
 LOOKED_AT = 10_000
 """Requests to read in search of requests that show the fingerprinter."""
 ASKED = 100

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.jobs.on_disk.adding import Added
 
-__all__ = ["Add"]
-
 
 class Add(AddingVerb):
     """Adds requests that the job has not seen."""

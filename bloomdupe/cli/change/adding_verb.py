@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.on_disk.changing import Changing
     from bloomdupe.jobs.request_line import Wanted
 
-__all__ = ["AddingVerb", "blocked_in_words"]
-
 
 class AddingVerb(Verb["Added"]):
     """Adds the requests of URLs, lines or failures to a job."""

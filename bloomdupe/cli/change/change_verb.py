@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.on_disk.changing import Made
     from bloomdupe.jobs.project import Project
 
-__all__ = ["ChangeVerb", "by_the_crawl"]
-
 
 class ChangeVerb(Verb["Made"]):
     """Makes a change; its result is the answer to the change."""

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.jobs.on_disk.adding import Added
 
-__all__ = ["Requeue"]
-
 
 class Requeue(AddingVerb):
     """Adds requests that the job has seen before."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.jobs.job_contract import Job, Removal
 
-__all__ = ["Reset"]
-
 
 class Removed(NamedTuple):
     """The removed store, and a description of its contents."""

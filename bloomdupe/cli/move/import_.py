@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.receiver import Imported, Source
     from bloomdupe.moving.scrapy_redis_job import RedisJob
 
-__all__ = ["Import"]
-
 
 class Import(Verb["Imported"]):
     """Imports pending requests, and seen URLs."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Iterable, Iterator
 
-__all__ = ["Jobs"]
-
 
 class JobLine(NamedTuple):
     """A job in the table; the figures are None if it cannot be read."""

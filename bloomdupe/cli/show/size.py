@@ -19,8 +19,6 @@ from bloomdupe.filter.parameters import DEFAULT_FPP
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Size", "count", "memory"]
-
 DEFAULT_CAPACITY = 10_000_000
 
 MEASURED_KEYS = 1_000_000

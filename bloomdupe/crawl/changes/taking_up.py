@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from bloomdupe.store.batch import Batch
     from bloomdupe.store.snapshot import Snapshot
 
-__all__ = ["TakingUp", "answer_in"]
-
 logger = logger_of(__name__)
 
 RECORD = "inbox"

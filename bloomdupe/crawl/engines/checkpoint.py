@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from bloomdupe.store.batch import Batch
     from bloomdupe.store.participant import Participant
 
-__all__ = ["FEED", "Checkpoint", "CrawlRecord"]
-
 RECORD = "crawl"
 FEED = "feed"
 """Prefix of the names of the feeds' values in the database ``blobs``."""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 
-__all__ = ["CrawlJob", "QueueOrder"]
-
 SETTING_OF = {
     "capacity": "BLOOMDUPE_EXPECTED_URLS",
     "fpp": "BLOOMDUPE_FPP",

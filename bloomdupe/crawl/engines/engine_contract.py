@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from bloomdupe.frontier.slot_queue import Entry
 
 
-__all__ = ["Accepted", "Engine", "Feature", "refused_settings"]
-
-
 class Feature(Enum):
     """A feature of an engine; its value are the settings that ask for it."""
 

@@ -58,8 +58,6 @@ if TYPE_CHECKING:
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.frontier.slot_queue import Entry
 
-__all__ = ["EngineOnDisk"]
-
 REST = 0.01
 """Seconds for the crawl between the parts of a checkpoint that is too much at once."""
 

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from bloomdupe.links.link_filter import LinkFilter
 
 
-__all__ = ["RequestCounts", "Session"]
-
-
 class Session:
     """The requests in progress, and their output, of a crawl on any engine.
 

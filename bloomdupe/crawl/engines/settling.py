@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.frontier.slot_queue import Entry
 
-__all__ = ["Settling"]
-
 
 class Settling:
     """Base class: ends requests in the frontier, with their output and their state."""

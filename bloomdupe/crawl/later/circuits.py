@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from bloomdupe.inside_scrapy.engine import EngineAccess
 
 
-__all__ = ["Circuits", "GrowingWait", "Retries", "is_retry", "tries_of"]
-
 MOST_FAILURES = 5
 """Failures in a row that open a slot. It is fewer if ``RETRY_TIMES`` is less, so that
 the slot opens before a request can be given up.
@@ -120,6 +118,7 @@ class Circuit:
 
     @property
     def is_open(self) -> bool:
+        """Whether it rests, or is probed."""
         return self.rests > 0 and not self.dead
 
 

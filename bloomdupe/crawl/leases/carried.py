@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.requests.callbacks import Callbacks
 
-__all__ = ["Carried", "CarriedValues"]
-
 MOST_VALUES = 1_000
 """Values of a request that are read."""
 

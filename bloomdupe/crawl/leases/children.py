@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.outcomes import Answers
 
 
-__all__ = ["PREFIX", "Children", "CutShort"]
-
 PREFIX = "c"
 """Of the names of values in the database ``blobs`` that are children's."""
 DIGEST_BYTES = 16

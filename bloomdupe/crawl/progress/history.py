@@ -25,17 +25,6 @@ if TYPE_CHECKING:
     from bloomdupe.store.store import Store
 
 
-__all__ = [
-    "KILLED",
-    "Glance",
-    "History",
-    "HostGlance",
-    "Point",
-    "Ran",
-    "read_history",
-    "surplus",
-]
-
 KILLED = "killed"
 """Reason of a run that ended without recording a reason."""
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from bloomdupe.settings import JobSettings
 
 
-__all__ = ["ProgressLine", "Room", "pages_lost"]
-
 LITTLE = 0.001
 MOST_REASONS = 4
 """Reasons in the line, those of the most failures."""

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.progress.history import Glance
 
-__all__ = ["Metrics"]
-
 logger = logger_of(__name__)
 
 COUNTERS = (

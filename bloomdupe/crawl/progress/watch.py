@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.settings import JobSettings
 
-__all__ = ["Watch"]
-
 logger = logger_of(__name__)
 
 GLANCE = 5.0

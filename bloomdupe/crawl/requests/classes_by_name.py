@@ -15,8 +15,6 @@ from scrapy.utils.python import global_object_name
 
 from bloomdupe.errors import UnserializableError
 
-__all__ = ["loaded_class", "name_of_class"]
-
 
 def loaded_class(name: str) -> type:
     """Return the class of this name: its module's name, a dot, its qualified name.

@@ -40,8 +40,6 @@ from bloomdupe.errors import UnserializableError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["REGISTERED", "put_together", "take_apart"]
-
 REGISTERED: dict[str, dict[str, Any]] = {
     "scrapy_playwright.page.PageMethod": {"result": None},
 }

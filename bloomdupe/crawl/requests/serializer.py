@@ -108,8 +108,6 @@ if TYPE_CHECKING:
 
     from scrapy import Spider
 
-__all__ = ["Serializer"]
-
 _NESTING = frozenset({COOKIES, META, FLAGS, CB_KWARGS, OTHERS, EXTRAS, FUNCTIONS})
 """Attributes that may hold containers in each other."""
 _LEAVES = frozenset({str, bytes, int, float, bool, type(None)})

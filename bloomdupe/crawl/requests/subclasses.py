@@ -18,8 +18,6 @@ from bloomdupe.crawl.requests.values import pack
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["differences", "extras_of", "is_scrapys", "made_again", "own_attributes_of"]
-
 _OF_ALL = frozenset(
     {
         *getattr(Request("data:,"), "__dict__", ()),

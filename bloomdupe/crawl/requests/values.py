@@ -32,20 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-__all__ = [
-    "CANNOT",
-    "MOST_BYTES",
-    "NOT_PLAIN",
-    "TooLargeError",
-    "culprit",
-    "expanded",
-    "pack",
-    "pack_flat",
-    "pack_item",
-    "pack_request",
-    "unpack",
-]
-
 CANNOT = (TypeError, ValueError, OverflowError, RecursionError)
 """Exceptions of :func:`pack` for values that it cannot store."""
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from bloomdupe.store.batch import Batch
     from bloomdupe.store.store import Store
 
-__all__ = ["Failures"]
-
 logger = logger_of(__name__)
 
 

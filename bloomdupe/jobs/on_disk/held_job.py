@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.changes.selection import RequestReader
     from bloomdupe.store.participant import Part
 
-__all__ = ["HeldJob"]
-
 
 class NoReader:
     """Reads no requests: for changes that name slots and patterns only."""

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from bloomdupe.store.descriptor import Descriptor
 
 
-__all__ = ["JobOnDisk", "jobs_in", "no_job"]
-
 REMOVING = ".removing"
 STATE = "spider.state"
 """File in a JOBDIR, of Scrapy's extension."""

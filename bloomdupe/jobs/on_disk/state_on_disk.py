@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.store.snapshot import Snapshot
 
-__all__ = ["FailureReader", "StoreReader"]
-
 
 def _delays(
     store: Store, slots: dict[str, int], given: dict[str, float]

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.receiver import Imported
     from bloomdupe.jobs.request_line import Wanted
 
-__all__ = ["StoppedJob", "project_of_job"]
-
 
 class StoppedJob(HeldJob):
     """A job's filter and frontier, and its project."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.receiver import Source
     from bloomdupe.store.store import Store
 
-__all__ = ["JobOnRedis"]
-
 
 class JobOnRedis(Job):
     """A crawl on Redis, named by its URL.

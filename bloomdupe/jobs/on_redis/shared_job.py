@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.receiver import Imported, Source
     from bloomdupe.jobs.request_line import Wanted
 
-__all__ = ["SharedJob", "project_of_shared_job"]
-
 AT_ONCE = 5_000
 """Requests, or fingerprints, that become durable together."""
 

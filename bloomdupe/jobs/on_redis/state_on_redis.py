@@ -28,8 +28,6 @@ from bloomdupe.redis.frontier_reader import FrontierReader, kind_at
 if TYPE_CHECKING:
     from bloomdupe.redis.frontier_reader import PartitionState
 
-__all__ = ["CrawlReader", "described", "overview"]
-
 MINUTE = 60.0
 NO_WORKER = "no worker is alive"
 
