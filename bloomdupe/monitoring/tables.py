@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from bloomdupe.crawl.progress.history import Ran
-    from bloomdupe.jobs.overview import Overview, WorkerFigures
-    from bloomdupe.jobs.view import FailedRequests, View
+    from bloomdupe.jobs.overview import Overview
+    from bloomdupe.jobs.view import View
 
 MOST_RUNS = 200
 MOST_GROUPS = 50
@@ -25,10 +25,11 @@ MOST_FAILURES = 100
 OTHERS = "(not counted by host)"
 
 
-def failures(failed: FailedRequests) -> Iterator[str]:
+def failures(view: View) -> Iterator[str]:
     """Yield the failed requests by reason, exception and slot, the largest first."""
-    if not failed.requests:
+    if view.history is None or not view.history.failed.requests:
         return
+    failed = view.history.failed
     groups, options = failed.groups, {one.option for one in failed.requests}
     yield f"<h2>Failures: {len(failed.requests):,} requests</h2>"
     yield (
@@ -128,9 +129,9 @@ def ended(runs: Sequence[Ran], job: Overview) -> Iterator[tuple[Ran, str]]:
         yield ran, how
 
 
-def runs(view: View, all_runs: Sequence[Ran]) -> Iterator[str]:
+def runs(view: View) -> Iterator[str]:
     """Yield the runs of the job, the last runs if there are many."""
-    if not all_runs:
+    if view.history is None or not view.history.runs:
         return
     points = view.present
     last = {point.run: point for point in points}
@@ -139,7 +140,7 @@ def runs(view: View, all_runs: Sequence[Ran]) -> Iterator[str]:
     done.update((a.run, b) for a, b in pairwise(points) if a.run != b.run)
     first = {point.run: point for point in reversed(points)}
     rows = []
-    for ran, how in list(ended(all_runs, view.job))[-MOST_RUNS:]:
+    for ran, how in list(ended(view.history.runs, view.job))[-MOST_RUNS:]:
         pages = end = ""
         if ran.number in last:
             pages = f"{done[ran.number].pages - first[ran.number].pages:,}"
@@ -156,10 +157,11 @@ def runs(view: View, all_runs: Sequence[Ran]) -> Iterator[str]:
     )  # fmt: skip
 
 
-def failed_requests(failed: FailedRequests) -> Iterator[str]:
+def failed_requests(view: View) -> Iterator[str]:
     """Yield the latest failed requests."""
-    if not failed.requests:
+    if view.history is None or not view.history.failed.requests:
         return
+    failed = view.history.failed
     yield "<h2>Failed requests</h2>"
     shown, count = failed.requests[:MOST_FAILURES], len(failed.requests)
     gone = f" {failed.left:,} older requests were removed." if failed.left else ""
@@ -182,9 +184,10 @@ def failed_requests(failed: FailedRequests) -> Iterator[str]:
     )  # fmt: skip
 
 
-def workers(figures: WorkerFigures) -> Iterator[str]:
+def workers(view: View) -> Iterator[str]:
     """Yield the workers of a crawl on Redis."""
-    if not figures.workers:
+    figures = view.job.workers
+    if figures is None or not figures.workers:
         return
     yield "<h2>Workers</h2>"
     yield from table(

@@ -40,14 +40,7 @@ class StoppedJob(HeldJob):
 
     def __init__(self, project: Project, seen: BloomFilter) -> None:
         self.project = project
-        order = project.order
-        super().__init__(
-            seen,
-            project,
-            fifo=order.fifo,
-            start_fifo=order.start_fifo,
-            starts_apart=order.starts_apart,
-        )
+        super().__init__(seen, project, **project.order._asdict())
 
     @classmethod
     def open(cls, path: Path, settings: Settings | None) -> Self:
