@@ -20,6 +20,7 @@ from bloomdupe.crawl.state.spider_state import STATE, SpiderState
 from bloomdupe.errors import FeedError
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.feed_job import FeedJob
+from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.frontier.frontier import Frontier
 
 if TYPE_CHECKING:
@@ -103,9 +104,9 @@ class Job:
             job = FeedJob(
                 self._put, _fail, serializer.dump_value, serializer.load_value, store
             )
-            self._feeds.restore(
-                job, crawl.record, crawl.blobs_of(FEED), resumed=True, accept=False
-            )
+            pieces = crawl.blobs_of(FEED)
+            left = StoredFeeds(crawl.record, pieces, store, resumed=True, accept=False)
+            self._feeds.restore(job, left)
             self._feeds.open_spider(self._spider)
         state = SpiderState(self._crawler, serializer)
         state.restore(crawl.blobs.get(STATE))

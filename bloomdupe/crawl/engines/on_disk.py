@@ -40,6 +40,7 @@ from bloomdupe.crawl.state.spider_state import STATE, SpiderState
 from bloomdupe.errors import FilterFullError, StoreError
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.feed_job import FeedJob
+from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.inside_scrapy.timer import Timer
@@ -274,13 +275,14 @@ class EngineOnDisk(Settling):
             self._session.serializer.load_value,
             self.settings.directory,
         )
-        feeds.restore(
-            job,
+        left = StoredFeeds(
             crawl.record,
             crawl.blobs_of(FEED),
+            job.store,
             resumed=self.run.resumed,
             accept=self.settings.feed_changed == "accept",
         )
+        feeds.restore(job, left)
         return feeds
 
     def _restore_cookies(self) -> Cookies | None:
