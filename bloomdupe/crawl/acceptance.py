@@ -130,7 +130,7 @@ class Acceptance:
         """Whether a request is no duplicate, and its slot has room for it.
 
         There is always room for retries and redirects. If our filter is used, the first
-        of the ``keys`` is the request's own, and it may get another one.
+        of the ``keys`` is the request's own, and a second key may be added.
         """
         if self._ours is None:
             if not (answers or self._engine.has_room(request)):
@@ -177,7 +177,7 @@ class Acceptance:
         return Duplicate.NO
 
     def _identity(self, request: Request, parent: Lease | None, key: bytes) -> bytes:
-        """Return the identity of a request whose duplicates are not all dropped."""
+        """Return the identity of a request of which some duplicates are accepted."""
         identity = identity_of(request, key, None if parent is None else parent.request)
         # A retry of the parent differs from its children.
         return identity + RETRY if is_retry(request, parent) else identity

@@ -73,7 +73,7 @@ class Ending:
             raise CloseSpider(reason)
 
     def say_end(self, reason: str, totals: Totals, outputs: Sequence[str]) -> None:
-        """Log how the run ended, where the items are, and what the user can do."""
+        """Log the end of the run, the place of the items, and the remedy."""
         if reason in (INCOMPLETE, WAITING):  # they say more
             return
         done = f"{plural(totals.pages, 'page')}, {plural(totals.items, 'item')}"

@@ -76,7 +76,7 @@ class Removal(Protocol):
 
 
 class Job(ABC):
-    """A job, named by what the user typed. Nothing is opened before it is needed.
+    """A job that the user names. Nothing is opened before it is needed.
 
     All operations raise :class:`~bloomdupe.errors.BloomDupeError`.
     """

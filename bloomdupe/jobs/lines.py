@@ -65,7 +65,7 @@ class Lines(Protocol):
 
 
 class Peeked:
-    """A file whose first line was read, and is read again unless it is consumed."""
+    """A file of which the first line is read again unless it is consumed."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file

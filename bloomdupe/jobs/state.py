@@ -112,7 +112,7 @@ def state_of(signs: Signs, now: float) -> State:
 
 
 def _owned(signs: Signs, owner: str, now: float) -> State:
-    """Return the state of a job that has an owner, whose lock or lease proves it."""
+    """Return the state of a job that has an owner: its lock or lease proves it."""
     if signs.beat is None:
         return State(IN_USE, now, owner)
     if now - signs.beat > signs.patience:

@@ -40,7 +40,7 @@ MOST_PARTITIONS = 256
 
 
 def charts(view: View, info: Mapping[str, Any]) -> Iterator[Chart]:
-    """Yield all charts of a job; ``info`` is what ``bloomdupe info --json`` prints."""
+    """Yield all charts of a job; ``info`` is printed by ``bloomdupe info --json``."""
     if view.history is not None:
         if len(view.present) > 1:
             yield from _Lines(view, view.history.runs).charts()

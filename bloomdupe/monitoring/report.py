@@ -103,7 +103,7 @@ def _tile(tile: Tile) -> str:
 
 
 def _missing(view: View) -> Iterator[str]:
-    """Say why there are no charts over time, if there are none."""
+    """Give the reason if there are no charts over time."""
     if view.history is None:
         yield f'<p class="note">{NO_HISTORY}</p>'
     elif not view.points and view.job.state.name != states.NOT_BEGUN:

@@ -63,7 +63,7 @@ class TakingUp(Participant):
 
     @property
     def has_work(self) -> bool:
-        """Whether there are requests to take up."""
+        """Whether there are changes to make."""
         return self._steps is not None or bool(self._waiting())
 
     def _waiting(self) -> list[str]:

@@ -67,7 +67,7 @@ class CrawlRecord:
             }
 
     def blobs_of(self, prefix: str) -> dict[str, bytes]:
-        """Return the values whose names begin with ``prefix``."""
+        """Return the values with names that begin with ``prefix``."""
         return {n: value for n, value in self.blobs.items() if n.startswith(prefix)}
 
     @property

@@ -62,7 +62,7 @@ class CarriedValues:
         """What can change of each response as it was at first; None once it has."""
 
     def of(self, request: Request) -> Carried | None:
-        """Return the values of a request; None if one of them can change."""
+        """Return the values of a request; None if any of them can change."""
         reader = _ValueReader(self._callbacks)
         try:
             reader.read_all(

@@ -36,7 +36,7 @@ LONG = 1.0
 
 
 class ProgressLine:
-    """Makes the lines of a run: news stand in the line in which they are new."""
+    """Makes the lines of a run; each piece of news is in one line only."""
 
     def __init__(self, capacity: int) -> None:
         """``capacity`` is the expected number of URLs."""

@@ -428,7 +428,7 @@ def _end_of_request(payload: bytes) -> int:
 
 
 def _is_flat(elements: list[Any]) -> bool:
-    """Whether a request is one of those that hold no containers in each other.
+    """Whether a request holds no containers in each other.
 
     It is asked of each request, so it looks at no content twice.
     """

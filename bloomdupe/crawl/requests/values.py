@@ -83,7 +83,7 @@ def pack_request(value: list[Any]) -> bytes:
     """Return the elements of a request as bytes: ``MOST_BYTES`` of them at most.
 
     Raises as :func:`pack` does, and :class:`TooLargeError` before more than that is
-    written. What the value refers to twice is written twice.
+    written. A part to which the value refers twice is written twice.
     """
     return _Bounded().pack(value)
 

@@ -66,6 +66,6 @@ class HeldJob(OpenJob):
         """Close the store, without uncommitted changes."""
         self.seen.close()
 
-    def commit(self, *others: Part) -> None:
-        """Make everything durable in one transaction, together with ``others``."""
-        self.frontier.checkpoint(*others)
+    def commit(self, *parts: Part) -> None:
+        """Make everything durable in one transaction, together with these ``parts``."""
+        self.frontier.checkpoint(*parts)

@@ -84,7 +84,7 @@ class StoppedJob(HeldJob):
         *,
         marks: bool,
     ) -> Self:
-        """Open a job, or begin a job like the one whose store has this ``header``.
+        """Open a job, or begin a job like the job with this ``header``.
 
         Raises :class:`StoreMismatchError` if it is another spider's, has another
         fingerprinter, or cannot receive the ``marks`` of that store.
