@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from scrapy import Request
 
-from bloomdupe.crawl.requests.classes_by_name import loaded_class
+from bloomdupe.crawl.requests.objects import loaded_class
 from bloomdupe.crawl.requests.pickles import unpickle
 from bloomdupe.errors import StoreError
 from bloomdupe.foreign import LARGEST

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from bloomdupe.cli.change.adding_verb import AddingVerb
+from bloomdupe.cli.change.change_verb import AddingVerb
 from bloomdupe.cli.change.urls_argument import (
     add_request_options,
     add_urls,

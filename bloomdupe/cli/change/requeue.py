@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from bloomdupe.cli.change.adding_verb import AddingVerb
+from bloomdupe.cli.change.change_verb import AddingVerb
 from bloomdupe.cli.change.selection_arguments import (
     add_failed,
     add_selection,

@@ -61,7 +61,6 @@ from scrapy import Request
 from scrapy.utils.python import global_object_name
 
 from bloomdupe.crawl.requests.callbacks import FUNCTIONS_OF_SPIDERS, Callbacks
-from bloomdupe.crawl.requests.classes_by_name import name_of_class
 from bloomdupe.crawl.requests.layout import (
     ARRAYS,
     BODY,
@@ -83,6 +82,7 @@ from bloomdupe.crawl.requests.layout import (
     PLAIN,
     PRIORITY,
 )
+from bloomdupe.crawl.requests.objects import name_of_class
 from bloomdupe.crawl.requests.subclasses import (
     differences,
     extras_of,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request
 from scrapy.http import Headers
 
-from bloomdupe.crawl.requests.classes_by_name import loaded_class
+from bloomdupe.crawl.requests.objects import loaded_class
 from bloomdupe.crawl.requests.values import pack
 
 if TYPE_CHECKING:
