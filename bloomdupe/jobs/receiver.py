@@ -68,8 +68,8 @@ class Receiver(Protocol):
     def due(self) -> bool:
         """Whether it is time to commit."""
 
-    def blocks(self, slot: str, payload: bytes) -> bool:
-        """Whether a rule keeps a stored request of this slot out."""
+    def keeps_out(self, one: Wanted) -> bool:
+        """Whether a rule keeps a request out."""
 
     def take_over(self, one: Wanted, place: int, *, in_any_case: bool) -> bool:
         """Add the request at a place of the source.

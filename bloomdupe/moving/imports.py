@@ -109,7 +109,7 @@ def _take(
     *,
     in_any_case: bool,
 ) -> None:
-    if job.blocks(one.slot, one.payload):
+    if job.keeps_out(one):
         imported.blocked += 1
     elif job.take_over(one, place, in_any_case=in_any_case):
         imported.taken_in += 1

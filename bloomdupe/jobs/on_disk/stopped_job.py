@@ -128,6 +128,10 @@ class StoppedJob(HeldJob):
         """Whether it is time to commit."""
         return self.frontier.due
 
+    def keeps_out(self, one: Wanted) -> bool:
+        """Whether a rule of ``bloomdupe block`` keeps a request out."""
+        return self.blocked.drops(one.request, one.slot)
+
     def take_over(self, one: Wanted, place: int, *, in_any_case: bool) -> bool:  # noqa: ARG002 - the filter needs no place
         """Add a request of a source and mark it; False if it was seen before.
 

@@ -145,7 +145,7 @@ class SharedJob:
         """Whether it is time to commit."""
         return len(self._offers) + len(self._marks) >= AT_ONCE
 
-    def blocks(self, slot: str, payload: bytes) -> bool:  # noqa: ARG002
+    def keeps_out(self, one: Wanted) -> bool:  # noqa: ARG002
         """A shared crawl has no rules."""
         return False
 
