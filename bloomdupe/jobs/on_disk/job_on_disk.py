@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 import stat
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -21,7 +21,7 @@ from bloomdupe.errors import (
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.frontier.pending_requests import count_pending, pending_requests
-from bloomdupe.jobs.job_contract import Job, ListedRequest
+from bloomdupe.jobs.job_contract import Job, ListedRequest, Removal
 from bloomdupe.jobs.on_disk.state_on_disk import FailureReader, StoreReader
 from bloomdupe.jobs.overview import Description
 from bloomdupe.store import files
@@ -171,7 +171,7 @@ class JobOnDisk(Job):
         return closing(StoppedJob.open_or_copy(path, settings, header, marks=marks))
 
     @contextmanager
-    def removal(self) -> Iterator[StoreRemoval]:
+    def removal(self) -> Iterator[Removal]:
         """Lock the job and prepare to remove its store."""
         store = self.directory
         if not Store.exists(store):
@@ -182,9 +182,11 @@ class JobOnDisk(Job):
         try:
             places = [store, store.with_name(store.name + ".feeds")]
             paths = [place for place in places if place.is_dir()]
-            state = store.with_name(STATE)
+            state = store.with_name(STATE)  # which Scrapy writes beside the store
             has_state = store.name == "bloomdupe" and state.is_file()
-            yield StoreRemoval(paths, contents, stays, state if has_state else None)
+            states = [state] if has_state else []
+            named = [str(path) for path in paths + states]
+            yield Removal(named, contents, partial(_remove, states, paths), stays)
         finally:
             lock.close()
 
@@ -217,40 +219,25 @@ def _listed(
 # Removing
 
 
-@dataclass(frozen=True)
-class StoreRemoval:
-    """A store that is about to be removed, and the directory of its feeds."""
+def _remove(states: list[Path], paths: list[Path]) -> None:
+    """Remove the state, and each directory: rename it in one step, and delete it.
 
-    paths: list[Path]
-    contents: str
-    stays: list[str]
-    state: Path | None
-    """The state of the spider, which Scrapy writes beside the store."""
-
-    @property
-    def places(self) -> list[str]:
-        """The directories and the file to remove."""
-        return [str(path) for path in (*self.paths, self.state) if path is not None]
-
-    def remove(self) -> None:
-        """Remove the state, and each directory: rename it in one step, and delete it.
-
-        As long as the store is there, an interrupted removal is repeated.
-        """
-        if self.state is not None:
-            try:
-                self.state.unlink(missing_ok=True)
-            except OSError as error:
-                raise StoreError(f"cannot remove {self.state}: {error}") from error
-        for path in self.paths:
-            aside = path.with_name(path.name + REMOVING)
-            files.delete_unfinished(aside)
-            try:
-                path.rename(aside)
-                files.sync_directory(path.parent)
-                shutil.rmtree(aside)
-            except OSError as error:
-                raise StoreError(f"cannot remove {path}: {error}") from error
+    As long as the store is there, an interrupted removal is repeated.
+    """
+    for state in states:
+        try:
+            state.unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot remove {state}: {error}") from error
+    for path in paths:
+        aside = path.with_name(path.name + REMOVING)
+        files.delete_unfinished(aside)
+        try:
+            path.rename(aside)
+            files.sync_directory(path.parent)
+            shutil.rmtree(aside)
+        except OSError as error:
+            raise StoreError(f"cannot remove {path}: {error}") from error
 
 
 def _is_store(directory: Path) -> bool:
