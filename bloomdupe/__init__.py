@@ -6,8 +6,15 @@ neither Scrapy nor Redis.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+if sys.platform in ("win32", "cygwin"):
+    raise ImportError(
+        "bloomdupe does not run on Windows: it needs the locks and files of Linux or"
+        " macOS"
+    )
 
 from bloomdupe._version import __version__ as __version__
 from bloomdupe.filter import by_url as _by_url

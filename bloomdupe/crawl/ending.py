@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 logger = logger_of(__name__)
 
+SHUTDOWN = "shutdown"
+"""Finish reason of a run that was stopped by a signal, in Scrapy."""
 INCOMPLETE = "incomplete"
 """Finish reason of a run that left requests undone, though it had the time."""
 
@@ -59,8 +61,15 @@ class Ending:
         return self._engine.left + self._apart
 
     def reason_of(self, reason: str) -> str:
-        """Return the true finish reason of a run that ends with ``reason``."""
-        if reason != FINISHED or not self.left:
+        """Return the true finish reason of a run that ends with ``reason``.
+
+        A spider may give another reason when it is idle. After Ctrl-C it may have more
+        requests to come, even if none is pending.
+        """
+        if not self.left:
+            over = self._engine.starting.over and reason != SHUTDOWN
+            return FINISHED if over else reason
+        if reason != FINISHED:
             return reason
         return WAITING if self.left == self._engine.later else INCOMPLETE
 

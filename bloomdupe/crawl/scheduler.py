@@ -312,7 +312,7 @@ class FrontierScheduler(BaseScheduler):
         known = session.serializer.visit_in(entry.payload or b"")
         visit = None if known is None else Visit.of(known)
         lease = session.leases.add(request, entry, visit)
-        session.counts.add("scheduler/dequeued")
+        self._stats.inc_value("scheduler/dequeued")
         return lease
 
     def _restore(self, session: Session, entry: Entry) -> Request | None:

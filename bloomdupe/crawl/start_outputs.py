@@ -92,7 +92,9 @@ class StartOutputs:
         self._parent = parent
         self._fingerprint = fingerprint
         self._pages: set[bytes] = set()
-        self._over = self._closed = False
+        self.over = False
+        """Whether ``start()`` has yielded all its outputs in this run."""
+        self._closed = False
         self._names = OutputNames(parent)
         self._items = 0
         self._request: Request | None = None
@@ -118,7 +120,7 @@ class StartOutputs:
                 self._processing.works_on(item)
             yield output
         # The engine takes in each request before it asks for the next output.
-        self._over = True
+        self.over = True
         if not self._closed:
             self.ended()
 
@@ -186,7 +188,7 @@ class StartOutputs:
 
         Another worker may have yielded it.
         """
-        return not self._over or self.is_page(key)
+        return not self.over or self.is_page(key)
 
     def second_use(self, request: Request, key: Key, parent: Request) -> Key | None:
         """Return the mark of a start page's second use, for a different purpose.

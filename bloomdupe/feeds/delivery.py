@@ -24,6 +24,7 @@ from bloomdupe.feeds.uri import without_secret
 from bloomdupe.inside_scrapy.engine import mark_failed
 from bloomdupe.printable import logger_of
 from bloomdupe.store.files import make_directory, sync_directory
+from bloomdupe.store.platform import sync
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -294,7 +295,7 @@ class Deliveries:
         with building.open("w") as file:
             json.dump({"size": delivery.size, "target": target}, file)
             file.flush()
-            os.fsync(file.fileno())
+            sync(file.fileno())
         building.replace(place)
         sync_directory(place.parent)
 
@@ -365,7 +366,7 @@ class Target:
         if not self._file.closed:  # by a plugin, as Scrapy's documentation has it
             self._file.flush()
         with self._beside.open("rb") as written:
-            os.fsync(written.fileno())
+            sync(written.fileno())
         return {"path": str(self._place), **_state(self._beside)}
 
     def store(self, file: IO[bytes]) -> None:

@@ -10,6 +10,7 @@ from bloomdupe.errors import FeedChangedError, FeedError
 from bloomdupe.feeds.content import Content
 from bloomdupe.store.descriptor import Descriptor
 from bloomdupe.store.files import free_space, make_directory, sync_directory
+from bloomdupe.store.platform import sync, sync_data
 
 
 class FeedFile:
@@ -94,7 +95,7 @@ class FeedFile:
         if not self._unsynced or self._file is None or self._file.closed:
             return  # in a fork, the store refuses the commit
         try:
-            os.fdatasync(self._file.fileno())
+            sync_data(self._file.fileno())
             if self._new:
                 sync_directory(Path(self.path).parent)
                 self._new = False
@@ -113,7 +114,7 @@ class FeedFile:
             elif place.stat().st_size > length:
                 fd = self._opened()
                 os.ftruncate(fd, length)
-                os.fsync(fd)
+                sync(fd)
             self.content = Content.begin(self.path, overwrite=False)
         except OSError as error:
             raise FeedError(f"cannot continue the feed {place}: {error}") from error

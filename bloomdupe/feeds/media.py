@@ -22,6 +22,7 @@ from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.inside_scrapy.engine import item_pipelines
 from bloomdupe.store.descriptor import Descriptor
 from bloomdupe.store.files import make_directory, sync_directory
+from bloomdupe.store.platform import sync
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,7 +107,7 @@ class WholeFilesStore(FSFilesStore):
             view = buf.getbuffer()
             while view:
                 view = view[os.write(file.fileno(), view) :]
-            os.fsync(file.fileno())
+            sync(file.fileno())
             aside.replace(place)
         sync_directory(place.parent)
 

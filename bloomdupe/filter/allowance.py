@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 from bloomdupe.errors import SettingError
+from bloomdupe.store.platform import memory_of_group, memory_of_machine
 
-__all__ = ["GROUP", "check_memory", "default_memory", "machine_memory"]
-
-GROUP = Path("/sys/fs/cgroup/memory.max")
+__all__ = ["check_memory", "default_memory", "machine_memory"]
 
 SHARE = 4
 """By default, the pages of a filter take at most one byte in so many."""
 
 
 def machine_memory() -> int:
-    """Return the bytes of memory that this machine, or the control group, has.
-
-    A control group that cannot be read, or is not there, sets no limit.
-    """
-    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        group = GROUP.read_text("ascii").strip()
-    except OSError:
-        return machine
-    return machine if group == "max" else min(machine, int(group))
+    """Return the bytes of memory that this machine, or the control group, has."""
+    machine, _ = memory_of_machine()
+    group = memory_of_group()
+    return machine if group is None else min(machine, group)
 
 
 def default_memory() -> int:

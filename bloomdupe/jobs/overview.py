@@ -141,6 +141,18 @@ class Overview:
     runs: RunFigures | None = None
     workers: WorkerFigures | None = None
 
+    @property
+    def at_rest(self) -> set[str]:
+        """Slots with pending requests that get none now: they rest, or are paused."""
+        if self.runs is None:
+            return set()
+        return self.slots.keys() & {*self.runs.resting, *self.runs.paused}
+
+    @property
+    def all_rest(self) -> bool:
+        """Whether requests are pending, and all their slots rest."""
+        return 0 < len(self.at_rest) == len(self.slots)
+
     def slowness(self, slot: str) -> str:
         """Return why a slot is slow, if that is known: its rest, or its delay."""
         if self.runs is None:

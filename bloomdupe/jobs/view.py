@@ -137,7 +137,7 @@ class View:
                     pending=job.pending - job.runs.later,
                     leased=0,
                     later=job.runs.later,
-                    resting=len(job.runs.resting),
+                    resting=len(job.at_rest),
                     slowest=max(0.0, last.slowest - (moment - last.time)),
                 )
                 for moment in times
@@ -153,12 +153,6 @@ class View:
         return 0.0 if self.job.runs is None else self.job.runs.seconds
 
     @property
-    def all_rest(self) -> bool:
-        """Whether requests are pending, and all their slots rest."""
-        runs = self.job.runs
-        return runs is not None and 0 < len(runs.resting) == len(self.job.slots)
-
-    @property
     def rate(self) -> float | None:
         """Pages a minute, during the last minute of the last run."""
         points = self.present
@@ -170,9 +164,11 @@ class View:
     @property
     def to_go(self) -> float | None:
         """Estimated seconds until no request is pending; None: unknown."""
-        points = self.present
+        points, runs = self.present, self.job.runs
         if not (self.job.state.has_crawl and points):
             return None
+        if runs is not None and not self.job.slots.keys().isdisjoint(runs.paused):
+            return None  # until they are resumed
         return time_to_go(recent(points), points[-1])
 
     def as_dict(self) -> dict[str, Any]:

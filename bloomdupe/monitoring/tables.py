@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from bloomdupe.crawl.leases.failure import PAGE_CAME
 from bloomdupe.crawl.progress.pace import local, size
 from bloomdupe.crawl.progress.rounds import OPEN
 from bloomdupe.jobs.overview import MOST_SLOTS, slot_name
@@ -22,6 +23,7 @@ MOST_RUNS = 200
 MOST_GROUPS = 50
 MOST_FAILURES = 100
 """Rows of the table, latest failures first."""
+TWICE = " Items that pages with a failed callback or pipeline have yielded come twice."
 OTHERS = "(not counted by host)"
 
 
@@ -31,10 +33,11 @@ def failures(view: View) -> Iterator[str]:
         return
     failed = view.history.failed
     groups, options = failed.groups, {one.option for one in failed.requests}
+    twice = "" if PAGE_CAME.isdisjoint(options) else TWICE
     yield f"<h2>Failures: {len(failed.requests):,} requests</h2>"
     yield (
         '<p class="note">Mend the cause, then run the crawl with <code>-s'
-        f" BLOOMDUPE_RETRY_FAILED={text(','.join(sorted(options)))}</code>.</p>"
+        f" BLOOMDUPE_RETRY_FAILED={text(','.join(sorted(options)))}</code>.{twice}</p>"
     )
     yield from table(
         (

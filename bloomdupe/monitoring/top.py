@@ -29,7 +29,7 @@ from bloomdupe.crawl.progress.pace import (
 )
 from bloomdupe.jobs import state as states
 from bloomdupe.jobs.overview import slot_name
-from bloomdupe.monitoring.verdict import REMEDIES
+from bloomdupe.monitoring.verdict import remedy_of
 from bloomdupe.printable import printable
 
 if TYPE_CHECKING:
@@ -188,13 +188,14 @@ def _head(view: View, console: Console, width: int) -> list[Text]:
     if view.trouble is not None:
         lines.append(Text("Redis does not answer", style="bold red"))
     else:
-        style = "bold yellow" if view.all_rest else STYLES[state.name]
+        style = "bold yellow" if view.job.all_rest else STYLES[state.name]
         lines.append(Text(printable(state.text), style=style))
     if width >= NARROW:
         extent = Text(_extent(view), style="dim")
         lines = [Text("  ").join([*lines, extent] if extent else lines)]
-    if state.name in REMEDIES:
-        lines.append(Text(REMEDIES[state.name]))
+    remedy = remedy_of(view.job)
+    if remedy is not None:
+        lines.append(Text(remedy))
     return [part for line in lines for part in line.wrap(console, width)]
 
 
@@ -254,15 +255,15 @@ def _pending(view: View) -> Values:
     pending = [(f"{job.pending:,}", "bold")]
     silent = job.state.name == states.SILENT
     known = view.rate is not None or (view.history is not None and view.points)
-    if view.all_rest and not silent:
+    if job.all_rest and not silent:
         pending.append(("all resting", "yellow"))
     elif job.state.name in (states.RUNNING, states.SILENT) and known:
         left = view.to_go
         text = "no end in sight" if left is None else f"{duration(left)} to go"
         style = "yellow" if left is None else "cyan"
         pending.append((text, DIM if silent else style))
-        if job.runs is not None and job.runs.resting:
-            pending.append((f"{len(job.runs.resting):,} resting", "yellow"))
+        if job.at_rest:
+            pending.append((f"{len(job.at_rest):,} resting", "yellow"))
     if job.slots:
         pending.append((plural(len(job.slots), "slot"), ""))
     if job.runs is not None and job.runs.later:
@@ -373,9 +374,9 @@ def _workers(view: View, workers: list[WorkerShare], rows: int, width: int) -> T
 
 def _names(view: View, sort: str, most: int) -> list[str]:
     """Return the names of the slots that come first."""
-    pending, runs = view.job.slots, view.job.runs
+    pending = view.job.slots
     failed = {} if view.history is None else view.history.failed.slots
-    resting = {} if runs is None else dict.fromkeys(runs.resting, 1)
+    resting = dict.fromkeys(view.job.at_rest, 1)
     by: dict[str, Mapping[str, int]]
     by = {"pending": pending, "failed": failed, "resting": resting}
     first = by.get(sort, {})

@@ -10,6 +10,7 @@ from bloomdupe.jobs import state as states
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from bloomdupe.jobs.overview import Overview
     from bloomdupe.jobs.view import View
 
 GOES_ON = "Run the same command again: it goes on."
@@ -22,6 +23,17 @@ REMEDIES = {
     ),
     states.NOT_BEGUN: "It begins with the first run.",
 }
+NO_WORKER = (
+    "No worker is alive: the last hang, or were killed. Nothing is lost if you kill"
+    " them. Start workers again: they go on."
+)
+
+
+def remedy_of(job: Overview) -> str | None:
+    """Return the remedy for the state of a job, if it needs one."""
+    if job.workers is not None and job.state.name == states.SILENT:
+        return NO_WORKER
+    return REMEDIES.get(job.state.name)
 
 
 def verdict(view: View) -> str:
@@ -33,7 +45,7 @@ def verdict(view: View) -> str:
     sentence = f"{head[0].upper()}{head[1:]}"
     if state.name not in (states.IN_USE, states.HALF_IMPORTED):
         sentence += f": {', '.join(_facts(view))}"
-    remedy = REMEDIES.get(state.name)
+    remedy = remedy_of(view.job)
     return f"{sentence}." if remedy is None else f"{sentence}. {remedy}"
 
 
@@ -44,8 +56,11 @@ def _facts(view: View) -> Iterator[str]:
     if state.name == states.RUNNING and view.rate is not None:
         yield f"{view.rate:,.0f} a minute"
     if job.pending or state.name != states.FINISHED:
-        yield f"{job.pending:,} pending{_hosts(view)}"
-    if state.name == states.RUNNING and view.to_go and not view.all_rest:
+        later = 0 if job.runs is None else job.runs.later
+        yield f"{job.pending - later:,} pending{_hosts(view)}"
+        if later:
+            yield f"{later:,} scheduled for later"
+    if state.name == states.RUNNING and view.to_go and not job.all_rest:
         yield f"{duration(view.to_go)} to go"
     failed = 0 if view.history is None else len(view.history.failed.requests)
     if failed:
@@ -57,12 +72,14 @@ def _hosts(view: View) -> str:
     if not job.slots:
         return ""
     hosts = f" on {plural(len(job.slots), 'host')}"
-    if job.runs is None or not job.runs.resting:
+    if job.runs is None or not job.at_rest:
         return hosts
-    first = min(rest.until for rest in job.runs.resting.values())
-    until = clock(first, job.state.read_at)
+    if not job.all_rest:
+        return f"{hosts} ({len(job.at_rest):,} resting)"
+    ends = [rest.until for rest in job.runs.resting.values()]
+    if not ends:
+        return f"{hosts}, {'which is' if len(job.slots) == 1 else 'all'} paused"
+    until = clock(min(ends), job.state.read_at)
     if len(job.slots) == 1:
         return f"{hosts}, which rests until {until}"
-    if view.all_rest:
-        return f"{hosts}, which all rest, the first until {until}"
-    return f"{hosts} ({len(job.runs.resting):,} resting)"
+    return f"{hosts}, which all rest, the first until {until}"

@@ -20,6 +20,7 @@ from bloomdupe.store.files import (
     sync_directory,
     write_json,
 )
+from bloomdupe.store.platform import sync
 from bloomdupe.store.system_errors import failed
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class Collection:
                 self._write(name, piece, sizes[name])
                 sizes[name] += len(piece)
             for name in pieces:
-                os.fsync(self._files[name])
+                sync(self._files[name])
             self._keep({**self._record, "positions": [*positions], "files": sizes})
 
     def close(self) -> None:
@@ -155,7 +156,7 @@ class Collection:
                     " collect into another directory"
                 )
             self._open_file(name, os.O_CREAT)
-            os.fsync(self._files[name])
+            sync(self._files[name])
         sync_directory(self.directory)
         origin = self._origin
         self._keep(
@@ -193,7 +194,7 @@ class Collection:
             self._open_file(name)
             if found > size:
                 os.ftruncate(self._files[name], size)
-                os.fsync(self._files[name])
+                sync(self._files[name])
 
     def _remedy(self) -> str:
         return (

@@ -9,13 +9,13 @@ has ever had cookies is copied record by record, into pages that were zero befor
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.store import files
 from bloomdupe.store.batch import Batch
 from bloomdupe.store.environment import open_databases, open_environment
 from bloomdupe.store.format import COOKIES
+from bloomdupe.store.platform import sync
 from bloomdupe.store.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def copy_compacted(
                     batch.note_cookies_left_out(left_out)
                 batch.seal()
     with data.open("rb") as file:
-        os.fsync(file.fileno())
+        sync(file.fileno())
     files.write_marker(directory, header)
     return left_out
 

@@ -6,18 +6,20 @@ import contextlib
 import fcntl
 import json
 import os
-import re
 import shutil
 import stat
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.errors import StoreDamagedError, StoreError, StoreLockedError
 from bloomdupe.store.descriptor import Descriptor
+from bloomdupe.store.platform import boot_id, mounts, reserve, sync
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
+
+    from bloomdupe.store.platform import Mount
 
 __all__ = [
     "DATA",
@@ -62,9 +64,10 @@ PAUSE = 0.001
 
 # fmt: off
 NETWORK_FILE_SYSTEMS = frozenset([
-    "9p", "afs", "beegfs", "ceph", "cifs", "coda", "fuse.ceph", "fuse.gcsfuse",
+    "9p", "afpfs", "afs", "beegfs", "ceph", "cifs", "coda", "fuse.ceph", "fuse.gcsfuse",
     "fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "gfs2", "glusterfs",
     "gpfs", "lustre", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "smb3", "smbfs",
+    "webdav",
 ])
 # fmt: on
 
@@ -248,7 +251,7 @@ def make_lock_file(path: Path) -> None:
             return
     fd = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        os.posix_fallocate(fd, 0, LOCK_BYTES)
+        reserve(fd, LOCK_BYTES)
     finally:
         os.close(fd)
 
@@ -280,7 +283,7 @@ class MarkFile:
 
     def __init__(self, path: Path) -> None:
         self._fd: int | None = None
-        self._boot = _boot()
+        self._boot = boot_id()
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         with contextlib.suppress(OSError):
             self._fd = os.open(path / MARK, flags, 0o600)
@@ -313,7 +316,7 @@ def read_mark(path: Path) -> tuple[bool, int]:
         mark = None
     if mark is None or type(mark.transaction) is not int:
         return False, 0
-    now = _mark((path / DATA).lstat(), _boot(), mark.transaction)
+    now = _mark((path / DATA).lstat(), boot_id(), mark.transaction)
     same = (mark.device, mark.inode) == (now.device, now.inode)
     return mark == now, mark.transaction if same else 0
 
@@ -328,11 +331,6 @@ def _mark(found: os.stat_result, boot: str, transaction: int) -> CleanMark:
         boot,
         transaction,
     )
-
-
-def _boot() -> str:
-    """Return the identifier of the current boot of the machine."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
 
 
 # Small files
@@ -355,7 +353,7 @@ def write_json(
         json.dump(record, file, indent=1)
         file.write("\n")
         file.flush()
-        os.fsync(fd)
+        sync(fd)
     before(building)
     building.replace(place)
     sync_directory(place.parent)
@@ -380,31 +378,23 @@ def read_json(place: Path) -> dict[str, Any] | None:
 # Disks
 
 
-def check_file_system(path: Path, mounts: str | None = None) -> None:
+def check_file_system(path: Path, mounted: list[Mount] | None = None) -> None:
     """Refuse a network file system: neither locks nor mapped files are safe there.
 
-    ``mounts`` is the text of ``/proc/self/mountinfo``.
+    ``mounted`` is the result of :func:`~bloomdupe.store.platform.mounts`.
     """
-    if mounts is None:
-        mounts = Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
     place = path.resolve()
     best, kind = -1, ""
-    for line in mounts.splitlines():
-        fields, _, more = line.partition(" - ")
-        point = Path(_unescaped(fields.split(" ")[4]))
+    for point, its_kind in mounts() if mounted is None else mounted:
         # If two are equal, the last was mounted over the first.
         if place.is_relative_to(point) and len(point.parts) >= best:
-            best, kind = len(point.parts), more.split(" ")[0]
+            best, kind = len(point.parts), its_kind
     if kind in NETWORK_FILE_SYSTEMS:
         raise StoreError(
             f"{path} is on a network file system ({kind}), where locks and mapped files"
             " are not safe: name a place on a local disk, or set"
             " BLOOMDUPE_ALLOW_NETWORK_FS = True if no other machine uses it"
         )
-
-
-def _unescaped(name: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), name)
 
 
 def make_directory(path: Path, mode: int = 0o777) -> None:
@@ -446,7 +436,7 @@ def sync_directory(path: Path) -> None:
     """Make the names in a directory durable."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(fd)
+        sync(fd)
     finally:
         os.close(fd)
 

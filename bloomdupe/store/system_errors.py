@@ -12,6 +12,7 @@ import lmdb
 
 from bloomdupe.errors import StoreError, StoreFullError, StoreIOError
 from bloomdupe.store.files import DATA, free_space
+from bloomdupe.store.platform import reserve
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,7 +87,7 @@ def _is_full(path: Path) -> bool:
     try:
         there = next(place for place in (path, *path.parents) if place.exists())
         with tempfile.TemporaryFile(dir=there) as probe:
-            os.posix_fallocate(probe.fileno(), 0, PROBE_BYTES)
+            reserve(probe.fileno(), PROBE_BYTES)
     except OSError as error:
         return error.errno in FULL
     return False

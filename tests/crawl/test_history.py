@@ -16,7 +16,6 @@ from support.shared_data import REPOSITORY
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.leases.outcomes import Outcome
-from bloomdupe.crawl.progress import line as room
 from bloomdupe.crawl.progress.history import (
     MOST_RUNS,
     TIERS,
@@ -37,6 +36,7 @@ from bloomdupe.crawl.progress.pace import (
 )
 from bloomdupe.crawl.totals import MOST_SLOTS, Totals
 from bloomdupe.settings import JobSettings
+from bloomdupe.store import platform
 from bloomdupe.store.check import verify
 
 if TYPE_CHECKING:
@@ -274,6 +274,10 @@ def test_the_line_is_short_when_there_is_little_to_say() -> None:
     assert line_of(now) == "0 pages, 7 pending on 2 hosts, 3 for later"
     more = line_of(point(60, pending=9), point(0, pending=7))
     assert more.endswith(", and more come than go")
+    before, now = (point(time, pending=2, leased=1, slots=1) for time in (0, 60))
+    assert line_of(now, before) == (
+        "0 pages (0/min), 2 pending on 1 host, 1 in progress"
+    )
 
 
 def test_the_document_shows_such_a_line() -> None:
@@ -337,7 +341,7 @@ def test_memory_that_runs_out_is_announced(
     assert "94.4 MB of memory are in use, and MEMUSAGE_LIMIT_MB allows" in warning
     group = tmp_path / "memory.max"
     group.write_text("104857600\n")
-    monkeypatch.setattr(room, "GROUP", group)
+    monkeypatch.setattr(platform, "GROUP", group)
     (warning,) = (w for w in room_of().warnings(None, full) if "memory" in w)
     assert "the control group (memory.max) allows 104.9 MB" in warning
     group.write_text("max\n")

@@ -11,6 +11,7 @@ from bloomdupe.errors import SettingError, StoreDamagedError
 from bloomdupe.filter import allowance, bloom, layer
 from bloomdupe.filter.layer import Layer
 from bloomdupe.filter.mapped_layer import MappedLayer, most_memory
+from bloomdupe.store import platform
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ def test_the_memory_is_that_of_the_control_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     group = tmp_path / "memory.max"
-    monkeypatch.setattr(allowance, "GROUP", group)
+    monkeypatch.setattr(platform, "GROUP", group)
     machine = allowance.machine_memory()  # there is no group
     group.mkdir()
     assert allowance.machine_memory() == machine  # it cannot be read

@@ -16,6 +16,7 @@ from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreDamagedError, StoreError, StoreIOError
 from bloomdupe.store import files, trust
 from bloomdupe.store.files import check_file_system, read_mark
+from bloomdupe.store.platform import mounts_of
 
 WORK = """
 import sys
@@ -248,12 +249,12 @@ MOUNTS = """\
 )
 def test_network_file_systems_are_refused(job: str, kind: str) -> None:
     with pytest.raises(StoreError, match=rf"{job} is .*\({kind}\).*ALLOW_NETWORK_FS"):
-        check_file_system(Path(job), MOUNTS)
+        check_file_system(Path(job), mounts_of(MOUNTS))
 
 
 @pytest.mark.parametrize("job", ["/home/fast disk/job", "/srv/job", "/homely", "/"])
 def test_local_file_systems_are_fine(job: str) -> None:
-    check_file_system(Path(job), MOUNTS)
+    check_file_system(Path(job), mounts_of(MOUNTS))
 
 
 def test_this_machine_can_be_asked(tmp_path: Path) -> None:

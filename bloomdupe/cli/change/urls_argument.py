@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -84,6 +85,6 @@ def opened(name: str) -> Iterator[BinaryIO]:
 def size_of_file(file: BinaryIO) -> int | None:
     """Return how many bytes a file has; None if it is a pipe, say."""
     try:
-        return Path(f"/proc/self/fd/{file.fileno()}").stat().st_size or None
+        return os.fstat(file.fileno()).st_size or None
     except (OSError, ValueError):
         return None

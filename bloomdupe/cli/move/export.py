@@ -14,6 +14,7 @@ from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import StoreError
+from bloomdupe.store.platform import sync
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -116,7 +117,7 @@ def _write(place: Path, lines: Iterable[str]) -> None:
             for line in lines:
                 file.write(line + "\n")
             file.flush()
-            os.fsync(file.fileno())
+            sync(file.fileno())
         building.replace(place)
     except StoreError:
         raise

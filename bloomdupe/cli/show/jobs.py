@@ -6,10 +6,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bloomdupe.cli.output import warn
 from bloomdupe.cli.table import columns
 from bloomdupe.cli.verb import Verb
 from bloomdupe.crawl.progress.pace import duration
-from bloomdupe.errors import BloomDupeError
+from bloomdupe.errors import BloomDupeError, SettingError
+from bloomdupe.filter.opening import is_url
 from bloomdupe.jobs.on_disk.job_on_disk import jobs_in
 from bloomdupe.jobs.on_disk.state_on_disk import StoreReader
 from bloomdupe.jobs.state import RUNNING
@@ -58,11 +60,18 @@ class Jobs(Verb["list[JobLine]"]):
 
     def run(self, options: Namespace) -> list[JobLine]:
         """Read all jobs."""
+        if is_url(options.directory):
+            raise SettingError("this lists directories: `bloomdupe info` takes a URL")
         directory = Path(options.directory)
-        return [_line_of(job) for job in jobs_in(directory)]
+        found = [_line_of(job) for job in jobs_in(directory)]
+        if not found:
+            warn(f"{directory}: there is no job in it")
+        return found
 
     def text(self, result: list[JobLine]) -> Iterable[str]:
-        """Return a table."""
+        """Return a table; nothing if there are no jobs."""
+        if not result:
+            return []
         head = ("job", "state", "age", "pages/min", "pages", "pending", "failed")
         return columns([head, *map(_cells, result)], left=2)
 

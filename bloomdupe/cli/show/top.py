@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -91,4 +92,7 @@ def _follow(reader: Reader, interval: float) -> View:
 
 
 def _in_terminal() -> bool:
-    return all(file is not None and file.isatty() for file in (sys.stdout, sys.stdin))
+    """Whether there is a terminal whose screen can be refreshed."""
+    return os.environ.get("TERM") != "dumb" and all(
+        file is not None and file.isatty() for file in (sys.stdout, sys.stdin)
+    )

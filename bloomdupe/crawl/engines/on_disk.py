@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -85,7 +86,6 @@ class EngineOnDisk(Settling):
         self._session = session
         self._crawler = session.crawler
         self._stats = session.stats
-        self._counts = session.counts
         self._filter_full = filter_full
         self._ours = ours
         self._access = session.access
@@ -247,6 +247,7 @@ class EngineOnDisk(Settling):
 
     def _rests(self) -> Iterator[Callable[[], dict[str, float]]]:
         yield self._backoff.resting
+        yield lambda: dict.fromkeys(self.paused, math.inf)
         if self.retries is not None:
             yield self.retries.circuits.resting
 
@@ -412,8 +413,8 @@ class EngineOnDisk(Settling):
         ):
             self.children.add(parent, offer.identity)
         where = "disk" if self.durable and payload is not None else "memory"
-        self._counts.add(f"scheduler/enqueued/{where}")
-        self._counts.add("scheduler/enqueued")
+        self._stats.inc_value(f"scheduler/enqueued/{where}")
+        self._stats.inc_value("scheduler/enqueued")
 
     def _in_memory(self, offer: Accepted) -> Position | None:
         """Return the place of a request that cannot be stored; None if it is done.
@@ -501,7 +502,7 @@ class EngineOnDisk(Settling):
             self.revisits.begin_visit(lease, lease.visit)
         stored = self.durable and lease.entry.payload is not None
         where = "disk" if stored else "memory"
-        self._counts.add(f"scheduler/dequeued/{where}")
+        self._stats.inc_value(f"scheduler/dequeued/{where}")
 
     def set_aside(self, entry: Entry, why: str) -> None:  # noqa: ARG002
         """See :meth:`Engine.set_aside`."""

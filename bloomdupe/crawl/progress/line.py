@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.crawl.progress.pace import (
@@ -14,7 +13,11 @@ from bloomdupe.crawl.progress.pace import (
     time_to_fill,
     time_to_go,
 )
-from bloomdupe.filter.allowance import GROUP
+from bloomdupe.store.platform import (
+    memory_of_group,
+    memory_of_machine,
+    process_memory,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -85,13 +88,19 @@ def _counts(
     hosts = f"{now.slots:,} host{'s' * (now.slots != 1)}"
     resting = f" ({now.resting:,} resting)" if now.resting else ""
     yield f"{now.pending:,} pending on {hosts}{resting}"
+    if rate is not None and round(rate) == 0 and now.leased:
+        yield f"{now.leased:,} in progress"
     if now.later:
         yield f"{now.later:,} for later"
     left = time_to_go(first, now)
     if left:
         yield f"{duration(left)} to go"
-    elif left is None and first is not None:
+    elif first is not None and _unfinished(now) > _unfinished(first):
         yield "and more come than go"
+
+
+def _unfinished(point: Point) -> int:
+    return point.pending + point.leased
 
 
 def pages_lost(expected: float) -> str:
@@ -203,13 +212,9 @@ class Room:
             yield Limit("MEMUSAGE_LIMIT_MB", now.memory, self._most)
         most, _ = resource.getrlimit(resource.RLIMIT_AS)
         if most != resource.RLIM_INFINITY:
-            pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
-            yield Limit("ulimit -v", pages * resource.getpagesize(), most)
-        if GROUP.exists() and (text := GROUP.read_text("ascii").strip()) != "max":
-            yield Limit("the control group (memory.max)", now.memory, int(text))
-        machine = {}
-        for line in Path("/proc/meminfo").read_text("ascii").splitlines():
-            name, _, value = line.partition(":")
-            machine[name] = int(value.split()[0]) << 10
-        total = machine["MemTotal"]
-        yield Limit("this machine", total - machine["MemAvailable"], total)
+            yield Limit("ulimit -v", process_memory().addresses, most)
+        group = memory_of_group()
+        if group is not None:
+            yield Limit("the control group (memory.max)", now.memory, group)
+        total, free = memory_of_machine()
+        yield Limit("this machine", total - free, total)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import resource
 import time
 from collections import deque
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.progress.history import Glance, History, HostGlance, Point
@@ -14,6 +12,7 @@ from bloomdupe.crawl.progress.pace import RECENT, recent, since, time_to_go
 from bloomdupe.errors import StoreError
 from bloomdupe.inside_scrapy.timer import Timer
 from bloomdupe.printable import logger_of
+from bloomdupe.store.platform import process_memory
 
 if TYPE_CHECKING:
     from bloomdupe.crawl.engines.checkpoint import Checkpoint
@@ -153,7 +152,7 @@ class Watch:
             checkpoint=round(self._longest_since, 4),
             disk=0 if store is None else store.disk_bytes(),
             free=0 if store is None else store.free_bytes(),
-            memory=_resident(),
+            memory=process_memory().resident,
             later=frontier.waiting,
             resting=len(slots.resting),
             slowest=round(slots.slowest, 1),
@@ -225,9 +224,3 @@ class Watch:
                 logger.info("%(progress)s", {"progress": line}, extra=self._extra)
             for warning in self._room.warnings(first, point):
                 logger.warning("%(room)s", {"room": warning}, extra=self._extra)
-
-
-def _resident() -> int:
-    """Return the bytes of memory that the process uses."""
-    pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
-    return pages * resource.getpagesize()

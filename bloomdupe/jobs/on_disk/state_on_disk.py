@@ -11,7 +11,7 @@ from bloomdupe.crawl.later.backoff import PAUSED
 from bloomdupe.crawl.later.rests import rests_in
 from bloomdupe.crawl.leases.failure import Failure
 from bloomdupe.crawl.progress.history import read_history
-from bloomdupe.crawl.progress.rounds import IMPORT
+from bloomdupe.crawl.progress.rounds import FINISHED, IMPORT
 from bloomdupe.crawl.state.blocked import BLOCKED
 from bloomdupe.crawl.totals import Totals
 from bloomdupe.errors import StoreError
@@ -27,6 +27,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bloomdupe.store.snapshot import Snapshot
+
+
+def _ended(notes: dict[str, Any], totals: Totals) -> str | None:
+    """Return how the last run ended; None: there was no run.
+
+    An imported job has the note of the job that it was, and has not run here.
+    """
+    ended: str | None = notes.get("run")
+    imported = IMPORT in notes and not totals.runs
+    return None if imported and ended != FINISHED else ended
 
 
 def _delays(
@@ -135,7 +145,7 @@ class StoreReader:
         signs = Signs(
             owner=None if owner is None else f"process {owner.process or 'unknown'}",
             beat=None if owner is None else owner.beat,
-            ended=notes.get("run"),
+            ended=_ended(notes, totals),
             ready=frontier["requests"] > 0,
             due=None if first is None else first.due,
             finished_at=notes.get("finished"),

@@ -89,7 +89,6 @@ class EngineOnRedis:
         crawler, settings = session.crawler, session.settings
         self._session = session
         self._stats = session.stats
-        self._counts = session.counts
         self._access = session.access
         self._spider = spider = session.spider
         if getattr(spider, "state", None) is None:
@@ -234,7 +233,7 @@ class EngineOnRedis:
                 self._worker.offer(self._offer_of(offer, name))
         if taken:
             self._finished = False
-            self._counts.add("scheduler/enqueued")
+            self._stats.inc_value("scheduler/enqueued")
         return taken
 
     def _is_carried(self, offer: Accepted) -> bool:
@@ -251,7 +250,7 @@ class EngineOnRedis:
         self._send_cookies()
         self._finished = False
         name = self._name_of(offer, held=True)
-        self._counts.add("scheduler/enqueued")
+        self._stats.inc_value("scheduler/enqueued")
         page: PageOnRedis = offer.parent.own
         offer.parent.instead = self._offer_of(offer, name)
         page.may_hold, page.is_child = False, not offer.repeats
@@ -285,7 +284,7 @@ class EngineOnRedis:
             self._seen.add(known_as)
             if request.dont_filter:
                 also = SeenMark(offer.slot, known_as)
-        self._counts.add("scheduler/enqueued/redis")
+        self._stats.inc_value("scheduler/enqueued/redis")
         assert offer.payload is not None  # noqa: S101 - it is stored
         return Offer(
             offer.slot,
@@ -333,7 +332,7 @@ class EngineOnRedis:
                 return entry
             self._count_taken(page.lease.slot)
             if self._frontier.holds(page.lease):
-                self._counts.add("scheduler/dequeued/redis")
+                self._stats.inc_value("scheduler/dequeued/redis")
                 return entry
             # The lease has run out, and another worker has it.
             leases.forget(entry)
@@ -394,16 +393,12 @@ class EngineOnRedis:
             self.leave(root)
             return
         self._send_cookies()
-        lines = [
-            line for part in (root, *root.held) for line in _lines_of(part.outcome)
-        ]
+        of = root.top.own.lease
+        for part in root.held:
+            self._offer_each(part.own, _lines_of(part.outcome), of)
+        lines = _lines_of(root.outcome)
         if page.lease is None:
-            # They come once, though another worker may do the same request, or the
-            # page that has yielded it.
-            if root.of_page is None:
-                self._offer_each(page, lines)
-            elif lines:
-                self._offer_lines(page.name, lines, root.top.own.lease)
+            self._offer_each(page, lines, of)
             self._in_memory.settle(root)
             return
         done, child = page.done(root, lines, self._in_memory.settling(root))
@@ -447,14 +442,16 @@ class EngineOnRedis:
         else:
             self._offer_lines(os.urandom(16), lines)
 
-    def _offer_each(self, page: PageOnRedis, lines: list[bytes]) -> None:
-        """Offer lines of a request in memory that no page of Redis has yielded.
+    def _offer_each(
+        self, page: PageOnRedis, lines: list[bytes], of: RedisLease | None = None
+    ) -> None:
+        """Offer lines of a request in memory, each with its own name.
 
-        It may have been left before, with the first of these lines, so each line has
-        its own name.
+        The request may have been left before, with the first of these lines, and
+        another worker may do it, too, or the page that has yielded it.
         """
         for name, line in page.named(lines):
-            self._offer_lines(name, [line])
+            self._offer_lines(name, [line], of)
 
     def _offer_lines(
         self, name: bytes, lines: list[bytes], of: RedisLease | None = None
