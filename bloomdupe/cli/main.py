@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from bloomdupe.cli.verb import Verb
     from bloomdupe.jobs.job_contract import Job
 
-__all__ = ["add_verbs", "build_parser", "main", "run"]
-
 GROUPS: dict[str, tuple[Verb[Any], ...]] = {
     "Before a crawl:": (Size(),),
     "Look at a job:": (Info(), Jobs(), List(), Top(), Report(), Check()),

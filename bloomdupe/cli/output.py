@@ -20,8 +20,6 @@ from bloomdupe.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["ToldChecks", "flush", "say", "say_all", "warn", "write"]
-
 
 def say(line: str) -> None:
     """Print a line, above the bar if there is one.

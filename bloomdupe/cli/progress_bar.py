@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-__all__ = ["bytes_of", "bytes_read", "counted"]
-
 DELAY = 1.0
 """Seconds before a bar appears."""
 COLUMNS, ROWS = 80, 24

@@ -13,8 +13,6 @@ from scrapy.commands import ScrapyCommand
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-__all__ = ["Command"]
-
 
 class Command(ScrapyCommand):
     """The same verbs as the console script; stores default to ``JOBDIR``."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import signal
 
-__all__ = ["main"]
-
 
 def main() -> int:
     """Import the command line and run it; return the exit code.

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.cli.verb import Verb
 
-__all__ = ["add_store"]
-
 DIRECTORY = {
     "bash": "_shtab_compgen_dirs",
     "fish": "(__fish_complete_directories)",

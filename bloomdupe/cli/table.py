@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["columns", "table"]
-
 
 def table(rows: Iterable[tuple[str, str]]) -> list[str]:
     """Return a line for each name and value, the values below each other."""

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.jobs.job_contract import Job
 
-__all__ = ["INTERRUPTED", "Result", "Verb"]
-
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it: 128 and the number of SIGINT."""
 

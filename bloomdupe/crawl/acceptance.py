@@ -7,8 +7,8 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.engines.engine_contract import Accepted
+from bloomdupe.crawl.later.circuits import is_retry
 from bloomdupe.crawl.later.not_before import TIME_KEYS, time_of, without_time
-from bloomdupe.crawl.later.retries import is_retry
 from bloomdupe.crawl.later.revisits import REVISIT
 from bloomdupe.crawl.requests.identity import identity_of, is_once_more
 from bloomdupe.crawl.state.cookies import without_cookie_header
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.dupefilter import BloomDupeFilter
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.leases.lease import Key, Lease
-
-__all__ = ["ASKING", "Acceptance"]
 
 logger = logger_of(__name__)
 
@@ -64,22 +62,22 @@ class Acceptance:
         parent = session.parent()
         answers = session.processing.answering is not None
         start = engine.starting.takes(request)
-        (key, exact), is_new = self._key_of(request)
+        key, is_new = self._key_of(request)
         forced = request.dont_filter or (answers and _was_visited(parent))
-        identity = key
+        identity = key[0]
         if start or request.dont_filter or ours is None:
-            identity = self._identity(request, parent, key)
+            identity = self._identity(request, parent, key[0])
             # A retry or a redirect of the parent is not a child.
             if parent and not answers and engine.recognises(parent, identity):
                 return True  # it was accepted before a crash
         # Scrapy's filter does not see a request with dont_filter, so a link to its page
         # is new; and a foreign filter does not mark in the store.
         marks = ours is not None and (start or not request.dont_filter)
-        keys = [(key, exact)] if marks else []
+        keys = [key] if marks else []
         name = None
         if start:
             skip, forced, further, name = engine.starting.judge(
-                key, identity, forced=forced, marked=ours is not None, exact=exact
+                key, identity, forced=forced, marked=ours is not None
             )
             if skip:
                 self._stats.inc_value("bloomdupe/start_requests_skipped")
@@ -99,7 +97,7 @@ class Acceptance:
         offer = self._offer(
             request, parent, identity, keys, name, start=start, answers=answers
         )
-        if parent and request.dont_filter and self._is_held(offer, parent, key):
+        if parent and request.dont_filter and self._is_held(offer, parent, key[0]):
             engine.hold(offer)
             return True
         if engine.take(offer):
@@ -132,7 +130,7 @@ class Acceptance:
         """Whether a request is no duplicate, and its slot has room for it.
 
         There is always room for retries and redirects. If our filter is used, the first
-        of the ``keys`` is the request's own, and it may get another one.
+        of the ``keys`` is the request's own, and a second key may be added.
         """
         if self._ours is None:
             if not (answers or self._engine.has_room(request)):
@@ -141,31 +139,22 @@ class Acceptance:
                 self._dupefilter.log(request, self._spider)
                 return False
             return True
-        key, exact = keys[0]
-        mark = self._second_use(request, parent, key, exact=exact, answers=answers)
+        mark = self._second_use(request, parent, keys[0], answers=answers)
         if mark is not None:
             keys.append(mark)
-            key, exact = mark
+        key, exact = mark or keys[0]
         if (mark is not None or not is_new) and self._engine.knows(key, exact=exact):
             self._ours.log(request, self._spider)
             return False
         return answers or self._engine.has_room(request)
 
     def _second_use(
-        self,
-        request: Request,
-        parent: Lease | None,
-        key: bytes,
-        *,
-        exact: bool,
-        answers: bool,
+        self, request: Request, parent: Lease | None, key: Key, *, answers: bool
     ) -> Key | None:
         """Return the mark of a start page's second use, if it is that."""
         if parent is None or not (answers or parent.request.dont_filter):
             return None
-        return self._engine.starting.second_use(
-            request, key, parent.request, exact=exact
-        )
+        return self._engine.starting.second_use(request, key, parent.request)
 
     def would_drop(self, request: Request) -> Duplicate:
         """Whether a request would be dropped as a duplicate; for the link filter."""
@@ -180,7 +169,7 @@ class Acceptance:
             if not engine.starting.may_be_page(key):
                 return Duplicate.ALL
             parent = self._session.parent()
-            mark = self._second_use(request, parent, key, exact=exact, answers=False)
+            mark = self._second_use(request, parent, (key, exact), answers=False)
             if mark is None or engine.knows(mark[0], exact=mark[1]):
                 return Duplicate.THIS
         except StoreError:
@@ -188,7 +177,7 @@ class Acceptance:
         return Duplicate.NO
 
     def _identity(self, request: Request, parent: Lease | None, key: bytes) -> bytes:
-        """Return the identity of a request whose duplicates are not all dropped."""
+        """Return the identity of a request of which some duplicates are accepted."""
         identity = identity_of(request, key, None if parent is None else parent.request)
         # A retry of the parent differs from its children.
         return identity + RETRY if is_retry(request, parent) else identity

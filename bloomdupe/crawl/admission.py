@@ -28,15 +28,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-__all__ = [
-    "EARLIEST",
-    "Admission",
-    "expand_jobdir",
-    "expand_url",
-    "find_job",
-    "refuse",
-]
-
 logger = logger_of(__name__)
 
 EARLIEST = -1000

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.filter.bloom import BloomFilter
 
-__all__ = ["BloomDupeFilter"]
-
 logger = logger_of(__name__)
 
 FULL = "filter_full"

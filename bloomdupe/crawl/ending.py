@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.totals import Totals
 
 
-__all__ = ["INCOMPLETE", "Ending", "MemoryWatch", "Stopping"]
-
 logger = logger_of(__name__)
 
 SHUTDOWN = "shutdown"

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.http import Response
 
-__all__ = ["WholeCache"]
-
 UNFINISHED = "unfinished"
 """Name of a file beside the files of an answer while they are written."""
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
     from typing_extensions import Self
 
-__all__ = ["OtherMemories"]
-
 logger = logger_of(__name__)
 
 KNOWN = {"scrapy_deltafetch.middleware.DeltaFetch"}

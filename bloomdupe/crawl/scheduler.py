@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.frontier.slot_queue import Entry
 
-__all__ = ["FrontierScheduler", "SharedScheduler"]
-
 logger = logger_of(__name__)
 
 SHORTEST_ALARM = 0.001

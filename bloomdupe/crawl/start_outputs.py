@@ -19,15 +19,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.lease import Key
     from bloomdupe.inside_scrapy.processing import Processing
 
-__all__ = [
-    "MOST_YIELDED",
-    "StartItem",
-    "StartOutputs",
-    "StartVerdict",
-    "is_fresh_start",
-    "second_name",
-]
-
 MOST_YIELDED = 100_000
 """Number of outputs, counted from the first, among which repetitions are noticed."""
 SAFE_METHODS = frozenset({"GET", "HEAD"})
@@ -164,22 +155,21 @@ class StartOutputs:
 
     def judge(
         self,
-        key: bytes,
+        key: Key,
         identity: bytes,
         *,
         forced: bool,
-        marked: bool = True,  # noqa: ARG002 - by default
-        exact: bool = False,  # noqa: ARG002
+        marked: bool,  # noqa: ARG002 - by default
     ) -> StartVerdict:
-        """Decide on a start request with the fingerprint ``key``, and name it.
+        """Decide on a start request with this ``key``, and name it.
 
         ``forced`` says that it is accepted even if it was seen, and ``marked`` that
-        accepted requests are marked as seen. ``exact`` says that the fingerprint is
-        kept exactly, see :meth:`bloomdupe.filter.bloom.BloomFilter.add`.
+        accepted requests are marked as seen.
         """
+        page, _ = key
         if not forced:
-            return StartVerdict(False, False, (), key)
-        self.add_page(key)
+            return StartVerdict(False, False, (), page)
+        self.add_page(page)
         return StartVerdict(False, True, (), self._names.name_of(identity))
 
     # Pages of start requests with dont_filter
@@ -200,24 +190,23 @@ class StartOutputs:
         """
         return not self.over or self.is_page(key)
 
-    def second_use(
-        self, request: Request, key: bytes, parent: Request, *, exact: bool
-    ) -> Key | None:
+    def second_use(self, request: Request, key: Key, parent: Request) -> Key | None:
         """Return the mark of a start page's second use, for a different purpose.
 
         Scrapy's filter does not remember start requests. So a login may lead back to
         the start page, and its callback may request it with a different callback. That
         passes once, by :func:`second_name`. A link back is a duplicate: None.
         """
+        page, exact = key
         if self._processing.answering is not None:
-            second = parent.method not in SAFE_METHODS and self.may_be_page(key)
+            second = parent.method not in SAFE_METHODS and self.may_be_page(page)
         else:
             # A parent without dont_filter is remembered by Scrapy's filter, too.
             second = (
                 parent.dont_filter
-                and key == self._fingerprint(parent)
-                and self.is_page(key)
-                and identity_of(request, key, parent)
-                not in (key, identity_of(parent, key, parent))
+                and page == self._fingerprint(parent)
+                and self.is_page(page)
+                and identity_of(request, page, parent)
+                not in (page, identity_of(parent, page, parent))
             )
-        return (second_name(key), exact) if second else None
+        return (second_name(page), exact) if second else None

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from bloomdupe.inside_scrapy.processing import Processing
 
 
-__all__ = ["CountedItems", "Starting"]
-
 FIRST = (b"start", b"place")
 """Words of the marks for the first request for a page in a round."""
 
@@ -58,13 +56,7 @@ class Starting(StartOutputs):
         self._run.start_ended()
 
     def judge(
-        self,
-        key: bytes,
-        identity: bytes,
-        *,
-        forced: bool,
-        marked: bool = True,
-        exact: bool = False,
+        self, key: Key, identity: bytes, *, forced: bool, marked: bool
     ) -> StartVerdict:
         """See :meth:`StartOutputs.judge`.
 
@@ -79,16 +71,17 @@ class Starting(StartOutputs):
         once ``start()`` has ended, because until then they may come in any order.
         """
         run, seen = self._run, self._seen
+        page, exact = key
         if forced:
-            self.add_page(key)
+            self.add_page(page)
         before = self._yielded.before(identity)
         again = before or 0
-        place = self._places.before(key)
+        place = self._places.before(page)
         if self._always:
             return StartVerdict(False, True)
         name = None
         if self._names_requests and before is not None:
-            name = child_name(self._parent, identity, again) if forced else key
+            name = child_name(self._parent, identity, again) if forced else page
         needs_mark = (forced or not marked) and run.marks_starts
         exactly = exact and run.marks_exactly
         # Of a crawl that workers have shared, and that was imported: never exact.
@@ -98,15 +91,15 @@ class Starting(StartOutputs):
             and seen.contains(child_name(START, identity, again))
         )
         if run.round == 1 and not again and not needs_mark:
-            known = run.resumed and seen.contains(key, exact=exact)
+            known = run.resumed and seen.contains(page, exact=exact)
             return StartVerdict(shared or known, forced, (), name)
         mark = b"start %b %b" % (self._number(again), identity)
         scheduled = seen.contains(mark, exact=exactly) or (shared and run.round == 1)
         marks = [mark]
         if place is not None:
             # A plain request for the page is known by its mark, without a place.
-            plain = b"start %b %b" % (self._number(place), key)
-            placed = b"place %b %b" % (self._number(place), key)
+            plain = b"start %b %b" % (self._number(place), page)
+            placed = b"place %b %b" % (self._number(place), page)
             if mark != plain:
                 marks.append(placed)
             if not scheduled and run.started:
@@ -127,12 +120,11 @@ class Starting(StartOutputs):
         """See :meth:`StartOutputs.repeats_itself`."""
         return not self._run.started and self._yielded.times(identity) > 1
 
-    def second_use(
-        self, request: Request, key: bytes, parent: Request, *, exact: bool
-    ) -> Key | None:
+    def second_use(self, request: Request, key: Key, parent: Request) -> Key | None:
         """See :meth:`StartOutputs.second_use`."""
-        exact = exact and self._run.marks_exactly
-        return super().second_use(request, key, parent, exact=exact)
+        page, exact = key
+        key = page, exact and self._run.marks_exactly
+        return super().second_use(request, key, parent)
 
     def is_page(self, key: bytes) -> bool:
         """Whether a start request of this round has the fingerprint ``key``.

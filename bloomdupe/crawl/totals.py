@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.leases.outcomes import Outcome
 
-__all__ = ["DEEPEST", "MOST_SLOTS", "Totals"]
-
 DEEPEST = 100
 """Greatest depth that is counted by itself."""
 MOST_SLOTS = 500

@@ -14,8 +14,6 @@ from bloomdupe.errors import FeedError
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["TAIL_BYTES", "Content", "digest", "read_bytes"]
-
 TAIL_BYTES = 4096
 """Bytes at the end of a file by which it is recognized when a crawl goes on."""
 

@@ -18,7 +18,7 @@ from twisted.internet.defer import Deferred
 
 from bloomdupe.feeds.content import TAIL_BYTES, digest, read_bytes
 from bloomdupe.feeds.feed import full_uri
-from bloomdupe.feeds.kinds import local_path
+from bloomdupe.feeds.feed_format import local_path
 from bloomdupe.feeds.spool import Items
 from bloomdupe.feeds.uri import without_secret
 from bloomdupe.inside_scrapy.engine import mark_failed
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from bloomdupe.feeds.spool import Spool
     from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
 
-
-__all__ = ["Deliveries", "Delivery", "Target"]
 
 logger = logger_of(__name__)
 

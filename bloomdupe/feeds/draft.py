@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     Complete: TypeAlias = tuple[FeedSlot, int, Content]
     """A batch's slot, number of items, and the new content of its file."""
 
-__all__ = ["Draft"]
-
 
 @dataclass
 class _Part:

@@ -14,10 +14,10 @@ from scrapy.utils.misc import load_object
 from bloomdupe.errors import BloomDupeError
 from bloomdupe.feeds.delivery import Deliveries
 from bloomdupe.feeds.draft import Draft
-from bloomdupe.feeds.feed import Feed, Known, full_uri
+from bloomdupe.feeds.feed import Feed, full_uri
+from bloomdupe.feeds.feed_format import is_direct, local_path, replaces
 from bloomdupe.feeds.feed_job import FeedsPart
-from bloomdupe.feeds.kinds import is_direct, local_path, replaces
-from bloomdupe.feeds.spool import Spool, spool_of, stored
+from bloomdupe.feeds.spool import Spool, stored
 from bloomdupe.feeds.spooled_feed import SpooledFeed
 from bloomdupe.feeds.stored_feeds import MissingFeed, StoredFeeds
 from bloomdupe.feeds.uri import with_parameters, without_secret
@@ -27,7 +27,6 @@ from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
 
     from bloomdupe.feeds.feed_job import FeedJob
-
-__all__ = ["FeedExporter"]
 
 logger = logger_of(__name__)
 
@@ -91,68 +88,41 @@ class FeedExporter(FeedExporterAccess):
     # Opening
 
     @classmethod
-    def check_job(
-        cls,
-        crawler: Crawler,
-        record: dict[str, Any],
-        blobs: dict[str, bytes],
-        *,
-        store: Path,
-        resumed: bool,
-    ) -> None:
+    def check_job(cls, crawler: Crawler, left: StoredFeeds) -> None:
         """Raise the errors of :meth:`restore` before anything is open; change nothing.
 
-        ``store`` is the directory of the store. Raises
-        :class:`~bloomdupe.errors.FeedError`.
+        Raises :class:`~bloomdupe.errors.FeedError`.
         """
         exporter = cls(crawler)
         enabled = build_component_list(crawler.settings.getwithbase("EXTENSIONS"))
         if cls not in map(load_object, enabled):
             exporter.feeds.clear()
-        exporter._checked(
-            StoredFeeds(
-                record, blobs, spool=spool_of(store), resumed=resumed, accept=False
-            )
-        )
+        exporter._checked(left)
 
-    def restore(
-        self,
-        job: FeedJob,
-        record: dict[str, Any],
-        blobs: dict[str, bytes],
-        *,
-        resumed: bool,
-        accept: bool,
-    ) -> None:
+    def restore(self, job: FeedJob, left: StoredFeeds) -> None:
         """Make the feeds part of the checkpoint; called when the crawl opens.
 
-        ``record`` and ``blobs`` are those of the last checkpoint. ``resumed`` says that
-        a round goes on, even if it had finished, and that no new round begins. Raises
-        :class:`~bloomdupe.errors.FeedError` for a feed that cannot be continued; with
-        ``accept``, changed files are accepted as they are and missing feeds are left
-        out. Raises :class:`~bloomdupe.errors.EngineError`, too.
+        Raises :class:`~bloomdupe.errors.FeedError` for a feed that cannot be continued,
+        and :class:`~bloomdupe.errors.EngineError`.
         """
         self.check()
-        spool = Spool(spool_of(job.store), job.dump, job.load)
-        left = StoredFeeds(
-            record, blobs, spool=spool.directory, resumed=resumed, accept=accept
-        )
         self._names = names = self._checked(left)
         left.finish()
-        self._spool = spool
+        self._spool = spool = Spool(left.spool, job.dump, job.load)
         self._deliveries = Deliveries(self, spool, self._tell, self._in_use)
-        self._deliveries.restore(record.get("deliveries", ()))
+        self._deliveries.restore(left.deliveries)
         for template, options in self.feeds.items():
-            feed = self._take_feed(template, options, names[template], left)
-            if feed is None:
+            try:
+                slot = self._slot_of(template, options, left.uri_of(names[template]))
+            except KeyError:  # its URI is not known yet
                 self._late.append(template)
             else:
-                self._durable.append(feed)
+                self._take_feed(template, options, slot, left)
         self._taken = dict(self.feeds)
         self.feeds.clear()
         self._in_store = left.names_in_spool
         self._lost = left.lost()
-        self._finished = self._idle = resumed and left.finished
+        self._finished = self._idle = left.resumed and left.finished
         self._job = job
 
     def _checked(self, left: StoredFeeds) -> dict[str, str]:
@@ -191,49 +161,45 @@ class FeedExporter(FeedExporterAccess):
         place = local_path(slot)
         return None if place is None else str(place)
 
-    def _take_feed(
-        self,
-        template: str,
-        options: dict[str, Any],
-        name: str,
-        left: StoredFeeds | None,
-    ) -> Feed | None:
-        """Take a feed from Scrapy; None if its URI is not known yet."""
-        number = len(self._durable)
-        uri = None if left is None else left.uri_of(name)
+    def _slot_of(
+        self, template: str, options: dict[str, Any], uri: str | None
+    ) -> FeedSlot:
         if uri is not None:
             uri = full_uri(self, template, options, uri)
-        try:
-            slot = self.new_slot(template, options, 1, uri)
-        except KeyError:
-            if left is None:
-                raise
-            return None
+        return self.new_slot(template, options, 1, uri)
+
+    def _take_feed(
+        self, template: str, options: dict[str, Any], slot: FeedSlot, left: StoredFeeds
+    ) -> None:
+        """Take a feed from Scrapy."""
+        number, name = len(self._durable), self._names[template]
         if is_direct(slot):
-            known = Known(name) if left is None else left.take(name, options)
-            return Feed(number, template, options, self, known)
-        known = Known(name)
-        if left is not None:
-            present = left.spooled(name)
-            known = left.take_spooled(name, replaces=replaces(slot))
-            if known.file is not None and known.record is not None and present:
-                size = self._deliveries.sizes.get(present)
-                if size is not None:
-                    known.record["delivered"] = size
-            elif present:
-                self._deliveries.forget(present)
-        return SpooledFeed(number, template, options, self, known, self._spool)
+            known = left.take(name, options)
+            self._durable.append(Feed(number, template, options, self, known))
+            return
+        present = left.spooled(name)
+        known = left.take_spooled(name, replaces=replaces(slot))
+        if known.file is not None and known.record is not None and present:
+            size = self._deliveries.sizes.get(present)
+            if size is not None:
+                known.record["delivered"] = size
+        elif present:
+            self._deliveries.forget(present)
+        self._durable.append(
+            SpooledFeed(number, template, options, self, known, self._spool)
+        )
 
     def open_spider(self, spider: Spider) -> None:
         """Open feeds; called by Scrapy when the scheduler is open."""
         if self._job is None:
             super().open_spider(spider)
             return
+        new = StoredFeeds({}, {}, self._job.store, resumed=False, accept=False)
         for template in self._late:
-            name = self._names[template]
-            feed = self._take_feed(template, self._taken[template], name, None)
-            if feed is not None:
-                self._durable.append(feed)
+            options = self._taken[template]
+            self._take_feed(
+                template, options, self._slot_of(template, options, None), new
+            )
         self._deliveries.set_feeds(
             {
                 self._names[template]: (template, options)

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from bloomdupe.feeds.spool import Items
     from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
 
-__all__ = ["Feed", "FeedBatch", "Known", "full_uri"]
-
 BLOCK_BYTES = 64 << 10
 """Bytes of lines that are compressed together. The file is less than one and a half
 times as large as a file that is compressed in one piece."""

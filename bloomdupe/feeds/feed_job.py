@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-__all__ = ["FeedJob", "FeedsPart", "Put"]
-
 
 class Put(Protocol):
     """Adds the lines of an item to the outcome of the request of a response."""

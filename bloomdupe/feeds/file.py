@@ -12,8 +12,6 @@ from bloomdupe.store.descriptor import Descriptor
 from bloomdupe.store.files import free_space, make_directory, sync_directory
 from bloomdupe.store.platform import sync, sync_data
 
-__all__ = ["FeedFile"]
-
 
 class FeedFile:
     """A file that grows by pieces; each piece is committed before it is written.

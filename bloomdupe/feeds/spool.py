@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import IO
 
-__all__ = ["Items", "Spool", "placed", "spool_of", "stored"]
-
 
 @dataclass(frozen=True)
 class Spool:

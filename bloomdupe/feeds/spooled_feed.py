@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.feeds.content import Content
 from bloomdupe.feeds.delivery import Delivery
 from bloomdupe.feeds.feed import Feed
-from bloomdupe.feeds.feed_format import Format, can_be_cut
+from bloomdupe.feeds.feed_format import Format, can_be_cut, only_compresses
 from bloomdupe.feeds.file import FeedFile
-from bloomdupe.feeds.kinds import only_compresses
 from bloomdupe.feeds.spool import Items
 from bloomdupe.feeds.uri import without_secret
 
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from bloomdupe.feeds.feed import FeedBatch, Known
     from bloomdupe.feeds.spool import Spool
     from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
-
-__all__ = ["SpooledFeed"]
 
 
 class SpooledFeed(Feed):

@@ -12,14 +12,11 @@ from bloomdupe.feeds.content import TAIL_BYTES, Content, digest, read_bytes
 from bloomdupe.feeds.feed import Known
 from bloomdupe.feeds.feed_format import changed_options, options_of
 from bloomdupe.feeds.file import FeedFile
-from bloomdupe.feeds.spool import placed
+from bloomdupe.feeds.spool import placed, spool_of
 from bloomdupe.feeds.uri import fits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-
-__all__ = ["MissingFeed", "StoredFeeds", "change_of", "is_old", "refuse"]
 
 
 class MissingFeed(NamedTuple):
@@ -48,25 +45,29 @@ class MissingFeed(NamedTuple):
 class StoredFeeds:
     """The feeds of the last run.
 
-    ``record`` and ``blobs`` are those of the last commit. ``resumed`` says that the
-    crawl goes on, and does not begin anew. The files of a finished crawl belong to the
+    ``record`` and ``blobs`` are those of the last commit to the ``store``, a directory.
+    ``resumed`` says that the crawl goes on, even if it had finished, and does not begin
+    anew. The files of a finished crawl belong to the
     user, who may change them in any way. The same holds for the files of a feed that is
     ``done``: it was complete when the crawl had finished, and the run that has found
     new work did without it. With ``accept``, all other files are accepted as they are
-    now, too.
+    now, too, and missing feeds are left out.
     """
 
     def __init__(
         self,
         record: dict[str, Any],
         blobs: Mapping[str, bytes],
+        store: Path,
         *,
-        spool: Path,
         resumed: bool,
         accept: bool,
     ) -> None:
+        self.spool = spool_of(store)
+        """The directory of the spool."""
+        self.deliveries: list[dict[str, Any]] = record.get("deliveries", [])
         self._feeds: dict[str, dict[str, Any]] = dict(record.get("feeds", {}))
-        self._files = [placed(file, spool) for file in record.get("files", [])]
+        self._files = [placed(file, self.spool) for file in record.get("files", [])]
         self._pieces: list[bytes] = []
         self._held: list[bytes] = []
         for number, file in enumerate(self._files):
@@ -76,7 +77,7 @@ class StoredFeeds:
             self._held.append(blob[end:])
         self.finished = bool(record.get("feeds_finished", False))
         """Whether the crawl had finished."""
-        self._resumed = resumed
+        self.resumed = resumed
         self._accept = accept
         self._bound = resumed and not self.finished
         self._open: dict[int, FeedFile | None] = {}
@@ -173,7 +174,7 @@ class StoredFeeds:
     def uri_of(self, name: str) -> str | None:
         """Return the URI of the present file of a feed, without its secrets."""
         record = self._feeds.get(name)
-        return None if record is None or not self._resumed else record["uri"]
+        return None if record is None or not self.resumed else record["uri"]
 
     def take(self, name: str, options: dict[str, Any]) -> Known:
         """Return the state of a feed of this run; call it after :meth:`finish`.
@@ -184,13 +185,13 @@ class StoredFeeds:
         if record is None:
             return Known(name)
         anew = options.get("overwrite") or options["batch_item_count"]
-        if not self._resumed and anew:
+        if not self.resumed and anew:
             return Known(name)
         if changed_options(record["options"], options_of(options)):
-            return Known(name, ours=self._resumed)
+            return Known(name, ours=self.resumed)
         number = record["file"]
         file = None if number is None else self._file(number)
-        if not self._resumed and file is None:
+        if not self.resumed and file is None:
             return Known(name)
         return Known(name, record, file, ours=number is not None)
 
@@ -202,7 +203,7 @@ class StoredFeeds:
         :class:`~bloomdupe.errors.FeedError`.
         """
         record = self._pop(name, spooled=True)
-        if record is None or not self._resumed:
+        if record is None or not self.resumed:
             return Known(name)
         number = record["file"]
         file = None if number is None else self._file(number)
@@ -243,7 +244,7 @@ class StoredFeeds:
 
     def lost(self) -> list[MissingFeed]:
         """Return the feeds that this run does not have."""
-        if not self._resumed:
+        if not self.resumed:
             return []
         lost = []
         for name, record in self._feeds.items():

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["fits", "with_parameters", "with_secret", "without_secret"]
-
 _PARTS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^/?#]*@)?(.*)", re.DOTALL)
 _PARAMETER = re.compile(r"%\((?P<name>[^)]*)\)[-#0 +]*\d*(?:\.\d+)?[a-zA-Z]")
 _CHANGING = frozenset({"time", "batch_time", "batch_id"})

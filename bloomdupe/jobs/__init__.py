@@ -16,8 +16,6 @@ from bloomdupe.jobs.on_redis.job_on_redis import JobOnRedis
 if TYPE_CHECKING:
     from bloomdupe.jobs.job_contract import Job
 
-__all__ = ["ENGINES", "engine_of", "open_job"]
-
 ENGINES: tuple[type[Job], ...] = (JobOnDisk, JobOnRedis)
 
 

@@ -7,7 +7,7 @@ before it runs a verb, so a verb needs no case for each engine.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from bloomdupe.errors import SettingError
 
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     A fourth argument is a function that returns how many a thing counts for.
     """
-
-__all__ = ["Job", "ListedItems", "ListedRequest", "Removal"]
 
 
 class ListedRequest(NamedTuple):
@@ -61,27 +59,21 @@ class ListedItems(NamedTuple):
     worker: str | None = None
 
 
-class Removal(Protocol):
+class Removal(NamedTuple):
     """A job that is about to be removed."""
 
-    @property
-    def places(self) -> Sequence[str]:
-        """The directories or the URL to remove, without passwords."""
-
-    @property
-    def contents(self) -> str:
-        """The contents, for the question to the user."""
-
-    @property
-    def stays(self) -> Sequence[str]:
-        """Output files, which stay."""
-
-    def remove(self) -> None:
-        """Remove the job."""
+    places: Sequence[str]
+    """The directories or the URL to remove, without passwords."""
+    contents: str
+    """The contents, for the question to the user."""
+    remove: Callable[[], object]
+    """Removes the job; raises :class:`~bloomdupe.errors.StoreError`."""
+    stays: Sequence[str] = ()
+    """Output files, which stay."""
 
 
 class Job(ABC):
-    """A job, named by what the user typed. Nothing is opened before it is needed.
+    """A job that the user names. Nothing is opened before it is needed.
 
     All operations raise :class:`~bloomdupe.errors.BloomDupeError`.
     """

@@ -10,8 +10,6 @@ from bloomdupe.errors import StoreError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Line", "Lines", "Peeked", "Problems", "read_lines"]
-
 LONGEST = 16 << 20
 """Bytes of a line, the body of a request in it included."""
 MOST_SHOWN = 20
@@ -67,7 +65,7 @@ class Lines(Protocol):
 
 
 class Peeked:
-    """A file whose first line was read, and is read again unless it is consumed."""
+    """A file of which the first line is read again unless it is consumed."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file

@@ -12,19 +12,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.state import State
     from bloomdupe.redis.frontier_reader import PartitionState
 
-__all__ = [
-    "LARGEST",
-    "MOST_SLOTS",
-    "Description",
-    "Output",
-    "Overview",
-    "PartitionedFilter",
-    "RunFigures",
-    "WorkerFigures",
-    "WorkerShare",
-    "slot_name",
-]
-
 LARGEST = 10
 """Number of slots to name, those with the most requests."""
 MOST_SLOTS = 100

@@ -25,8 +25,6 @@ from bloomdupe.settings import JobSettings
 if TYPE_CHECKING:
     from scrapy.settings import Settings
 
-__all__ = ["Project"]
-
 PLAIN_END = b"\x95"
 """First byte of a stored request that has attributes beside URL, depth, referer."""
 FINGERPRINTER = "REQUEST_FINGERPRINTER_CLASS"

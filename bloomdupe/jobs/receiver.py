@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.request_line import Wanted
 
-__all__ = ["Imported", "Receiver", "Source"]
-
 
 @dataclass
 class Imported:
@@ -70,8 +68,8 @@ class Receiver(Protocol):
     def due(self) -> bool:
         """Whether it is time to commit."""
 
-    def blocks(self, slot: str, payload: bytes) -> bool:
-        """Whether a rule keeps a stored request of this slot out."""
+    def keeps_out(self, one: Wanted) -> bool:
+        """Whether a rule keeps a request out."""
 
     def take_over(self, one: Wanted, place: int, *, in_any_case: bool) -> bool:
         """Add the request at a place of the source.

@@ -43,17 +43,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.lines import Line, Problems
     from bloomdupe.jobs.project import Project
 
-__all__ = [
-    "UNTRUSTED",
-    "Defaults",
-    "Wanted",
-    "brought_back",
-    "named",
-    "read_all",
-    "read_request",
-    "wanted",
-]
-
 LARGEST = 1 << 46
 """Upper bound of ages and times."""
 SCHEMES = frozenset({"data", "file", "ftp", "http", "https", "s3"})

@@ -9,21 +9,6 @@ from bloomdupe.crawl.progress.pace import clock, duration, when
 from bloomdupe.crawl.progress.rounds import FINISHED as ENDED
 from bloomdupe.crawl.progress.rounds import OPEN
 
-__all__ = [
-    "FINISHED",
-    "HALF_IMPORTED",
-    "IN_USE",
-    "KILLED",
-    "NOT_BEGUN",
-    "RUNNING",
-    "SILENT",
-    "SLEEPING",
-    "STOPPED",
-    "Signs",
-    "State",
-    "state_of",
-]
-
 NOT_BEGUN, RUNNING, SLEEPING = "not begun", "running", "sleeping"
 SILENT = "no sign of life"
 STOPPED, KILLED, FINISHED = "stopped", "killed", "finished"
@@ -127,7 +112,7 @@ def state_of(signs: Signs, now: float) -> State:
 
 
 def _owned(signs: Signs, owner: str, now: float) -> State:
-    """Return the state of a job that has an owner, whose lock or lease proves it."""
+    """Return the state of a job that has an owner: its lock or lease proves it."""
     if signs.beat is None:
         return State(IN_USE, now, owner)
     if now - signs.beat > signs.patience:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.totals import Totals
     from bloomdupe.jobs.overview import Overview
 
-__all__ = ["FailedRequests", "FailureGroup", "JobHistory", "Reader", "View"]
-
 MINUTE = 60.0
 
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from bloomdupe.monitoring.drawing import Maker
 
 
-__all__ = ["Tick", "charts", "ticks"]
-
 PARTS = 240
 """Points of a line, at most: the page stays small."""
 LEAST_STEP = 5.0
@@ -42,7 +40,7 @@ MOST_PARTITIONS = 256
 
 
 def charts(view: View, info: Mapping[str, Any]) -> Iterator[Chart]:
-    """Yield all charts of a job; ``info`` is what ``bloomdupe info --json`` prints."""
+    """Yield all charts of a job; ``info`` is printed by ``bloomdupe info --json``."""
     if view.history is not None:
         if len(view.present) > 1:
             yield from _Lines(view, view.history.runs).charts()

@@ -21,18 +21,6 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-__all__ = [
-    "BAD",
-    "FAINT",
-    "FIRST",
-    "GOOD",
-    "INK",
-    "SECOND",
-    "Chart",
-    "Maker",
-    "drawing",
-]
-
 COLOURS = {
     "ink": "#000001",
     "faint": "#000002",

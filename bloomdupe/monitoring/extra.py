@@ -6,13 +6,11 @@ from importlib.util import find_spec
 
 from bloomdupe.errors import ExtraMissingError
 
-__all__ = ["need"]
 
-
-def need(package: str, extra: str, what: str) -> None:
-    """Raise :class:`ExtraMissingError` if a package is missing; ``what`` needs it."""
+def need(package: str, extra: str, caller: str) -> None:
+    """Raise :class:`ExtraMissingError` if a package is missing; ``caller`` needs it."""
     if find_spec(package) is None:
         raise ExtraMissingError(
-            f"{what} needs the package {package}, which is not installed:"
+            f"{caller} needs the package {package}, which is not installed:"
             f" pip install 'bloomdupe[{extra}]'"
         )

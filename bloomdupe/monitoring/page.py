@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.monitoring.drawing import Chart
 
-__all__ = ["NOTHING", "Column", "figure", "in_figures", "page", "table", "text"]
-
 STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --card: #f6f7f9; --ink: #1d2329;
   --soft: #57606a; --faint: #c8ccd0; --first: #1f6feb; --second: #c05621;

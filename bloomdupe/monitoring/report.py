@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.jobs.view import View
 
-__all__ = ["report"]
-
 FIGURES: tuple[tuple[str, str], ...] = (
     ("job.done", "requests done"),
     ("job.pages", "pages done"),
@@ -86,11 +84,14 @@ def report(view: View, info: Mapping[str, Any]) -> str:
             *map(_tile, [*_counts(view), *_of_filter(view, info), *_of_redis(view)]),
             "</div>",
             *_missing(view),
-            *_first_tables(view),
+            *tables.failures(view),
+            *tables.workers(view),
+            *tables.hosts(view),
             '<div class="charts">',
             *map(figure, charts(view, info)),
             "</div>",
-            *_last_tables(view),
+            *tables.runs(view),
+            *tables.failed_requests(view),
             *in_figures(FIGURES, info),
         ],
     )
@@ -102,7 +103,7 @@ def _tile(tile: Tile) -> str:
 
 
 def _missing(view: View) -> Iterator[str]:
-    """Say why there are no charts over time, if there are none."""
+    """Give the reason if there are no charts over time."""
     if view.history is None:
         yield f'<p class="note">{NO_HISTORY}</p>'
     elif not view.points and view.job.state.name != states.NOT_BEGUN:
@@ -161,19 +162,3 @@ def _of_redis(view: View) -> Iterator[Tile]:
     if workers is not None:
         yield Tile("output to collect", f"{workers.entries:,}")
         yield Tile("memory of Redis", size(workers.memory))
-
-
-def _first_tables(view: View) -> Iterator[str]:
-    """Yield the tables of failures, workers and hosts."""
-    if view.history is not None:
-        yield from tables.failures(view.history.failed)
-    if view.job.workers is not None:
-        yield from tables.workers(view.job.workers)
-    yield from tables.hosts(view)
-
-
-def _last_tables(view: View) -> Iterator[str]:
-    """Yield the tables with details."""
-    if view.history is not None:
-        yield from tables.runs(view, view.history.runs)
-        yield from tables.failed_requests(view.history.failed)

@@ -16,10 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from bloomdupe.crawl.progress.history import Ran
-    from bloomdupe.jobs.overview import Overview, WorkerFigures
-    from bloomdupe.jobs.view import FailedRequests, View
-
-__all__ = ["ended", "failed_requests", "failures", "hosts", "runs", "workers"]
+    from bloomdupe.jobs.overview import Overview
+    from bloomdupe.jobs.view import View
 
 MOST_RUNS = 200
 MOST_GROUPS = 50
@@ -29,10 +27,11 @@ TWICE = " Items that pages with a failed callback or pipeline have yielded come 
 OTHERS = "(not counted by host)"
 
 
-def failures(failed: FailedRequests) -> Iterator[str]:
+def failures(view: View) -> Iterator[str]:
     """Yield the failed requests by reason, exception and slot, the largest first."""
-    if not failed.requests:
+    if view.history is None or not view.history.failed.requests:
         return
+    failed = view.history.failed
     groups, options = failed.groups, {one.option for one in failed.requests}
     twice = "" if PAGE_CAME.isdisjoint(options) else TWICE
     yield f"<h2>Failures: {plural(len(failed.requests), 'request')}</h2>"
@@ -138,9 +137,9 @@ def ended(runs: Sequence[Ran], job: Overview) -> Iterator[tuple[Ran, str]]:
         yield ran, how
 
 
-def runs(view: View, all_runs: Sequence[Ran]) -> Iterator[str]:
+def runs(view: View) -> Iterator[str]:
     """Yield the runs of the job, the last runs if there are many."""
-    if not all_runs:
+    if view.history is None or not view.history.runs:
         return
     points = view.present
     last = {point.run: point for point in points}
@@ -149,7 +148,7 @@ def runs(view: View, all_runs: Sequence[Ran]) -> Iterator[str]:
     done.update((a.run, b) for a, b in pairwise(points) if a.run != b.run)
     first = {point.run: point for point in reversed(points)}
     rows = []
-    for ran, how in list(ended(all_runs, view.job))[-MOST_RUNS:]:
+    for ran, how in list(ended(view.history.runs, view.job))[-MOST_RUNS:]:
         pages = end = ""
         if ran.number in last:
             pages = f"{done[ran.number].pages - first[ran.number].pages:,}"
@@ -166,10 +165,11 @@ def runs(view: View, all_runs: Sequence[Ran]) -> Iterator[str]:
     )  # fmt: skip
 
 
-def failed_requests(failed: FailedRequests) -> Iterator[str]:
+def failed_requests(view: View) -> Iterator[str]:
     """Yield the latest failed requests."""
-    if not failed.requests:
+    if view.history is None or not view.history.failed.requests:
         return
+    failed = view.history.failed
     yield "<h2>Failed requests</h2>"
     shown, count = failed.requests[:MOST_FAILURES], len(failed.requests)
     gone = f" {failed.left:,} older requests were removed." if failed.left else ""
@@ -192,9 +192,10 @@ def failed_requests(failed: FailedRequests) -> Iterator[str]:
     )  # fmt: skip
 
 
-def workers(figures: WorkerFigures) -> Iterator[str]:
+def workers(view: View) -> Iterator[str]:
     """Yield the workers of a crawl on Redis."""
-    if not figures.workers:
+    figures = view.job.workers
+    if figures is None or not figures.workers:
         return
     yield "<h2>Workers</h2>"
     yield from table(

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     Figure: TypeAlias = tuple[str, Values]
     """A name and its values."""
 
-__all__ = ["BARS", "follow", "screen", "sorts", "spark"]
-
 BARS = "▁▂▃▄▅▆▇█"
 PLAIN_BARS = "_.-=+*#@"
 ESCAPE = "\x1b"

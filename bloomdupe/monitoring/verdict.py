@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.overview import Overview
     from bloomdupe.jobs.view import View
 
-__all__ = ["remedy_of", "verdict"]
-
 GOES_ON = "Run the same command again: it goes on."
 REMEDIES = {
     states.STOPPED: GOES_ON,

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.redis.partition import OutputEntry
 
-__all__ = ["Collected", "Collecting", "Patience"]
-
 T = TypeVar("T")
 
 BATCH_BYTES = 1 << 23

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.store.descriptor import Descriptor
 
-__all__ = ["LOCK", "RECORD", "Collection", "Origin", "file_names"]
-
 FORMAT = 1
 RECORD = ".collected.json"
 LOCK = ".collected.lock"

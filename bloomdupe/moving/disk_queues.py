@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["items_of", "json_of_file", "size_of"]
-
 _SIZE = Struct(">L")
 MOST_NAMED = 2_000_000
 """Values in a JSON file: the names of slots and their priorities."""

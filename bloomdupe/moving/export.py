@@ -60,8 +60,6 @@ if TYPE_CHECKING:
     from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.store.store import Store
 
-__all__ = ["EXPORT_FORMAT", "Exported", "export"]
-
 EXPORT_FORMAT = 1
 
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.request_line import Wanted
     from bloomdupe.store.batch import Batch
 
-__all__ = ["ExportSource"]
-
 BATCH_RECORDS = 2_000
 """Records that one transaction holds."""
 BATCH_BYTES = 16 << 20

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.receiver import Receiver, Source
     from bloomdupe.jobs.request_line import Wanted
 
-__all__ = ["begun_elsewhere", "import_into", "mark_all"]
-
 
 def import_into(job: Receiver, source: Source) -> Imported:
     """Import a source; skip requests and marks that the job has seen."""
@@ -111,7 +109,7 @@ def _take(
     *,
     in_any_case: bool,
 ) -> None:
-    if job.blocks(one.slot, one.payload):
+    if job.keeps_out(one):
         imported.blocked += 1
     elif job.take_over(one, place, in_any_case=in_any_case):
         imported.taken_in += 1

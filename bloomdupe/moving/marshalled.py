@@ -16,8 +16,6 @@ from bloomdupe.foreign import LARGEST, MOST_VALUES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["unmarshal"]
-
 _INT = Struct("<i")
 _INT64 = Struct("<q")
 _FLOAT = Struct("<d")

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.jobs.project import Project
 
-__all__ = ["QueueKind", "RedisNames", "loader_of"]
-
 
 class QueueKind(NamedTuple):
     """How scrapy-redis keeps a queue in Redis."""

@@ -24,16 +24,19 @@ import hashlib
 import pickle
 import re
 from operator import index
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
+from scrapy import Request
+
+from bloomdupe.crawl.requests.objects import loaded_class
 from bloomdupe.crawl.requests.pickles import unpickle
 from bloomdupe.errors import StoreError
 from bloomdupe.foreign import LARGEST
 from bloomdupe.jobs.receiver import Source
+from bloomdupe.jobs.request_line import wanted
 from bloomdupe.moving.disk_queues import items_of, json_of_file, size_of
 from bloomdupe.moving.imports import mark_all
 from bloomdupe.moving.marshalled import unmarshal
-from bloomdupe.moving.request_dicts import from_dict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +48,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.receiver import Imported, Receiver
     from bloomdupe.jobs.request_line import Wanted
 
-__all__ = ["ScrapyJob"]
 
 SEEN = "requests.seen"
 QUEUE = "requests.queue"
@@ -231,3 +233,30 @@ def _fingerprints(file: BinaryIO, place: Path, problems: Problems) -> Iterator[b
             return
         yield fingerprint
         at += SIZE_BYTES + size
+
+
+def from_dict(given: Any, *, start: bool = False) -> Wanted:  # noqa: ANN401
+    """Return the request that a dict describes.
+
+    Its class must be loaded already: a dict cannot cause an import. Raises any
+    exception for an invalid dict.
+    """
+    if not isinstance(given, dict):
+        raise TypeError("it is no dict of a request")
+    class_: type[Request] = Request
+    if "_class" in given:
+        class_ = loaded_class(given["_class"])
+        if not issubclass(class_, Request):
+            raise TypeError(f"{given['_class']} is no kind of request")
+    names = [given.get(name) for name in ("callback", "errback")]
+    for name in names:
+        if not isinstance(name, str | None):
+            raise TypeError(f"it has a callback that is no name: {name!r}")
+    callback, errback = names
+    arguments = {
+        name: given[name]
+        for name in class_.attributes
+        if name in given and name not in ("callback", "errback")
+    }
+    request = class_(**arguments)
+    return wanted(request, callback or "parse", errback, start=start)

@@ -38,7 +38,7 @@ from bloomdupe.links.scrapy_redis import (
 )
 from bloomdupe.moving.imports import mark_all
 from bloomdupe.moving.redis_names import RedisNames, loader_of
-from bloomdupe.moving.request_dicts import from_dict
+from bloomdupe.moving.scrapy_job import from_dict
 from bloomdupe.redis.address import Address
 from bloomdupe.redis.keys import Keys, Member
 
@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.receiver import Imported, Receiver
     from bloomdupe.jobs.request_line import Wanted
-
-__all__ = ["RedisJob"]
 
 LOOKED_AT = 10_000
 """Requests to read in search of requests that show the fingerprinter."""

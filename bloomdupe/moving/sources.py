@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.receiver import Imported, Receiver
 
-__all__ = ["LinesSource", "StoreSource"]
-
 
 class LinesSource(Source):
     """A file with a URL or a JSON object on each line.

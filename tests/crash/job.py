@@ -12,8 +12,7 @@ from scrapy.utils.test import get_crawler
 
 from bloomdupe.crawl.engines.checkpoint import FEED, Checkpoint, CrawlRecord
 from bloomdupe.crawl.engines.settling import Settling
-from bloomdupe.crawl.leases.children import Children
-from bloomdupe.crawl.leases.cut_short import CutShort
+from bloomdupe.crawl.leases.children import Children, CutShort
 from bloomdupe.crawl.leases.leases import Leases
 from bloomdupe.crawl.leases.outcomes import Outcomes
 from bloomdupe.crawl.requests.serializer import Serializer
@@ -21,6 +20,7 @@ from bloomdupe.crawl.state.spider_state import STATE, SpiderState
 from bloomdupe.errors import FeedError
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.feed_job import FeedJob
+from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.frontier.frontier import Frontier
 
 if TYPE_CHECKING:
@@ -104,9 +104,9 @@ class Job:
             job = FeedJob(
                 self._put, _fail, serializer.dump_value, serializer.load_value, store
             )
-            self._feeds.restore(
-                job, crawl.record, crawl.blobs_of(FEED), resumed=True, accept=False
-            )
+            pieces = crawl.blobs_of(FEED)
+            left = StoredFeeds(crawl.record, pieces, store, resumed=True, accept=False)
+            self._feeds.restore(job, left)
             self._feeds.open_spider(self._spider)
         state = SpiderState(self._crawler, serializer)
         state.restore(crawl.blobs.get(STATE))

@@ -20,7 +20,7 @@ from spiders.ending import (
 )
 from support.site import PAGES
 
-from bloomdupe.jobs.on_disk.state_on_disk import overview
+from bloomdupe.jobs.on_disk.state_on_disk import StoreReader
 
 if TYPE_CHECKING:
     from support.crawl import Crawl
@@ -72,14 +72,12 @@ def test_a_crawl_with_a_request_left_is_incomplete_until_it_is_done(
         assert ("start() yields them again" in line) == (spider is Start)
         assert ("`bloomdupe drop`" in line) == (spider is not Start)
         assert delivered(crawl) is None
-        job = overview(crawl.store)
-        assert job is not None
+        job = StoreReader(crawl.store).read().job
         assert job.runs is not None
         assert job.runs.last_run == "incomplete"
     assert crawl.run(mended).stats["finish_reason"] == "finished"
     assert delivered(crawl) == WHOLE
-    job = overview(crawl.store)
-    assert job is not None
+    job = StoreReader(crawl.store).read().job
     assert job.runs is not None
     assert (job.runs.last_run, job.pending) == ("finished", 0)
 

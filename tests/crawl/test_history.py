@@ -16,7 +16,6 @@ from support.shared_data import REPOSITORY
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.leases.outcomes import Outcome
-from bloomdupe.crawl.progress.headroom import Room
 from bloomdupe.crawl.progress.history import (
     MOST_RUNS,
     TIERS,
@@ -26,7 +25,7 @@ from bloomdupe.crawl.progress.history import (
     read_history,
     surplus,
 )
-from bloomdupe.crawl.progress.line import ProgressLine
+from bloomdupe.crawl.progress.line import ProgressLine, Room
 from bloomdupe.crawl.progress.pace import (
     duration,
     recent,

@@ -21,7 +21,7 @@ from support.shared_data import REPOSITORY, needs_program
 
 from bloomdupe import __version__
 from bloomdupe import settings as module
-from bloomdupe.crawl.progress.glance import Glance, HostGlance
+from bloomdupe.crawl.progress.history import Glance, HostGlance
 from bloomdupe.crawl.progress.metrics import Metrics
 from bloomdupe.errors import SettingError
 from bloomdupe.settings import JobSettings

@@ -12,7 +12,7 @@ import pytest
 from spiders.feeds import INSTANTS, Many, Shop, die_at_piece, small
 from support.shop import ITEMS, MANY, items_in
 
-from bloomdupe.jobs.on_disk.state_on_disk import overview
+from bloomdupe.jobs.on_disk.state_on_disk import StoreReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,8 +146,7 @@ def test_the_store_keeps_what_is_held_for_a_feed_that_a_run_lacks(
     crawl.site.hold_after(3)  # a callback that waits holds no other page back
     crawl.killed(Shop, stop="here third page")
     crawl.site.release()
-    job = overview(crawl.store)
-    assert job is not None
+    job = StoreReader(crawl.store).read().job
     assert job.runs is not None
     held = [(output.bytes, output.items) for output in job.runs.outputs]
     assert held == [(0, 6)] * 3

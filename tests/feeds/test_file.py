@@ -48,8 +48,8 @@ def stored(
     record: dict[str, Any], piece: bytes | None = None, *, accept: bool = False
 ) -> StoredFeeds:
     pieces = {} if piece is None else {"feed0": piece}
-    spool = Path("/nowhere")
-    return StoredFeeds(record, pieces, spool=spool, resumed=True, accept=accept)
+    store = Path("/nowhere")
+    return StoredFeeds(record, pieces, store, resumed=True, accept=accept)
 
 
 def resumed(

@@ -10,7 +10,7 @@ from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.exceptions import CloseSpider
 from support.stops import moment
 
-from bloomdupe.crawl.leases.cut_short import CutShort
+from bloomdupe.crawl.leases.children import CutShort
 
 
 def count_as_earlier() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from bloomdupe.cli.change.adding_verb import AddingVerb
+from bloomdupe.cli.change.change_verb import AddingVerb
 from bloomdupe.cli.change.urls_argument import (
     add_request_options,
     add_urls,
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from bloomdupe.jobs.on_disk.adding import Added
-
-__all__ = ["Add"]
 
 
 class Add(AddingVerb):

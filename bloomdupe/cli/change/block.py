@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.changes.change import Change
     from bloomdupe.jobs.project import Project
 
-__all__ = ["Block"]
-
 
 class Block(ChangeVerb):
     """Keeps a rule in the store, and removes the pending requests that match it."""

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.changes.change import Change
     from bloomdupe.jobs.project import Project
 
-__all__ = ["Drop", "going_on_in_words"]
-
 
 class Drop(ChangeVerb):
     """Removes pending requests; their URLs stay seen."""

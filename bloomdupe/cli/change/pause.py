@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.changes.change import Change
     from bloomdupe.jobs.project import Project
 
-__all__ = ["Pause", "Resume"]
-
 
 class Pause(ChangeVerb):
     """Pauses a slot."""

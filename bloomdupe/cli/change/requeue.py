@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from bloomdupe.cli.change.adding_verb import AddingVerb
+from bloomdupe.cli.change.change_verb import AddingVerb
 from bloomdupe.cli.change.selection_arguments import (
     add_failed,
     add_selection,
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from bloomdupe.jobs.on_disk.adding import Added
-
-__all__ = ["Requeue"]
 
 
 class Requeue(AddingVerb):

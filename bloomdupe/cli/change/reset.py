@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from bloomdupe.cli.output import warn
 from bloomdupe.cli.store_argument import add_store
@@ -16,19 +16,8 @@ if TYPE_CHECKING:
 
     from bloomdupe.jobs.job_contract import Job, Removal
 
-__all__ = ["Reset"]
 
-
-class Removed(NamedTuple):
-    """The removed store, and a description of its contents."""
-
-    removed: list[str]
-    held: str
-    stays: list[str]
-    """Output files, which are the user's."""
-
-
-class Reset(Verb[Removed]):
+class Reset(Verb["Removal"]):
     """Removes the store of a job."""
 
     name = "reset"
@@ -49,19 +38,24 @@ class Reset(Verb[Removed]):
         add_store(parser, jobdir, self, required=True)
         parser.add_argument("--yes", action="store_true", help="do not ask")
 
-    def run(self, options: Namespace) -> Removed:
+    def run(self, options: Namespace) -> Removal:
         """Ask, then remove."""
         job: Job = options.job
         with job.removal() as removal:
             if not options.yes:
                 _confirm(removal)
             removal.remove()
-        return Removed([*removal.places], removal.contents, [*removal.stays])
+        return removal
 
-    def text(self, result: Removed) -> Iterable[str]:
+    def text(self, result: Removal) -> Iterable[str]:
         """Return a line about the removed store, and one for each file that stays."""
-        yield f"removed: {', '.join(result.removed)}: {result.held}"
+        yield f"removed: {', '.join(result.places)}: {result.contents}"
         yield from (f"stays: {name}" for name in result.stays)
+
+    def json(self, result: Removal) -> dict[str, Any]:
+        """Return the same."""
+        places, stays = [*result.places], [*result.stays]
+        return {"removed": places, "held": result.contents, "stays": stays}
 
 
 def _confirm(removal: Removal) -> None:

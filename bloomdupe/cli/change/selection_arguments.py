@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.jobs.project import Project
 
-__all__ = ["add_failed", "add_named", "add_selection", "dropping_of", "reasons_of"]
-
 
 def add_selection(parser: ArgumentParser) -> None:
     """Add ``--slot`` and ``--pattern``; see ``Selection.of()``."""

@@ -16,15 +16,6 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Iterator
 
-__all__ = [
-    "add_request_options",
-    "add_urls",
-    "check_named",
-    "given_lines",
-    "opened",
-    "size_of_file",
-]
-
 
 def add_urls(parser: ArgumentParser, *, file: bool = True) -> None:
     """Add URLs, and ``--from`` a ``file``."""

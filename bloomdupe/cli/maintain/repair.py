@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Iterable
 
-__all__ = ["Repair"]
-
 Saved = tuple[Path, Path, Repaired]
 """The damaged store, the new store, and the contents of the new store."""
 

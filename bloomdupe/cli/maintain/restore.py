@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-__all__ = ["Restore"]
-
 
 class Restored(NamedTuple):
     """The backup, the place of its copy, and the new place of the previous store."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.moving.collecting import Collected
 
-__all__ = ["Collect"]
-
 PAUSE = 1.0
 """Seconds between two reads from Redis."""
 

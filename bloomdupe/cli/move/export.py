@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.job_contract import Job
     from bloomdupe.moving.export import Exported
 
-__all__ = ["Export"]
-
 
 class WrittenExport(NamedTuple):
     """The result of an export, and its place."""

@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.cli.change.adding_verb import blocked_in_words
+from bloomdupe.cli.change.change_verb import blocked_in_words
 from bloomdupe.cli.change.urls_argument import opened, size_of_file
 from bloomdupe.cli.progress_bar import bytes_of, counted
 from bloomdupe.cli.store_argument import add_store
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.job_contract import Job
     from bloomdupe.jobs.receiver import Imported, Source
     from bloomdupe.moving.scrapy_redis_job import RedisJob
-
-__all__ = ["Import"]
 
 
 class Import(Verb["Imported"]):

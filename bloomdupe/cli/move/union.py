@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-__all__ = ["Union"]
-
 
 class United(NamedTuple):
     """URLs before and after, and the requests pending in the other jobs."""

@@ -12,15 +12,13 @@ from bloomdupe.cli.verb import Verb
 from bloomdupe.crawl.progress.pace import duration
 from bloomdupe.errors import BloomDupeError, SettingError
 from bloomdupe.filter.opening import is_url
-from bloomdupe.jobs.on_disk.neighbours import jobs_in
+from bloomdupe.jobs.on_disk.job_on_disk import jobs_in
 from bloomdupe.jobs.on_disk.state_on_disk import StoreReader
 from bloomdupe.jobs.state import RUNNING
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Iterable, Iterator
-
-__all__ = ["Jobs"]
 
 
 class JobLine(NamedTuple):

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.jobs.job_contract import Job
 
-__all__ = ["List"]
-
 FIRST = 200
 """Lines that decide on the widths of columns."""
 OF_FAILURES = ("slot", "reason", "status", "times", "time", "url", "parent", "detail")

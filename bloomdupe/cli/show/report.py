@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.jobs.job_contract import Job
 
-__all__ = ["Report"]
-
 
 class WrittenPage(NamedTuple):
     """A page, and its size in bytes."""

@@ -19,10 +19,27 @@ from bloomdupe.filter.parameters import DEFAULT_FPP
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Size", "count", "memory"]
-
 DEFAULT_CAPACITY = 10_000_000
 
+SURE = "95 %: {fpp_low:.3g} to {fpp_high:.3g}"
+MEASURED = "{fpp_measured:.3g} (" + SURE + ", {questions:,} questions)"
+FIGURES = (
+    ("expected URLs (n)", "{urls:,}"),
+    ("URLs in it", "{filled:,}"),
+    ("false-positive probability (p), given", "{fpp_given:.3g}"),
+    ("  calculated", "{fpp_calculated:.3g}"),
+    ("  measured", MEASURED),
+    ("  least possible with that many bits", "{fpp_optimal:.3g}"),
+    ("bits per key (m/n)", "{bits_per_key:.2f}"),
+    ("  least possible for that p", "{bits_per_key_optimal:.2f}"),
+    ("hashes (k)", "{hashes}"),
+    ("  of the filter with the fewest bits", "{hashes_optimal:.1f}"),
+    ("share of bits set", "{fill:.1%}"),
+    ("memory", "{memory_bytes:,} bytes"),
+    ("  with BLOOMDUPE_FILTER_MEMORY = 0", "{memory_bytes_mapped:,} bytes"),
+    ("disk, compacted", "{disk_bytes:,} bytes"),
+)
+"""Names and figures, in the order in which they are printed."""
 MEASURED_KEYS = 1_000_000
 MEASURED_QUESTIONS = 2_000_000
 
@@ -142,35 +159,11 @@ class Size(Verb[dict[str, Any]]):
 
     def text(self, result: dict[str, Any]) -> Iterable[str]:
         """Return the given, calculated and measured figures below each other."""
-        rows = [
-            ("expected URLs (n)", f"{result['urls']:,}"),
-            ("URLs in it", f"{result['filled']:,}"),
-            ("false-positive probability (p), given", f"{result['fpp_given']:.3g}"),
-            ("  calculated", f"{result['fpp_calculated']:.3g}"),
-        ]
-        if "fpp_measured" in result:
-            rows.append(
-                (
-                    "  measured",
-                    f"{result['fpp_measured']:.3g} (95 %: {result['fpp_low']:.3g} to"
-                    f" {result['fpp_high']:.3g}, {result['questions']:,} questions)",
-                )
-            )
-        rows += [
-            ("  least possible with that many bits", f"{result['fpp_optimal']:.3g}"),
-            ("bits per key (m/n)", f"{result['bits_per_key']:.2f}"),
-            ("  least possible for that p", f"{result['bits_per_key_optimal']:.2f}"),
-            ("hashes (k)", str(result["hashes"])),
-            ("  of the filter with the fewest bits", f"{result['hashes_optimal']:.1f}"),
-            ("share of bits set", f"{result['fill']:.1%}"),
-            ("memory", f"{result['memory_bytes']:,} bytes"),
-            (
-                "  with BLOOMDUPE_FILTER_MEMORY = 0",
-                f"{result['memory_bytes_mapped']:,} bytes",
-            ),
-            ("disk, compacted", f"{result['disk_bytes']:,} bytes"),
-        ]
-        return table(rows)
+        return table(
+            (name, figure.format(**result))
+            for name, figure in FIGURES
+            if figure != MEASURED or "fpp_measured" in result
+        )
 
     def json(self, result: dict[str, Any]) -> dict[str, Any]:
         """Return all of it."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.job_contract import Job
     from bloomdupe.jobs.view import Reader, View
 
-__all__ = ["Top"]
-
 
 class Top(Verb["View"]):
     """Shows a job until q is pressed, or once where there is no terminal."""

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     :class:`StoreMismatchError` if the job does not have the object of the change.
     """
 
-__all__ = ["Asked", "steps_of"]
-
 
 def steps_of(change: Change) -> Steps:
     """Return the steps of a change.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.store.store import Store
 
-__all__ = ["OpenJob"]
-
 
 def _no_slots(_: set[str]) -> None:
     pass

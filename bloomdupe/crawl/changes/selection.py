@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.frontier.pending_requests import PendingRequest
 
-__all__ = ["RequestReader", "Search", "Selection"]
-
 
 @dataclass(frozen=True)
 class Selection:

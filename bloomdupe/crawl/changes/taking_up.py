@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from bloomdupe.store.batch import Batch
     from bloomdupe.store.snapshot import Snapshot
 
-__all__ = ["TakingUp", "answer_in"]
-
 logger = logger_of(__name__)
 
 RECORD = "inbox"
@@ -49,7 +47,7 @@ class TakingUp(Participant):
     """
 
     def __init__(self, job: OpenJob) -> None:
-        self._job = job
+        self.job = job
         self._inbox = Inbox(job.store.path)
         with job.store.snapshot() as snapshot:
             record = snapshot.record(RECORD) or {}
@@ -65,7 +63,7 @@ class TakingUp(Participant):
 
     @property
     def has_work(self) -> bool:
-        """Whether there are requests to take up."""
+        """Whether there are changes to make."""
         return self._steps is not None or bool(self._waiting())
 
     def _waiting(self) -> list[str]:
@@ -116,7 +114,7 @@ class TakingUp(Participant):
         if self._begun is None or self._begun[0] != name:
             self._begun = name, {}
         try:
-            self._steps = steps_of(entry)(self._job, self._begun[1])
+            self._steps = steps_of(entry)(self.job, self._begun[1])
         except ValueError as error:
             self._changed = True
             self._end(name, {"refused": str(error)})
@@ -147,7 +145,7 @@ class TakingUp(Participant):
         ``watched`` yields the steps, and shows their progress, by total and kind.
         """
         answer: dict[str, Any] = {}
-        steps = chain(steps_of(change)(self._job, answer), [None])
+        steps = chain(steps_of(change)(self.job, answer), [None])
         for _ in watched(steps, None, "steps"):
             commit(self.prepare())
         return answer
@@ -157,11 +155,11 @@ class TakingUp(Participant):
     @property
     def changed(self) -> bool:
         """Whether there is anything for the next checkpoint."""
-        return self._changed or bool(self._job.failures)
+        return self._changed or bool(self.job.failures)
 
     def prepare(self) -> Part:
         """Return the answers for the next checkpoint, and failed requests."""
-        job = self._job
+        job = self.job
         puts = dict(job.failures)
         if puts:
             job.store.make_room_for(FAILURES)

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from bloomdupe.store.batch import Batch
     from bloomdupe.store.participant import Participant
 
-__all__ = ["FEED", "Checkpoint", "CrawlRecord"]
-
 RECORD = "crawl"
 FEED = "feed"
 """Prefix of the names of the feeds' values in the database ``blobs``."""
@@ -43,7 +41,7 @@ class CrawlRecord:
     ``clock``        Unix time of the checkpoint
     ``circuits``     see :class:`bloomdupe.crawl.later.circuits.Circuits`
     ``start_items``  see :class:`bloomdupe.crawl.starting.CountedItems`
-    ``cut_short``    see :class:`bloomdupe.crawl.leases.cut_short.CutShort`
+    ``cut_short``    see :class:`bloomdupe.crawl.leases.children.CutShort`
     ``feeds``        by URI, see :mod:`bloomdupe.feeds.feed`; and in which of ``files``
     ``files``        see :class:`bloomdupe.feeds.file.FeedFile`
     ``blobs``        checksum of each value in the database ``blobs``: ``state`` is
@@ -69,7 +67,7 @@ class CrawlRecord:
             }
 
     def blobs_of(self, prefix: str) -> dict[str, bytes]:
-        """Return the values whose names begin with ``prefix``."""
+        """Return the values with names that begin with ``prefix``."""
         return {n: value for n, value in self.blobs.items() if n.startswith(prefix)}
 
     @property

@@ -10,6 +10,7 @@ from scrapy.utils.python import global_object_name
 
 from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
 from bloomdupe.feeds.exporter import FeedExporter
+from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.parameters import Parameters, check_same
 from bloomdupe.filter.recent_filter import RecentFilter
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-
-__all__ = ["CrawlJob", "QueueOrder"]
 
 SETTING_OF = {
     "capacity": "BLOOMDUPE_EXPECTED_URLS",
@@ -172,7 +171,8 @@ def _check_feeds(crawler: Crawler, store: Store, directory: Path) -> None:
             name: snapshot.blob(name, expected)
             for name, expected in crawl.get("blobs", {}).items()
         }
-    FeedExporter.check_job(crawler, crawl, blobs, store=directory, resumed=not finished)
+    left = StoredFeeds(crawl, blobs, directory, resumed=not finished, accept=False)
+    FeedExporter.check_job(crawler, left)
 
 
 class QueueOrder(NamedTuple):

@@ -25,14 +25,11 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from bloomdupe.crawl.later.retries import Retries
+    from bloomdupe.crawl.later.circuits import Retries
     from bloomdupe.crawl.leases.lease import Key, Lease
     from bloomdupe.crawl.leases.outcomes import Line, Outcome
     from bloomdupe.crawl.start_outputs import StartOutputs
     from bloomdupe.frontier.slot_queue import Entry
-
-
-__all__ = ["Accepted", "Engine", "Feature", "refused_settings"]
 
 
 class Feature(Enum):

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from bloomdupe.errors import FilterFullError
     from bloomdupe.filter.bloom import BloomFilter
 
-__all__ = ["open_on_disk"]
-
 logger = logger_of(__name__)
 
 

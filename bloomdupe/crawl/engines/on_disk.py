@@ -17,15 +17,13 @@ from bloomdupe.crawl.engines.crawl_job import QueueOrder
 from bloomdupe.crawl.engines.engine_contract import Feature
 from bloomdupe.crawl.engines.settling import Settling
 from bloomdupe.crawl.later.backoff import Backoff
-from bloomdupe.crawl.later.circuits import GrowingWait
+from bloomdupe.crawl.later.circuits import GrowingWait, Retries
 from bloomdupe.crawl.later.clock import Clock
-from bloomdupe.crawl.later.retries import Retries
 from bloomdupe.crawl.later.revisits import Revisits
 from bloomdupe.crawl.later.sleeping import Sleeping
 from bloomdupe.crawl.leases.carried import CarriedValues
 from bloomdupe.crawl.leases.children import PREFIX as CHILDREN
-from bloomdupe.crawl.leases.children import Children
-from bloomdupe.crawl.leases.cut_short import CutShort
+from bloomdupe.crawl.leases.children import Children, CutShort
 from bloomdupe.crawl.leases.in_memory import position_of
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.outcomes import Outcomes
@@ -43,6 +41,7 @@ from bloomdupe.crawl.state.spider_state import STATE, SpiderState
 from bloomdupe.errors import FilterFullError, StoreError
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.feed_job import FeedJob
+from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.inside_scrapy.timer import Timer
@@ -60,8 +59,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.state.blocked import Blocked
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.frontier.slot_queue import Entry
-
-__all__ = ["EngineOnDisk"]
 
 REST = 0.01
 """Seconds for the crawl between the parts of a checkpoint that is too much at once."""
@@ -280,13 +277,14 @@ class EngineOnDisk(Settling):
             self._session.serializer.load_value,
             self.settings.directory,
         )
-        feeds.restore(
-            job,
+        left = StoredFeeds(
             crawl.record,
             crawl.blobs_of(FEED),
+            job.store,
             resumed=self.run.resumed,
             accept=self.settings.feed_changed == "accept",
         )
+        feeds.restore(job, left)
         return feeds
 
     def _restore_cookies(self) -> Cookies | None:
@@ -307,10 +305,9 @@ class EngineOnDisk(Settling):
 
     def open(self) -> None:
         """Begin to write checkpoints."""
-        if self.failures is not None:
-            retried = self.failures.begin(
-                self.frontier, self.settings.retry_failed, self._blocked
-            )
+        if self.failures is not None and self._taking_up is not None:
+            job, reasons = self._taking_up.job, self.settings.retry_failed
+            retried = self.failures.begin(job, reasons)
             self._stats.set_value("bloomdupe/retried_failures", retried)
             if retried:
                 self._has_work()

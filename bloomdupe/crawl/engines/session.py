@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.engines.engine_contract import Engine
     from bloomdupe.links.link_filter import LinkFilter
 
-__all__ = ["Session"]
-
 
 class Session:
     """The requests in progress, and their output, of a crawl on any engine.

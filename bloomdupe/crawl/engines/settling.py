@@ -10,15 +10,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bloomdupe.crawl.engines.engine_contract import Accepted
-    from bloomdupe.crawl.leases.children import Children
-    from bloomdupe.crawl.leases.cut_short import CutShort
+    from bloomdupe.crawl.leases.children import Children, CutShort
     from bloomdupe.crawl.leases.lease import Key, Lease
     from bloomdupe.crawl.leases.outcomes import Outcomes
     from bloomdupe.crawl.state.failures import Failures
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.frontier.slot_queue import Entry
-
-__all__ = ["Settling"]
 
 
 class Settling:

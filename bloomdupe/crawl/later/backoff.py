@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.http import Response
 
-__all__ = ["PAUSED", "Backoff", "seconds_of"]
-
 PAUSED = "paused"
 """Name of the filter's note with the slots that the user has paused, in order."""
 

@@ -1,4 +1,4 @@
-"""Circuits: a slot that fails again and again rests, then one request tries it.
+"""Retries wait; a slot that fails again and again rests, then one request tries it.
 
 The pattern is the circuit breaker of Michael Nygard, "Release It!", 2007, chapter 5. A
 slot (host) whose requests fail several times in a row, without a success between, is
@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from scrapy import Request
+from scrapy import Request, signals
 from scrapy.http import Response
 from scrapy.utils.misc import load_object
 from twisted.python.failure import Failure
@@ -34,11 +34,10 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from bloomdupe.crawl.leases.lease import Lease
+    from bloomdupe.crawl.leases.leases import Leases
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.inside_scrapy.engine import EngineAccess
 
-
-__all__ = ["Circuits", "GrowingWait", "tries_of"]
 
 MOST_FAILURES = 5
 """Failures in a row that open a slot. It is fewer if ``RETRY_TIMES`` is less, so that
@@ -121,6 +120,7 @@ class Circuit:
 
     @property
     def is_open(self) -> bool:
+        """Whether it rests, or is probed."""
         return self.rests > 0 and not self.dead
 
 
@@ -319,3 +319,67 @@ class Circuits(Participant, SlotState):
         """See :meth:`SlotState.until`."""
         circuit = self._circuits.get(slot)
         return circuit.until if circuit is not None and circuit.rests else 0.0
+
+
+def is_retry(request: Request, lease: Lease | None) -> bool:
+    """Whether a request is a retry of the request of ``lease``.
+
+    A retry has a higher retry count. A request with the same count was made with a copy
+    of ``meta``, or is a redirect.
+    """
+    if not request.dont_filter:
+        return False
+    before = 0 if lease is None else tries_of(lease.request)
+    return tries_of(request) > before
+
+
+class Retries:
+    """Recognises retries by ``meta["retry_times"]``, and delays them."""
+
+    def __init__(
+        self, crawler: Crawler, engine: EngineAccess, growing: GrowingWait
+    ) -> None:
+        assert crawler.stats is not None  # noqa: S101 - the crawl is open
+        self._crawler = crawler
+        self._stats = crawler.stats
+        self._growing = growing
+        self.circuits = Circuits(crawler, engine, growing)
+        self._leases: Leases
+
+    def attach(self, frontier: Frontier, leases: Leases) -> None:
+        """Begin to watch the results of requests."""
+        self.circuits.frontier = frontier
+        self._leases = leases
+        leases.handed_out.append(self.circuits.handed_out)
+        leases.answered.append(self.circuits.answered)
+        leases.ended.append(self.circuits.ended)
+        self._crawler.signals.connect(
+            self._response_downloaded, signals.response_downloaded
+        )
+
+    def _response_downloaded(self, response: Response, request: Request) -> None:
+        self.circuits.response_downloaded(response, request, self._leases.of)
+
+    def let_wait(
+        self,
+        request: Request,
+        lease: Lease | None,
+        not_before: float | None,
+        *,
+        answer: bool,
+    ) -> tuple[Request, float | None]:
+        """Return a request and the Unix time before which it waits, if it is a retry.
+
+        ``lease`` belongs to the request that led to it. ``answer`` says whether the
+        request is the downloader's answer to that.
+        """
+        if not is_retry(request, lease):
+            return request, not_before
+        if answer and lease is not None and not lease.try_counts:
+            # It waits in its slot until that answers again.
+            self._stats.inc_value("bloomdupe/retries_not_counted")
+            request = request.copy()
+            request.meta["retry_times"] = tries_of(lease.request)
+            return request, not_before
+        due = time.time() + self._growing.seconds(tries_of(request))
+        return request, due if not_before is None else max(due, not_before)

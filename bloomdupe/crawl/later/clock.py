@@ -11,8 +11,6 @@ import time
 
 from bloomdupe.store.participant import Part, Participant
 
-__all__ = ["Clock"]
-
 
 class Clock(Participant):
     """Converts times of this process into stored times, and back.

@@ -11,8 +11,6 @@ from bloomdupe.errors import RequestTimeError
 if TYPE_CHECKING:
     from scrapy import Request
 
-__all__ = ["TIME_KEYS", "time_of", "without_time"]
-
 NOT_BEFORE = "bloomdupe_not_before"
 """Unix seconds, or a datetime that knows its time zone."""
 DELAY = "bloomdupe_delay"

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.requests.visits import Rule
     from bloomdupe.frontier.frontier import Frontier
 
-__all__ = ["REVISIT", "Revisits", "checked_rule"]
-
 logger = logger_of(__name__)
 
 REVISIT = "bloomdupe_revisit"

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.frontier.frontier import Frontier
 
-__all__ = ["WAITING", "Sleeping"]
-
 logger = logger_of(__name__)
 
 WAITING = "waiting"

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.requests.callbacks import Callbacks
 
-__all__ = ["Carried", "CarriedValues"]
-
 MOST_VALUES = 1_000
 """Values of a request that are read."""
 
@@ -64,7 +62,7 @@ class CarriedValues:
         """What can change of each response as it was at first; None once it has."""
 
     def of(self, request: Request) -> Carried | None:
-        """Return the values of a request; None if one of them can change."""
+        """Return the values of a request; None if any of them can change."""
         reader = _ValueReader(self._callbacks)
         try:
             reader.read_all(

@@ -14,8 +14,6 @@ import msgpack  # type: ignore[import-untyped]
 
 from bloomdupe.store.format import DIGEST_BYTES
 
-__all__ = ["PAGE_CAME", "Failure", "digest_of", "page_of"]
-
 PAGE_CAME = frozenset({"callback", "pipeline"})
 """Reasons of failures that lie behind the download."""
 

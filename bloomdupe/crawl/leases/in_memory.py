@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.lease import Lease
     from bloomdupe.crawl.requests.names import OutputNames
 
-__all__ = ["Position", "position_of"]
-
 
 class Position(NamedTuple):
     """The name of a request, and the requests in progress above it."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.requests.visits import Look, Visit
     from bloomdupe.frontier.slot_queue import Entry
 
-__all__ = ["Key", "Lease", "LeaseEngine", "OfPage"]
-
 Key: TypeAlias = tuple[bytes, bool]
 """A fingerprint, and whether it is kept exactly."""
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.requests.visits import Visit
     from bloomdupe.frontier.slot_queue import Entry
 
-__all__ = ["Leases"]
-
 
 class _Expected(NamedTuple):
     """State of a pending request, in memory."""

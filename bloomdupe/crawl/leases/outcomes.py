@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-__all__ = ["ANY", "Answers", "Outcome", "Outcomes", "answer_of", "items_of"]
-
 MOST_BYTES = 8 << 20
 """Bytes of lines kept in memory; a request that brings more puts them on disk."""
 

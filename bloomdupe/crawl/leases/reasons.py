@@ -12,8 +12,6 @@ from scrapy.utils.python import global_object_name
 from twisted.internet import error as internet
 from twisted.web.client import ResponseFailed
 
-__all__ = ["CODE", "FailureReason"]
-
 CODE = ("callback", "errback", "pipeline")
 """Reasons that lie in the project's own code."""
 

@@ -1,4 +1,4 @@
-"""History: how a crawl stood at many moments, and how its runs have ended.
+"""History: how a crawl stands and stood, and how its runs have ended.
 
 In the database ``history`` of the store stands a msgpack array for each point, with the
 fields of :class:`Point` in their order, and one for each run (:class:`Ran`). Later
@@ -18,13 +18,12 @@ from bloomdupe.store.format import HISTORY
 from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from bloomdupe.store.batch import Batch
     from bloomdupe.store.snapshot import Snapshot
     from bloomdupe.store.store import Store
 
-__all__ = ["KILLED", "History", "Point", "Ran", "read_history", "surplus"]
 
 KILLED = "killed"
 """Reason of a run that ended without recording a reason."""
@@ -219,3 +218,31 @@ class History(Participant):
                 del self._fresh[moment]
         for moment in gone:
             self._gone.pop(moment, None)
+
+
+class HostGlance(NamedTuple):
+    """One of the slots (hosts) with the most pending requests."""
+
+    slot: str
+    pending: int
+    pages: int
+    resting: bool
+
+
+class Glance(NamedTuple):
+    """A running crawl. It is not changed any more, so another thread may read it."""
+
+    point: Point
+    checkpoint_at: float
+    """Unix time of the last checkpoint; 0: there was none in this run."""
+    to_go: float | None
+    """Estimated seconds until no request is pending; None: unknown."""
+    next_due: float | None
+    """Unix time of the next request scheduled for later; None: there is none."""
+    failures: Mapping[str, int]
+    """Failed requests by reason."""
+    retries: int
+    """Retries of this run."""
+    revisits: Mapping[str, int]
+    """Visits of this run to pages that were known: changed, unchanged, failed."""
+    hosts: list[HostGlance]

@@ -1,24 +1,34 @@
-"""Progress: the log line on the state of a crawl."""
+"""The lines in the log on the state of a crawl: progress, and warnings in good time."""
 
 from __future__ import annotations
 
+import resource
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.crawl.progress.pace import (
     duration,
     per_minute,
     plural,
+    size,
     time_to_fill,
     time_to_go,
+)
+from bloomdupe.store.platform import (
+    memory_of_group,
+    memory_of_machine,
+    process_memory,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from bloomdupe.crawl.progress.history import Point
+    from scrapy.settings import BaseSettings
 
-__all__ = ["ProgressLine", "pages_lost"]
+    from bloomdupe.crawl.progress.history import Point
+    from bloomdupe.filter.bloom import BloomFilter
+    from bloomdupe.settings import JobSettings
+
 
 LITTLE = 0.001
 MOST_REASONS = 4
@@ -30,7 +40,7 @@ LONG = 1.0
 
 
 class ProgressLine:
-    """Makes the lines of a run: news stand in the line in which they are new."""
+    """Makes the lines of a run; each piece of news is in one line only."""
 
     def __init__(self, capacity: int) -> None:
         """``capacity`` is the expected number of URLs."""
@@ -96,3 +106,117 @@ def _unfinished(point: Point) -> int:
 def pages_lost(expected: float) -> str:
     """Return the expected number of pages that the filter has lost, in words."""
     return "no page lost" if expected < LITTLE else f"{expected:.3g} pages lost"
+
+
+FILTER_SHARE = 0.8
+"""Share of the expected URLs."""
+MEMORY_SHARE = 0.85
+"""Share of the memory limit of the process."""
+DISK_SECONDS = 7_200.0
+"""Least number of seconds that the disk must last."""
+DISK_BYTES = 256 * 10**6
+"""Least number of free bytes."""
+
+
+class Limit(NamedTuple):
+    """A limit of memory, in bytes."""
+
+    name: str
+    """Name of the setting, or of a different source of the limit."""
+    used: int
+    most: int
+
+
+class Room:
+    """Gives each warning once in a run."""
+
+    def __init__(
+        self, scrapy: BaseSettings, settings: JobSettings, seen: BloomFilter
+    ) -> None:
+        self._settings = settings
+        self._seen = seen
+        self._said: set[str] = set()
+        self._most = 0
+        if scrapy.getbool("MEMUSAGE_ENABLED"):
+            self._most = scrapy.getint("MEMUSAGE_LIMIT_MB") << 20
+
+    def warnings(self, first: Point | None, now: Point) -> Iterator[str]:
+        """Yield new warnings, given a point some minutes ago and the last point."""
+        for name, text in (
+            ("filter", self._filter(first, now)),
+            ("disk", self._disk(first, now)),
+            ("memory", self._memory(now)),
+        ):
+            if text is not None and name not in self._said:
+                self._said.add(name)
+                yield text
+
+    def _filter(self, first: Point | None, now: Point) -> str | None:
+        if self._settings.redis_url is not None:
+            return None  # the filter is on Redis, with the memory that it takes
+        capacity = self._seen.capacity
+        if now.seen < FILTER_SHARE * capacity or self._seen.layer_count > 1:
+            return None
+        full = f"BLOOMDUPE_EXPECTED_URLS = {capacity}: the filter has {now.seen}"
+        left = None
+        if first is not None and now.seen > first.seen:
+            speed = (now.seen - first.seen) / (now.time - first.time)
+            left = (capacity - now.seen) / speed
+        if left is not None and left > 0:
+            full += f", and it is full in {duration(left)} at this rate"
+        growth = self._settings.growth
+        more = self._seen.parameters.geometry(1).bits // 8
+        return (
+            full
+            + {
+                "grow": f". Then it grows, and takes up to {size(more)} more of memory",
+                "warn": (
+                    '. Past it (BLOOMDUPE_GROWTH = "warn") more and more new pages are'
+                    " taken for seen"
+                ),
+                "error": (
+                    '. Then the crawl is closed (BLOOMDUPE_GROWTH = "error");'
+                    ' "grow" lets the next run go on'
+                ),
+            }[growth]
+        )
+
+    def _disk(self, first: Point | None, now: Point) -> str | None:
+        if not now.disk:
+            return None
+        left = None
+        if first is not None:
+            left = time_to_fill(first, now)
+        soon = left is not None and left < DISK_SECONDS
+        if not soon and now.free >= DISK_BYTES:
+            return None
+        free = f"{size(now.free)} are free on the disk of JOBDIR"
+        if left is not None:
+            free += f", enough for {duration(left)} at this rate"
+        return (
+            f"{free}: make room, or the crawl is closed with the reason"
+            " frontier_disk_full. The same command goes on from there"
+        )
+
+    def _memory(self, now: Point) -> str | None:
+        for limit in self._limits(now):
+            if limit.used > MEMORY_SHARE * limit.most:
+                return (
+                    f"{size(limit.used)} of memory are in use, and {limit.name} allows"
+                    f" {size(limit.most)}: raise that, or stop the crawl and go on in a"
+                    " new process. Of it the filter takes"
+                    f" {size(self._seen.memory_bytes)} (BLOOMDUPE_EXPECTED_URLS)"
+                )
+        return None
+
+    def _limits(self, now: Point) -> Iterator[Limit]:
+        if self._most:
+            yield Limit("MEMUSAGE_LIMIT_MB", now.memory, self._most)
+        most, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if most != resource.RLIM_INFINITY:
+            yield Limit("ulimit -v", process_memory().addresses, most)
+        group = memory_of_group()
+        if group is not None:
+            yield Limit("the control group (memory.max)", now.memory, group)
+        total, free = memory_of_machine()
+        yield Limit("this machine", total - free, total)

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from bloomdupe.crawl.progress.glance import Glance
-
-__all__ = ["Metrics"]
+    from bloomdupe.crawl.progress.history import Glance
 
 logger = logger_of(__name__)
 

@@ -12,24 +12,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.progress.history import Point
 
 
-__all__ = [
-    "LONGEST",
-    "RECENT",
-    "clock",
-    "duration",
-    "local",
-    "per_minute",
-    "plural",
-    "rates",
-    "recent",
-    "since",
-    "size",
-    "time_to_fill",
-    "time_to_go",
-    "when",
-    "zone",
-]
-
 MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0
 LONGEST = 100 * DAY
 """Seconds; no forecast goes beyond."""

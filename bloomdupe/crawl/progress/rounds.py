@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from typing import Any
 
-__all__ = ["FINISHED", "IMPORT", "OPEN", "Run"]
-
 OPEN = "open"
 """Value of the note ``run`` during a run; it stays if the process is killed."""
 FINISHED = "finished"

@@ -6,10 +6,8 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
-from bloomdupe.crawl.progress.glance import Glance, HostGlance
-from bloomdupe.crawl.progress.headroom import Room
-from bloomdupe.crawl.progress.history import History, Point
-from bloomdupe.crawl.progress.line import ProgressLine
+from bloomdupe.crawl.progress.history import Glance, History, HostGlance, Point
+from bloomdupe.crawl.progress.line import ProgressLine, Room
 from bloomdupe.crawl.progress.pace import RECENT, recent, since, time_to_go
 from bloomdupe.errors import StoreError
 from bloomdupe.inside_scrapy.timer import Timer
@@ -26,8 +24,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.totals import Totals
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.settings import JobSettings
-
-__all__ = ["Watch"]
 
 logger = logger_of(__name__)
 

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.requests.nested_code import NestedCode
 
-__all__ = ["FUNCTIONS_OF_SPIDERS", "Callbacks", "is_constant"]
-
 FUNCTIONS_OF_SPIDERS: frozenset[type] = frozenset({FunctionType, partial})
 """Types of callbacks that are references."""
 

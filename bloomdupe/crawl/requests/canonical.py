@@ -20,8 +20,6 @@ from scrapy.utils.python import global_object_name
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["PLAIN", "canonical_text"]
-
 PLAIN = frozenset({bool, bytes, float, int, str, type(None)})
 AS_TEXT = (
     datetime.date,

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-__all__ = ["identity_of", "is_once_more"]
-
 BY_SCRAPY = frozenset(
     {
         "depth", "download_latency", "is_start_request", "redirect_reasons",

@@ -7,29 +7,6 @@ Scrapy to be imported.
 
 from __future__ import annotations
 
-__all__ = [
-    "ARRAYS",
-    "BODY",
-    "CALLBACK",
-    "CB_KWARGS",
-    "CLASS",
-    "COOKIES",
-    "DONT_FILTER",
-    "ENCODING",
-    "ERRBACK",
-    "EXTRAS",
-    "FLAGS",
-    "FUNCTIONS",
-    "HEADERS",
-    "INTEGER",
-    "META",
-    "METHOD",
-    "OTHERS",
-    "PICKLE",
-    "PLAIN",
-    "PRIORITY",
-]
-
 ARRAYS = frozenset(range(0x91, 0x97))
 """First bytes of msgpack arrays of one to six elements."""
 PICKLE = b"P"

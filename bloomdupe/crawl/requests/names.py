@@ -12,8 +12,6 @@ from collections import Counter
 
 from mmh3 import mmh3_x64_128_digest
 
-__all__ = ["START", "OutputNames", "child_name", "name_of", "start_name"]
-
 START = b"start"
 """Name of ``start()``, which is the parent of its outputs."""
 

@@ -19,8 +19,6 @@ from bloomdupe.store.format import DIGEST_BYTES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["NestedCode", "NestedFunctions", "digest_of_code"]
-
 MOST_WRAPPERS = 100
 """Decorators of a method that are looked through."""
 _FUNCTION = inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS

@@ -18,7 +18,7 @@ Putting an object together runs no code of the project: no ``__init__``,
 its stored value, even if the constructor would change it; frozen classes, ``__slots__``
 and fields with ``init=False`` make no difference. Only ``__hash__`` and ``__eq__`` run,
 for an object that is in a set or is a key. The class must be loaded already
-(:mod:`bloomdupe.crawl.requests.classes_by_name`) and be of the same kind as before.
+(:func:`loaded_class`) and be of the same kind as before.
 """
 
 from __future__ import annotations
@@ -34,13 +34,11 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Item
 from scrapy.utils.python import global_object_name
 
-from bloomdupe.crawl.requests.classes_by_name import loaded_class, name_of_class
 from bloomdupe.errors import UnserializableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["REGISTERED", "put_together", "take_apart"]
 
 REGISTERED: dict[str, dict[str, Any]] = {
     "scrapy_playwright.page.PageMethod": {"result": None},
@@ -228,3 +226,42 @@ _PUT: dict[str, Callable[[Any, Any], object]] = {
     "model": _model,
     "object": _instance,
 }
+
+
+def loaded_class(name: str) -> type:
+    """Return the class of this name: its module's name, a dot, its qualified name.
+
+    A store names the class of a request. Anyone who can write to the store can write
+    any name there, and importing a module runs it. So nothing is imported here: a class
+    is found only if the project's own imports have loaded it, and the search runs no
+    code of its module or of the class.
+
+    Raises :class:`UnserializableError` if no module that is loaded has such a class.
+    """
+    parts = str(name).split(".")
+    for end in range(len(parts) - 1, 0, -1):
+        found: Any = sys.modules.get(".".join(parts[:end]))
+        if found is None:
+            continue
+        # Not getattr(): a module's own __getattr__ may import other modules.
+        for part in parts[end:]:
+            found = getattr(found, "__dict__", {}).get(part)
+        if isinstance(found, type):
+            return found
+        raise UnserializableError(f"there is no class {name} any more")
+    raise UnserializableError(
+        f"the module of {name} is not loaded, and none is imported because a store"
+        " names it: import it where the spider is defined"
+    )
+
+
+def name_of_class(class_: type) -> str:
+    """Return the name by which :func:`loaded_class` finds a class.
+
+    Raises :class:`UnserializableError` if it does not: the class is defined within a
+    function, or was replaced by another class.
+    """
+    name = global_object_name(class_)
+    if loaded_class(name) is not class_:
+        raise UnserializableError(f"{name} names another class by now")
+    return name

@@ -19,8 +19,6 @@ from typing import Any, NamedTuple
 
 from bloomdupe.foreign import DEEPEST, LARGEST, MOST_VALUES
 
-__all__ = ["SAFE", "check_pickle", "look_into", "unpickle"]
-
 VALUE = LARGEST // MOST_VALUES
 """Bytes counted for each value, besides those of a text."""
 MOST_STEPS = 4 * MOST_VALUES

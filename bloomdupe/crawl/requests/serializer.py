@@ -61,7 +61,6 @@ from scrapy import Request
 from scrapy.utils.python import global_object_name
 
 from bloomdupe.crawl.requests.callbacks import FUNCTIONS_OF_SPIDERS, Callbacks
-from bloomdupe.crawl.requests.classes_by_name import name_of_class
 from bloomdupe.crawl.requests.layout import (
     ARRAYS,
     BODY,
@@ -83,6 +82,7 @@ from bloomdupe.crawl.requests.layout import (
     PLAIN,
     PRIORITY,
 )
+from bloomdupe.crawl.requests.objects import name_of_class
 from bloomdupe.crawl.requests.subclasses import (
     differences,
     extras_of,
@@ -107,8 +107,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy import Spider
-
-__all__ = ["Serializer"]
 
 _NESTING = frozenset({COOKIES, META, FLAGS, CB_KWARGS, OTHERS, EXTRAS, FUNCTIONS})
 """Attributes that may hold containers in each other."""
@@ -430,7 +428,7 @@ def _end_of_request(payload: bytes) -> int:
 
 
 def _is_flat(elements: list[Any]) -> bool:
-    """Whether a request is one of those that hold no containers in each other.
+    """Whether a request holds no containers in each other.
 
     It is asked of each request, so it looks at no content twice.
     """

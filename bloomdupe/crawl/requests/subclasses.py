@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request
 from scrapy.http import Headers
 
-from bloomdupe.crawl.requests.classes_by_name import loaded_class
+from bloomdupe.crawl.requests.objects import loaded_class
 from bloomdupe.crawl.requests.values import pack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-__all__ = ["differences", "extras_of", "is_scrapys", "made_again", "own_attributes_of"]
 
 _OF_ALL = frozenset(
     {

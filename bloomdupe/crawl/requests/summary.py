@@ -21,9 +21,6 @@ from bloomdupe.errors import UnserializableError
 from bloomdupe.foreign import check_packed
 from bloomdupe.frontier.payload import long_url
 
-__all__ = ["Summary", "check_payload", "elements_of", "summary_of"]
-
-
 LONGEST_PRIORITY = 1_000
 """Greatest number of digits that are read; more could not be shown."""
 

@@ -32,20 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-__all__ = [
-    "CANNOT",
-    "MOST_BYTES",
-    "NOT_PLAIN",
-    "TooLargeError",
-    "culprit",
-    "expanded",
-    "pack",
-    "pack_flat",
-    "pack_item",
-    "pack_request",
-    "unpack",
-]
-
 CANNOT = (TypeError, ValueError, OverflowError, RecursionError)
 """Exceptions of :func:`pack` for values that it cannot store."""
 
@@ -83,8 +69,13 @@ _ZONE_KEY = re.compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*")
 
 def pack(value: object) -> bytes:
     """Return a value as bytes; raises an exception of ``CANNOT`` if it cannot."""
+    return _packed(value, _extend)
+
+
+def _packed(value: object, extend: Callable[[Any], object]) -> bytes:
+    """Return a value as bytes; ``extend`` returns the extension for a value."""
     return msgpack.packb(  # type: ignore[no-any-return]
-        value, default=_extend, strict_types=True, unicode_errors="surrogatepass"
+        value, default=extend, strict_types=True, unicode_errors="surrogatepass"
     )
 
 
@@ -92,7 +83,7 @@ def pack_request(value: list[Any]) -> bytes:
     """Return the elements of a request as bytes: ``MOST_BYTES`` of them at most.
 
     Raises as :func:`pack` does, and :class:`TooLargeError` before more than that is
-    written. What the value refers to twice is written twice.
+    written. A part to which the value refers twice is written twice.
     """
     return _Bounded().pack(value)
 
@@ -128,12 +119,7 @@ class _Bounded:
         return self._pack_containers(value)
 
     def _pack_containers(self, value: object) -> bytes:
-        packed: bytes = msgpack.packb(
-            value,
-            default=self._extend,
-            strict_types=True,
-            unicode_errors="surrogatepass",
-        )
+        packed = _packed(value, self._extend)
         if len(packed) > self._left:
             raise TooLargeError
         return packed
@@ -152,12 +138,7 @@ def pack_item(value: object) -> bytes:
 
     Raises the errors of :func:`pack`.
     """
-    return msgpack.packb(  # type: ignore[no-any-return]
-        value,
-        default=_extend_of_item,
-        strict_types=True,
-        unicode_errors="surrogatepass",
-    )
+    return _packed(value, _extend_of_item)
 
 
 def _extend_of_item(value: Any) -> object:  # noqa: ANN401 - anything

@@ -13,8 +13,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-__all__ = ["ADAPTIVE", "Bounds", "ChangeRate", "Look", "Rule", "Visit", "best_interval"]
-
 ADAPTIVE = "adaptive"
 """A rule: sooner if the page has changed, later if not."""
 Rule = float | str

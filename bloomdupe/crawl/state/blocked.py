@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-__all__ = ["BLOCKED", "Blocked", "described"]
-
 BLOCKED = "blocked"
 """Name of the filter's note that holds the rules."""
 

@@ -32,15 +32,6 @@ if TYPE_CHECKING:
     from bloomdupe.store.store import Store
 
 
-__all__ = [
-    "Cookies",
-    "PackedCookies",
-    "Unpacked",
-    "digest_of",
-    "forget_cookies",
-    "without_cookie_header",
-]
-
 logger = logger_of(__name__)
 
 

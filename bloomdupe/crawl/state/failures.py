@@ -21,24 +21,13 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
+    from bloomdupe.crawl.changes.open_job import OpenJob
     from bloomdupe.crawl.leases.lease import Lease
     from bloomdupe.crawl.requests.serializer import Serializer
-    from bloomdupe.crawl.state.blocked import Blocked
-    from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.store.batch import Batch
     from bloomdupe.store.store import Store
 
-__all__ = ["Failures"]
-
 logger = logger_of(__name__)
-
-
-class Retried(NamedTuple):
-    """The result of a retry."""
-
-    requests: int
-    other: Counter[str]
-    """Requests that failed for other reasons than those to retry."""
 
 
 def counted_by(reasons: Mapping[str, int]) -> str:
@@ -121,12 +110,13 @@ class Failures(Participant):
         for digest, failure in stored:
             self._remember(digest, failure)
 
-    def retry(
-        self, frontier: Frontier, reasons: tuple[str, ...], blocked: Blocked
-    ) -> Retried:
+    def _retry(
+        self, job: OpenJob, reasons: tuple[str, ...]
+    ) -> tuple[int, Counter[str]]:
         """Make the requests pending again that have failed for these reasons.
 
-        Without reasons, these are all download failures.
+        Without reasons, these are all download failures. Returns the number of these
+        requests, and how many failed for other reasons.
 
         They stay among the failed requests until they succeed. Requests that are
         pending already, that cannot be stored, or that are blocked are left out.
@@ -140,30 +130,19 @@ class Failures(Participant):
                 if not failure.is_to_retry(reasons):
                     other[failure.option] += 1
                     continue
-                if self._is_blocked(failure, blocked):
+                if job.blocks(failure.slot, failure.payload):
                     continue
                 if digest in self._known:
-                    frontier.push(failure.slot, failure.priority, failure.payload)
+                    job.frontier.push(failure.slot, failure.priority, failure.payload)
                     self._fresh[digest] = failure._replace(waiting=True).packed()
                     retried += 1
-        return Retried(retried, other)
+        return retried, other
 
-    def _is_blocked(self, failure: Failure, blocked: Blocked) -> bool:
-        if not blocked.rules or failure.payload is None:
-            return False
-        try:
-            request = self._serializer.load(failure.payload)
-            return blocked.drops(request, failure.slot)
-        except UnserializableError:
-            return False  # the scheduler reports it when it reads it
-
-    def begin(
-        self, frontier: Frontier, reasons: tuple[str, ...] | None, blocked: Blocked
-    ) -> int:
+    def begin(self, job: OpenJob, reasons: tuple[str, ...] | None) -> int:
         """Log the number of failed requests, and retry them for ``reasons``.
 
-        Returns the number of retried requests; None as ``reasons`` retries none, see
-        :meth:`retry`.
+        Returns the number of retried requests; None as ``reasons`` retries none, ()
+        all download failures.
         """
         if not self._known:
             return 0
@@ -183,7 +162,7 @@ class Failures(Participant):
                 },
             )
             return 0
-        retried, other = self.retry(frontier, reasons, blocked)
+        retried, other = self._retry(job, reasons)
         line = "Retried: %(retried)d of %(failed)s"
         figures = {
             "retried": retried,

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.requests.serializer import Serializer
 
-__all__ = ["STATE", "SpiderState", "leave_scrapys_file"]
-
 logger = logger_of(__name__)
 
 STATE = "state"

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.on_disk.changing import Changing, Made
     from bloomdupe.jobs.request_line import Wanted
 
-__all__ = ["Added", "add", "requeue", "requeue_failed"]
-
 MOST_AT_ONCE = 1_000
 """Requests that one change adds, so that a running crawl need not stop for long."""
 MOST_BYTES = 1 << 20

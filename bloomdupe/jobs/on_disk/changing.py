@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.job_contract import Watched
     from bloomdupe.jobs.project import Project
 
-__all__ = ["Changing", "Made"]
-
 PAUSE = 0.05
 """Seconds between two looks for an answer."""
 QUIET = 3.0

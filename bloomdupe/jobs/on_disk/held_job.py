@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.changes.selection import RequestReader
     from bloomdupe.store.participant import Part
 
-__all__ = ["HeldJob"]
-
 
 class NoReader:
     """Reads no requests: for changes that name slots and patterns only."""
@@ -68,6 +66,6 @@ class HeldJob(OpenJob):
         """Close the store, without uncommitted changes."""
         self.seen.close()
 
-    def commit(self, *others: Part) -> None:
-        """Make everything durable in one transaction, together with ``others``."""
-        self.frontier.checkpoint(*others)
+    def commit(self, *parts: Part) -> None:
+        """Make everything durable in one transaction, together with these ``parts``."""
+        self.frontier.checkpoint(*parts)

@@ -1,11 +1,13 @@
-"""JobOnDisk: a job in a JOBDIR."""
+"""JobOnDisk: a job in a JOBDIR, and the jobs near a path."""
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import stat
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -20,9 +22,8 @@ from bloomdupe.errors import (
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.frontier.pending_requests import count_pending, pending_requests
-from bloomdupe.jobs.job_contract import Job, ListedRequest
-from bloomdupe.jobs.on_disk.neighbours import no_job
-from bloomdupe.jobs.on_disk.state_on_disk import FailureReader, StoreReader, overview
+from bloomdupe.jobs.job_contract import Job, ListedRequest, Removal
+from bloomdupe.jobs.on_disk.state_on_disk import FailureReader, StoreReader
 from bloomdupe.jobs.overview import Description
 from bloomdupe.store import files
 from bloomdupe.store.store import Store
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.receiver import Source
     from bloomdupe.store.descriptor import Descriptor
 
-__all__ = ["JobOnDisk"]
 
 REMOVING = ".removing"
 STATE = "spider.state"
@@ -108,11 +108,10 @@ class JobOnDisk(Job):
         path = self.directory
         with BloomFilter.open(path, readonly=True) as seen:
             info, identity = seen.info(), seen.identity
-        job = overview(path)
-        if job is None:
+        view = StoreReader(path).view()
+        if view is None:
             return Description(info, identity, None)
-        view = StoreReader(path).view_of(job)
-        return Description(info, identity, job, view.rate, view.to_go)
+        return Description(info, identity, view.job, view.rate, view.to_go)
 
     def requests(
         self, selection: Selection, watched: Watched
@@ -173,7 +172,7 @@ class JobOnDisk(Job):
         return closing(StoppedJob.open_or_copy(path, settings, header, marks=marks))
 
     @contextmanager
-    def removal(self) -> Iterator[StoreRemoval]:
+    def removal(self) -> Iterator[Removal]:
         """Lock the job and prepare to remove its store."""
         store = self.directory
         if not Store.exists(store):
@@ -184,9 +183,11 @@ class JobOnDisk(Job):
         try:
             places = [store, store.with_name(store.name + ".feeds")]
             paths = [place for place in places if place.is_dir()]
-            state = store.with_name(STATE)
+            state = store.with_name(STATE)  # which Scrapy writes beside the store
             has_state = store.name == "bloomdupe" and state.is_file()
-            yield StoreRemoval(paths, contents, stays, state if has_state else None)
+            states = [state] if has_state else []
+            named = [str(path) for path in paths + states]
+            yield Removal(named, contents, partial(_remove, states, paths), stays)
         finally:
             lock.close()
 
@@ -219,40 +220,25 @@ def _listed(
 # Removing
 
 
-@dataclass(frozen=True)
-class StoreRemoval:
-    """A store that is about to be removed, and the directory of its feeds."""
+def _remove(states: list[Path], paths: list[Path]) -> None:
+    """Remove the state, and each directory: rename it in one step, and delete it.
 
-    paths: list[Path]
-    contents: str
-    stays: list[str]
-    state: Path | None
-    """The state of the spider, which Scrapy writes beside the store."""
-
-    @property
-    def places(self) -> list[str]:
-        """The directories and the file to remove."""
-        return [str(path) for path in (*self.paths, self.state) if path is not None]
-
-    def remove(self) -> None:
-        """Remove the state, and each directory: rename it in one step, and delete it.
-
-        As long as the store is there, an interrupted removal is repeated.
-        """
-        if self.state is not None:
-            try:
-                self.state.unlink(missing_ok=True)
-            except OSError as error:
-                raise StoreError(f"cannot remove {self.state}: {error}") from error
-        for path in self.paths:
-            aside = path.with_name(path.name + REMOVING)
-            files.delete_unfinished(aside)
-            try:
-                path.rename(aside)
-                files.sync_directory(path.parent)
-                shutil.rmtree(aside)
-            except OSError as error:
-                raise StoreError(f"cannot remove {path}: {error}") from error
+    As long as the store is there, an interrupted removal is repeated.
+    """
+    for state in states:
+        try:
+            state.unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot remove {state}: {error}") from error
+    for path in paths:
+        aside = path.with_name(path.name + REMOVING)
+        files.delete_unfinished(aside)
+        try:
+            path.rename(aside)
+            files.sync_directory(path.parent)
+            shutil.rmtree(aside)
+        except OSError as error:
+            raise StoreError(f"cannot remove {path}: {error}") from error
 
 
 def _is_store(directory: Path) -> bool:
@@ -274,13 +260,86 @@ def _contents(store: Path) -> tuple[str, list[str]]:
     try:
         with BloomFilter.open(store, readonly=True, allow_network_fs=True) as seen:
             urls = len(seen)
-        job = overview(store)
+        view = StoreReader(store).view()
     except BloomDupeError as error:
         return f"it cannot be read ({error})", []
-    if job is None or job.runs is None:
+    if view is None or view.job.runs is None:
         return f"{plural(urls, 'URL')} seen", []
+    job, runs = view.job, view.job.runs
     held = (
         f"{plural(urls, 'URL')} seen, {plural(job.pending, 'request')} pending,"
         f" {plural(job.pages, 'page')}"
     )
-    return held, [output.uri for output in job.runs.outputs]
+    return held, [output.uri for output in runs.outputs]
+
+
+SCRAPYS = ("requests.queue", "requests.seen")
+"""Names in a JOBDIR of Scrapy's own scheduler."""
+MOST_NAMED = 3
+
+
+def jobs_in(directory: Path) -> list[Path]:
+    """Return the JOBDIRs in a directory, and in the directories in it, by name.
+
+    A JOBDIR is its own only job. Raises :class:`~bloomdupe.errors.SettingError` if it
+    cannot be read.
+    """
+    try:
+        if _is_job(directory):
+            return [directory]
+        return list(_jobs_in(directory, depth=2))
+    except OSError as error:
+        raise SettingError(f"{directory}: {error.strerror}") from error
+
+
+def _is_job(path: Path) -> bool:
+    return (path / "bloomdupe" / files.DATA).is_file()
+
+
+def _jobs_in(directory: Path, depth: int) -> Iterator[Path]:
+    for inside in sorted(directory.iterdir()):
+        if _is_job(inside):
+            yield inside
+        elif depth > 1 and inside.is_dir() and not inside.is_symlink():
+            yield from _jobs_in(inside, depth - 1)
+
+
+def no_job(path: Path) -> StoreError:
+    """Return the error for a path without a store, with the path that may be meant."""
+    return StoreError(f"{path}: there is no bloomdupe store{_hint(path)}")
+
+
+def _hint(path: Path) -> str:
+    if not path.exists():
+        if not path.parent.is_dir():
+            return ""
+        names = [one.name for one in path.parent.iterdir() if one.is_dir()]
+        close = get_close_matches(path.name, names, 1)
+        return _question([*_named(path), *(path.parent / one for one in close)])
+    if any((path / name).exists() for name in SCRAPYS):
+        return (
+            f". It is a JOBDIR of Scrapy's own scheduler: `bloomdupe import {path}"
+            " --spider NAME` imports it"
+        )
+    jobs = jobs_in(path)
+    if not jobs:
+        return _question(_named(path))
+    some = ", ".join(map(str, jobs[:MOST_NAMED])) + ", ..." * (len(jobs) > MOST_NAMED)
+    return (
+        f", but {plural(len(jobs), 'job')} ({some}): name a job;"
+        f" `bloomdupe jobs {path}` shows all"
+    )
+
+
+def _named(path: Path) -> list[Path]:
+    """Return the jobs in directories here that have a name, such as a spider's."""
+    here = Path()
+    if path != here / path.name:
+        return []
+    with contextlib.suppress(OSError):  # what cannot be read gives no hints
+        return [one for one in _jobs_in(here, depth=2) if one.name == path.name]
+    return []
+
+
+def _question(meant: list[Path]) -> str:
+    return f"; did you mean {meant[0]}?" if meant else ""

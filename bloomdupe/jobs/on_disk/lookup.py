@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.job_contract import Watched
     from bloomdupe.jobs.lines import Line, Problems
 
-__all__ = ["FoundUrl", "look_up"]
-
 
 class FoundUrl(NamedTuple):
     """The state of a URL."""

@@ -28,77 +28,14 @@ if TYPE_CHECKING:
 
     from bloomdupe.store.snapshot import Snapshot
 
-__all__ = ["FailureReader", "StoreReader", "overview"]
 
-
-def overview(path: Path, failures: FailureReader | None = None) -> Overview | None:
-    """Return the state of the job with the store at ``path``, also while it runs.
-
-    None if the store has never belonged to a crawl. Takes a second for a million slots,
-    however many requests are pending in them. ``failures`` remembers failed requests
-    between two calls.
-    """
-    now, owner = time(), files.owner_of(path)
-    with closing(Store.open(path, readonly=True, network=True)) as store:
-        with store.snapshot() as snapshot:
-            frontier = snapshot.record("frontier")
-            crawl = snapshot.record("crawl") or {}
-            outputs = _outputs(snapshot, crawl)
-            notes = (snapshot.record("filter") or {}).get("notes", {})
-            transaction = snapshot.transaction
-            first = next(snapshot.later(), None)
-            failed = (failures or FailureReader()).read(store, snapshot)
-        if frontier is None:
-            return None
-        slots = {slot.name: slot.requests for slot in slots_of(store)}
-        delays = _delays(store, slots, crawl.get("delays", {}))
-    totals = crawl.get("totals", {})
-    later = frontier.get("later", {"requests": 0})["requests"]
-    signs = Signs(
-        owner=None if owner is None else f"process {owner.process or 'unknown'}",
-        beat=None if owner is None else owner.beat,
-        ended=_ended(notes, totals),
-        ready=frontier["requests"] > 0,
-        due=None if first is None else first.due,
-        finished_at=notes.get("finished"),
-        half_imported=not notes.get(IMPORT, {"done": True})["done"],
-    )
-    return Overview(
-        state=state_of(signs, now),
-        pending=frontier["requests"] + later,
-        taken_in=frontier["sequence"],
-        pages=totals.get("pages", 0),
-        slots=slots,
-        resting={
-            slot: rest for slot, rest in rests_in(crawl, now).items() if slot in slots
-        },
-        delays=delays,
-        runs=RunFigures(
-            process=None if owner is None else owner.process,
-            last_run=notes.get("run"),
-            round=notes.get("generation", 1),
-            finished_at=notes.get("finished"),
-            checkpoint_at=_written_at(path),
-            transaction=transaction,
-            later=later,
-            items=totals.get("items", 0),
-            runs=totals.get("runs", 0),
-            seconds=totals.get("seconds", 0.0),
-            outputs=outputs,
-            failed=dict(FailedRequests(failed, 0).reasons.most_common()),
-            blocked=notes.get(BLOCKED, []),
-            paused=notes.get(PAUSED, []),
-        ),
-    )
-
-
-def _ended(notes: dict[str, Any], totals: dict[str, Any]) -> str | None:
+def _ended(notes: dict[str, Any], totals: Totals) -> str | None:
     """Return how the last run ended; None: there was no run.
 
     An imported job has the note of the job that it was, and has not run here.
     """
     ended: str | None = notes.get("run")
-    imported = IMPORT in notes and not totals.get("runs")
+    imported = IMPORT in notes and not totals.runs
     return None if imported and ended != FINISHED else ended
 
 
@@ -160,7 +97,7 @@ class FailureReader:
 
 
 class StoreReader:
-    """Reads a job on disk as often as needed."""
+    """Reads a job on disk as often as needed, also while it runs."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -172,33 +109,81 @@ class StoreReader:
         Raises the errors of opening a store, and :class:`StoreError` if no crawl has
         used it.
         """
-        job = overview(self._path, self._failures)
-        if job is None:
+        view = self.view()
+        if view is None:
             raise StoreError(
                 f"{self._path}: no crawl has used this store; `bloomdupe info"
                 f" {self._path}` shows its contents"
             )
-        return self.view_of(job)
+        return view
 
-    def view_of(self, job: Overview) -> View:
-        """Return the job with its history."""
-        assert job.runs is not None  # noqa: S101 - as it is on disk
+    def view(self) -> View | None:
+        """Read the last checkpoint; return None if no crawl has used the store.
+
+        Takes a second for a million slots, however many requests are pending in them.
+        """
+        now, owner = time(), files.owner_of(self._path)
         with closing(Store.open(self._path, readonly=True, network=True)) as store:
             with store.snapshot() as snapshot:
+                frontier = snapshot.record("frontier")
                 crawl = snapshot.record("crawl") or {}
+                outputs = _outputs(snapshot, crawl)
+                notes = (snapshot.record("filter") or {}).get("notes", {})
+                transaction = snapshot.transaction
+                first = next(snapshot.later(), None)
+                failures = self._failures.read(store, snapshot)
                 points, runs = read_history(snapshot)
+            if frontier is None:
+                return None
+            slots = {slot.name: slot.requests for slot in slots_of(store)}
+            delays = _delays(store, slots, crawl.get("delays", {}))
             header = store.header
+        totals = Totals.of(crawl.get("totals", {}))
+        failed = FailedRequests(failures, crawl.get("failures_left", 0))
+        later = frontier.get("later", {"requests": 0})["requests"]
+        written = _written_at(self._path)
+        signs = Signs(
+            owner=None if owner is None else f"process {owner.process or 'unknown'}",
+            beat=None if owner is None else owner.beat,
+            ended=_ended(notes, totals),
+            ready=frontier["requests"] > 0,
+            due=None if first is None else first.due,
+            finished_at=notes.get("finished"),
+            half_imported=not notes.get(IMPORT, {"done": True})["done"],
+        )
+        rests = rests_in(crawl, now)
+        job = Overview(
+            state=state_of(signs, now),
+            pending=frontier["requests"] + later,
+            taken_in=frontier["sequence"],
+            pages=totals.pages,
+            slots=slots,
+            resting={slot: rest for slot, rest in rests.items() if slot in slots},
+            delays=delays,
+            runs=RunFigures(
+                process=None if owner is None else owner.process,
+                last_run=notes.get("run"),
+                round=notes.get("generation", 1),
+                finished_at=notes.get("finished"),
+                checkpoint_at=written,
+                transaction=transaction,
+                later=later,
+                items=totals.items,
+                runs=totals.runs,
+                seconds=totals.seconds,
+                outputs=outputs,
+                failed=dict(failed.reasons.most_common()),
+                blocked=notes.get(BLOCKED, []),
+                paused=notes.get(PAUSED, []),
+            ),
+        )
         return View(
             place=str(self._path),
             identity=header.get("identity", {}),
             capacity=header["capacity"],
-            read_at=job.runs.checkpoint_at,
+            read_at=written,
             job=job,
             points=points,
-            history=JobHistory(
-                Totals.of(crawl.get("totals", {})),
-                FailedRequests(self._failures.requests, crawl.get("failures_left", 0)),
-                runs,
-            ),
+            history=JobHistory(totals, failed, runs),
             paces={},
         )

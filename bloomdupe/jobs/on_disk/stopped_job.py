@@ -34,22 +34,13 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.receiver import Imported
     from bloomdupe.jobs.request_line import Wanted
 
-__all__ = ["StoppedJob", "project_of_job"]
-
 
 class StoppedJob(HeldJob):
     """A job's filter and frontier, and its project."""
 
     def __init__(self, project: Project, seen: BloomFilter) -> None:
         self.project = project
-        order = project.order
-        super().__init__(
-            seen,
-            project,
-            fifo=order.fifo,
-            start_fifo=order.start_fifo,
-            starts_apart=order.starts_apart,
-        )
+        super().__init__(seen, project, **project.order._asdict())
 
     @classmethod
     def open(
@@ -89,7 +80,7 @@ class StoppedJob(HeldJob):
         *,
         marks: bool,
     ) -> Self:
-        """Open a job, or begin a job like the one whose store has this ``header``.
+        """Open a job, or begin a job like the job with this ``header``.
 
         Raises :class:`StoreMismatchError` if it is another spider's, has another
         fingerprinter, or cannot receive the ``marks`` of that store.
@@ -132,6 +123,10 @@ class StoppedJob(HeldJob):
     def due(self) -> bool:
         """Whether it is time to commit."""
         return self.frontier.due
+
+    def keeps_out(self, one: Wanted) -> bool:
+        """Whether a rule of ``bloomdupe block`` keeps a request out."""
+        return self.blocked.drops(one.request, one.slot)
 
     def take_over(self, one: Wanted, place: int, *, in_any_case: bool) -> bool:  # noqa: ARG002 - the filter needs no place
         """Add a request of a source and mark it; False if it was seen before.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import StoreError
-from bloomdupe.jobs.job_contract import Job
+from bloomdupe.jobs.job_contract import Job, Removal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.receiver import Source
     from bloomdupe.store.store import Store
-
-__all__ = ["JobOnRedis"]
 
 
 class JobOnRedis(Job):
@@ -98,10 +97,11 @@ class JobOnRedis(Job):
         )
 
     @contextmanager
-    def removal(self) -> Iterator[CrawlRemoval]:
+    def removal(self) -> Iterator[Removal]:
         """Read the crawl; refuse a URL that names no crawl."""
         from bloomdupe.jobs.on_redis.state_on_redis import overview
         from bloomdupe.redis.frontier_reader import FrontierReader
+        from bloomdupe.redis.frontier_removal import remove_frontier
 
         with FrontierReader.open(self.url) as reader:
             try:
@@ -120,22 +120,4 @@ class JobOnRedis(Job):
                     " collected"
                 )
             shown = reader.shown
-        yield CrawlRemoval(self.url, [shown], contents)
-
-
-class CrawlRemoval(NamedTuple):
-    """A crawl that is about to be removed."""
-
-    url: str
-    places: list[str]
-    contents: str
-    stays: tuple[str, ...] = ()
-
-    def remove(self) -> None:
-        """Remove all its keys.
-
-        Raises :class:`~bloomdupe.errors.StoreError` while workers are there.
-        """
-        from bloomdupe.redis.frontier_removal import remove_frontier
-
-        remove_frontier(self.url)
+        yield Removal([shown], contents, partial(remove_frontier, self.url))

@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 from bloomdupe.errors import StoreMismatchError
 
-__all__ = ["PartitionLayer", "parsed"]
-
 
 class PartitionLayer(NamedTuple):
     """A layer of a partition of a crawl."""

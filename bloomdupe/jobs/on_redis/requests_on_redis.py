@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.redis.frontier_reader import OnRedis
 
-__all__ = ["RequestsOnRedis"]
-
 
 class RequestsOnRedis:
     """Reads pending requests and requests in progress, and changes nothing.

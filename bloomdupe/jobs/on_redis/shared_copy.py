@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.job_contract import Watched
     from bloomdupe.store.store import Store
 
-__all__ = ["copied"]
-
 LEASE_SECONDS = 60.0
 """Seconds after which workers may go on if this process is killed."""
 

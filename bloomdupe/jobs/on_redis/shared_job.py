@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.receiver import Imported, Source
     from bloomdupe.jobs.request_line import Wanted
 
-__all__ = ["SharedJob", "project_of_shared_job"]
-
 AT_ONCE = 5_000
 """Requests, or fingerprints, that become durable together."""
 
@@ -147,7 +145,7 @@ class SharedJob:
         """Whether it is time to commit."""
         return len(self._offers) + len(self._marks) >= AT_ONCE
 
-    def blocks(self, slot: str, payload: bytes) -> bool:  # noqa: ARG002
+    def keeps_out(self, one: Wanted) -> bool:  # noqa: ARG002
         """A shared crawl has no rules."""
         return False
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.later.rests import Rest
     from bloomdupe.redis.frontier_reader import PartitionState
 
-__all__ = ["CrawlReader", "described", "overview"]
-
 MINUTE = 60.0
 NO_WORKER = "no worker is alive"
 

@@ -28,8 +28,7 @@ from bloomdupe.crawl.engines.on_redis.slots import forget_inherited_slot
 from bloomdupe.crawl.engines.on_redis.worker import Worker
 from bloomdupe.crawl.engines.on_redis.worker_counts import WorkerCounts
 from bloomdupe.crawl.later.backoff import Backoff
-from bloomdupe.crawl.later.circuits import GrowingWait
-from bloomdupe.crawl.later.retries import Retries
+from bloomdupe.crawl.later.circuits import GrowingWait, Retries
 from bloomdupe.crawl.leases.in_memory import Position
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.progress.pace import plural
