@@ -11,7 +11,7 @@ from rules import imports_of, modules_of
 
 import bloomdupe
 
-FOR_SOME = re.compile(r'extra == "(?:top|report|metrics|redis)"')
+FOR_SOME = re.compile(r"extra == ['\"](?:top|report|metrics|redis)['\"]")
 """Extras that are for users, and not for those who work on bloomdupe."""
 
 
