@@ -74,7 +74,9 @@ class Kinds(Spider):
 
 
 class AsyncKinds(Kinds):
-    async def parse(self, response: Response) -> AsyncIterator[Any]:
+    async def parse(  # type: ignore[override]
+        self, response: Response
+    ) -> AsyncIterator[Any]:
         for request in super().parse(response):
             yield request
             await asyncio.sleep(0)
