@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.extensions import feedexport
 from scrapy.extensions.httpcache import FilesystemCacheStorage
+from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 
@@ -13,6 +14,7 @@ from bloomdupe.crawl.admission import EARLIEST, Admission, find_job
 from bloomdupe.crawl.engines.on_redis.shared_admission import SharedAdmission
 from bloomdupe.crawl.http_cache import WholeCache
 from bloomdupe.crawl.other_memories import OtherMemories
+from bloomdupe.crawl.stats import Stats
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.media import WholeFiles
 from bloomdupe.links.fast_urls import FastUrls
@@ -57,7 +59,11 @@ class Addon:
         _add_extension(settings, OtherMemories, 0)
         _add_extension(settings, WholeFiles, 0)
         _add_extension(settings, FastUrls, 0)
-        _replace_cache(settings)
+        if settings.getbool("HTTPCACHE_ENABLED"):
+            _replace_class(
+                settings, "HTTPCACHE_STORAGE", FilesystemCacheStorage, WholeCache
+            )
+        _replace_class(settings, "STATS_CLASS", MemoryStatsCollector, Stats)
         find_job(self._crawler, settings)
         if settings["BLOOMDUPE_REDIS_URL"]:
             _add_extension(settings, SharedAdmission, EARLIEST)
@@ -84,13 +90,11 @@ def _replace(settings: BaseSettings, theirs: type, ours: type) -> None:
     )
 
 
-def _replace_cache(settings: BaseSettings) -> None:
-    """Replace Scrapy's file cache with ours; leave any other cache alone."""
-    name = "HTTPCACHE_STORAGE"
-    used = settings.getbool("HTTPCACHE_ENABLED")
-    if used and load_object(settings[name]) is FilesystemCacheStorage:
+def _replace_class(settings: BaseSettings, name: str, theirs: type, ours: type) -> None:
+    """Replace a class of Scrapy's that a setting names; leave any other class alone."""
+    if load_object(settings[name]) is theirs:
         priority = settings.getpriority(name) or "addon"
-        settings.set(name, global_object_name(WholeCache), priority)
+        settings.set(name, global_object_name(ours), priority)
 
 
 def _add_link_filter(settings: BaseSettings) -> None:

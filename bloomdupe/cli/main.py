@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import sys
+from argparse import ArgumentParser, Namespace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +71,7 @@ GROUPS: dict[str, tuple[Verb[Any], ...]] = {
 VERBS = tuple(verb for group in GROUPS.values() for verb in group)
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> ArgumentParser:
     """Return the parser of the ``bloomdupe`` command."""
     parser = _WholeParser(
         prog="bloomdupe",
@@ -85,7 +85,7 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def add_verbs(parser: argparse.ArgumentParser, jobdir: str | None = None) -> None:
+def add_verbs(parser: ArgumentParser, jobdir: str | None = None) -> None:
     """Add the verbs; ``jobdir`` is the default store."""
     # Those of the project, if Scrapy has them at hand already.
     parser.set_defaults(project_settings=None)
@@ -104,7 +104,7 @@ def add_verbs(parser: argparse.ArgumentParser, jobdir: str | None = None) -> Non
         its_parser.set_defaults(its_parser=its_parser)
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(ArgumentParser):
     """Reports wrong arguments in printable lines."""
 
     def error(self, message: str) -> NoReturn:
@@ -145,7 +145,7 @@ class _WholeParser(_Parser):
 
     def parse_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: None = None
-    ) -> argparse.Namespace:
+    ) -> Namespace:
         """Let the parser of the verb report an unknown option."""
         options, unknown = self.parse_known_args(args, namespace)
         if unknown:
@@ -164,8 +164,8 @@ class _AnyOrder(_Parser):
     def parse_known_args(  # type: ignore[override]
         self,
         args: Sequence[str] | None = None,
-        namespace: argparse.Namespace | None = None,
-    ) -> tuple[argparse.Namespace, list[str]]:
+        namespace: Namespace | None = None,
+    ) -> tuple[Namespace, list[str]]:
         if self._asked:
             return super().parse_known_args(args, namespace)
         self._asked = True
@@ -192,7 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     """Carry out parsed options; return the exit code."""
     verb = next(verb for verb in VERBS if verb.name == options.verb)
     try:
@@ -224,9 +224,7 @@ def _job_for(verb: Verb[Any], named: str) -> Job:
     return job
 
 
-def _lines(
-    verb: Verb[Any], result: object, options: argparse.Namespace
-) -> Iterable[str]:
+def _lines(verb: Verb[Any], result: object, options: Namespace) -> Iterable[str]:
     if not options.json:
         return verb.text(result)
     found = verb.json(result)

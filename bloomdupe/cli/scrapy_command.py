@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from scrapy.commands import ScrapyCommand
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import ArgumentParser, Namespace
 
 __all__ = ["Command"]
 
@@ -29,7 +29,7 @@ class Command(ScrapyCommand):
         """Return the line that ``scrapy`` shows in its list."""
         return "Size Bloom filters and look after the stores of crawls"
 
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
+    def add_options(self, parser: ArgumentParser) -> None:
         """Add Scrapy's options and ours."""
         super().add_options(parser)
         from bloomdupe.cli import main as cli
@@ -38,7 +38,7 @@ class Command(ScrapyCommand):
         # One of many spiders' jobs has to be named.
         cli.add_verbs(parser, None if "%(" in str(jobdir) else jobdir)
 
-    def run(self, args: list[str], opts: argparse.Namespace) -> None:  # noqa: ARG002
+    def run(self, args: list[str], opts: Namespace) -> None:  # noqa: ARG002
         """Run a verb."""
         from bloomdupe.cli import main as cli
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.jobs import ENGINES
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import ArgumentParser
 
     from bloomdupe.cli.verb import Verb
 
@@ -23,7 +23,7 @@ DIRECTORY = {
 
 
 def add_store(
-    parser: argparse.ArgumentParser,
+    parser: ArgumentParser,
     jobdir: str | None,
     verb: Verb[Any],
     *,

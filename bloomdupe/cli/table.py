@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["columns", "slot_name", "table"]
+__all__ = ["columns", "table"]
 
 
 def table(rows: Iterable[tuple[str, str]]) -> list[str]:
@@ -30,8 +30,3 @@ def columns(rows: Sequence[Sequence[str]], left: int) -> list[str]:
         ).rstrip()
         for row in rows
     ]
-
-
-def slot_name(name: str) -> str:
-    """Return a slot's name; items of ``start()`` have no slot."""
-    return name or "(no slot)"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Iterable, Iterator
 
     from bloomdupe.jobs.job_contract import Job
@@ -44,13 +44,11 @@ class Verb(ABC, Generic[Result]):
         return self.needs is not None and engine.has(self.needs)
 
     @abstractmethod
-    def add_arguments(
-        self, parser: argparse.ArgumentParser, jobdir: str | None
-    ) -> None:
+    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
         """Add all arguments but ``--json``; ``jobdir`` is the default store."""
 
     @abstractmethod
-    def run(self, options: argparse.Namespace) -> Result:
+    def run(self, options: Namespace) -> Result:
         """Run the verb; ``options.job`` is the job that ``options.store`` names.
 
         Raises :class:`~bloomdupe.errors.BloomDupeError`.
@@ -60,9 +58,12 @@ class Verb(ABC, Generic[Result]):
     def text(self, result: Result) -> Iterable[str]:
         """Return the lines to print."""
 
-    @abstractmethod
     def json(self, result: Result) -> dict[str, Any] | Iterator[dict[str, Any]]:
-        """Return the result as JSON; a list gives an object for each line."""
+        """Return the result as JSON, by default the fields of a named tuple.
+
+        An iterator gives an object for each line.
+        """
+        return cast("Any", result)._asdict()  # type: ignore[no-any-return]
 
     def status(self, result: Result) -> int:  # noqa: ARG002
         """Return the exit status."""

@@ -11,16 +11,13 @@ from bloomdupe.crawl.later.not_before import TIME_KEYS, time_of, without_time
 from bloomdupe.crawl.later.retries import is_retry
 from bloomdupe.crawl.later.revisits import REVISIT
 from bloomdupe.crawl.requests.identity import identity_of, is_once_more
-from bloomdupe.crawl.state.cookies_packed import without_cookie_header
+from bloomdupe.crawl.state.cookies import without_cookie_header
 from bloomdupe.errors import StoreError, UnserializableError
 from bloomdupe.links.link_filter import Duplicate
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy import Request
-    from scrapy.crawler import Crawler
     from scrapy.dupefilters import BaseDupeFilter
 
     from bloomdupe.crawl.dupefilter import BloomDupeFilter
@@ -46,21 +43,17 @@ class Acceptance:
 
     def __init__(
         self,
-        crawler: Crawler,
         session: Session,
         dupefilter: BaseDupeFilter,
         ours: BloomDupeFilter | None,
-        fingerprint: Callable[[Request], bytes],
     ) -> None:
-        assert crawler.spider is not None  # noqa: S101 - the crawl is open
-        assert crawler.stats is not None  # noqa: S101 - likewise
-        self._spider = crawler.spider
-        self._stats = crawler.stats
+        self._spider = session.spider
+        self._stats = session.stats
         self._session = session
         self._engine = session.engine
         self._dupefilter = dupefilter
         self._ours = ours
-        self._fingerprint = fingerprint
+        self._fingerprint = session.fingerprint
         self._warned = self._warned_of_polling = False
         self._asked: tuple[Request, Key] | None = None
         """The request that the link filter has just asked about, if it is new."""

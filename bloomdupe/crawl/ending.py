@@ -1,29 +1,36 @@
-"""Ending: the finish reason of a run that has nothing left to do."""
+"""The end of a run: in good order, with its true reason, or after a failure."""
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from scrapy.exceptions import CloseSpider
 
 from bloomdupe.crawl.later.sleeping import WAITING
-from bloomdupe.crawl.progress.plural import plural
+from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.progress.rounds import FINISHED
-from bloomdupe.inside_scrapy.engine import mark_failed
+from bloomdupe.errors import SettingError, StoreError, UnserializableError
+from bloomdupe.inside_scrapy.engine import fail_crawl, mark_failed
+from bloomdupe.inside_scrapy.timer import Timer
 from bloomdupe.printable import logger_of
+from bloomdupe.store.system_errors import limit_of_memory, reason_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from scrapy.crawler import Crawler
 
     from bloomdupe.crawl.engines.engine_contract import Engine
     from bloomdupe.crawl.totals import Totals
 
-__all__ = ["INCOMPLETE", "Ending"]
+
+__all__ = ["INCOMPLETE", "Ending", "MemoryWatch", "Stopping"]
 
 logger = logger_of(__name__)
 
+SHUTDOWN = "shutdown"
+"""Finish reason of a run that was stopped by a signal, in Scrapy."""
 INCOMPLETE = "incomplete"
 """Finish reason of a run that left requests undone, though it had the time."""
 
@@ -56,8 +63,15 @@ class Ending:
         return self._engine.left + self._apart
 
     def reason_of(self, reason: str) -> str:
-        """Return the true finish reason of a run that ends with ``reason``."""
-        if reason != FINISHED or not self.left:
+        """Return the true finish reason of a run that ends with ``reason``.
+
+        A spider may give another reason when it is idle. After Ctrl-C it may have more
+        requests to come, even if none is pending.
+        """
+        if not self.left:
+            over = self._engine.starting.over and reason != SHUTDOWN
+            return FINISHED if over else reason
+        if reason != FINISHED:
             return reason
         return WAITING if self.left == self._engine.later else INCOMPLETE
 
@@ -107,3 +121,81 @@ class Ending:
             },
             extra={"spider": self._crawler.spider},
         )
+
+
+class Stopping:
+    """Closes the crawl after the first failure; the process ends with status 1.
+
+    After the failure nothing is committed: the last checkpoint stays valid, and the
+    next run continues from it.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self.failure: BaseException | None = None
+        self._ending = False
+        # Not within the call that has failed: closing calls the scheduler.
+        self._closing = Timer(self._close)
+
+    def fail(self, error: BaseException) -> None:
+        """Record a failure, and close the crawl soon."""
+        if self.failure is not None:
+            return
+        self.failure = error
+        what, reason = "A checkpoint failed", f"{error}" or type(error).__name__
+        if isinstance(error, StoreError):
+            what = "The store of the crawl failed"
+        if isinstance(error, MemoryError):
+            what, reason = "Memory has run out", limit_of_memory()
+        plain = (SettingError, UnserializableError)
+        if isinstance(error, plain):
+            what = "The crawl cannot go on"
+        expected = isinstance(error, (StoreError, MemoryError, *plain))
+        logger.critical(
+            "%(what)s, so the crawl stops: %(reason)s. Once the cause is gone, run the"
+            " same command again: it goes on from the last checkpoint.",
+            {"what": what, "reason": reason},
+            exc_info=None if expected else error,
+            extra={"spider": self._crawler.spider},
+        )
+        if self._ending:
+            mark_failed(self._crawler)
+        else:
+            self._closing.set(0)
+
+    def _close(self) -> None:
+        assert self.failure is not None  # noqa: S101 - it was set before the timer
+        fail_crawl(self._crawler, reason_of(self.failure))
+
+    def end(self) -> None:
+        """Record that the crawl closes anyway; a failure still counts."""
+        self._ending = True
+        if self.failure is not None:
+            self._closing.cancel()
+            mark_failed(self._crawler)
+
+
+class MemoryWatch(logging.Handler):
+    """Calls ``tell`` when a log record was caused by a ``MemoryError``.
+
+    A kill by the kernel needs no detection. Under a limit (``ulimit -v``) Python raises
+    ``MemoryError`` at any place instead. If a callback, a pipeline or a signal handler
+    raises it, Scrapy logs it and goes on: the request would count as done.
+    """
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        super().__init__(logging.INFO)
+        self._tell = tell
+
+    def begin(self) -> None:
+        """Watch the log of the whole process."""
+        logging.getLogger().addHandler(self)
+
+    def end(self) -> None:
+        """Stop watching."""
+        logging.getLogger().removeHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Look at a record; called by logging."""
+        if record.exc_info and isinstance(record.exc_info[1], MemoryError):
+            self._tell()

@@ -13,7 +13,7 @@ from scrapy.utils.python import global_object_name
 from bloomdupe.crawl.acceptance import ASKING, Acceptance
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
-from bloomdupe.crawl.engines.features import Feature
+from bloomdupe.crawl.engines.engine_contract import Feature
 from bloomdupe.crawl.engines.going_on import open_on_disk
 from bloomdupe.crawl.engines.session import Session
 from bloomdupe.crawl.later.not_before import time_of
@@ -133,9 +133,7 @@ class FrontierScheduler(BaseScheduler):
             opening = None
             self._open_on_redis(session)
         self._session = session
-        self._acceptance = Acceptance(
-            self._crawler, session, self.df, self._ours, session.fingerprint
-        )
+        self._acceptance = Acceptance(session, self.df, self._ours)
         if type(self.df) is BloomDupeFilter:
             session.link_filter = attach_link_filter(
                 self._crawler, self._would_drop, self.df
@@ -316,7 +314,7 @@ class FrontierScheduler(BaseScheduler):
         known = session.serializer.visit_in(entry.payload or b"")
         visit = None if known is None else Visit.of(known)
         lease = session.leases.add(request, entry, visit)
-        session.counts.add("scheduler/dequeued")
+        self._stats.inc_value("scheduler/dequeued")
         return lease
 
     def _restore(self, session: Session, entry: Entry) -> Request | None:

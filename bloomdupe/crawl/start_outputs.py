@@ -11,6 +11,7 @@ from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.crawl.requests.canonical import canonical_text
 from bloomdupe.crawl.requests.identity import identity_of
 from bloomdupe.crawl.requests.names import OutputNames, child_name
+from bloomdupe.inside_scrapy.processing import Work
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -61,8 +62,11 @@ class StartVerdict(NamedTuple):
     """Its name, if it has the same name in each run of this round."""
 
 
-class StartItem:
-    """An item of ``Spider.start()``: a :class:`bloomdupe.inside_scrapy.Work`."""
+class StartItem(Work):
+    """An item of ``Spider.start()``; no callback and no download belong to it.
+
+    Its pipelines decide when it is done.
+    """
 
     holds_back = waiting = False
 
@@ -76,30 +80,9 @@ class StartItem:
         """Nothing was asked of the downloader."""
         return True
 
-    def given(self, result: object) -> None:
-        """No callback belongs to it."""
-
     def takes_item(self) -> bool:
         """It yields nothing."""
         return True
-
-    def waits(self) -> None:
-        """No callback belongs to it."""
-
-    def cut_short(self) -> None:
-        """No callback belongs to it."""
-
-    def gave_up(self, error: BaseException) -> None:
-        """No download belongs to it."""
-
-    def raised(self, error: BaseException, response: object) -> None:
-        """No callback belongs to it."""
-
-    def broke_off(self, error: BaseException) -> None:
-        """See :class:`bloomdupe.inside_scrapy.processing.Work`; never called."""
-
-    def ended(self, *, whole: bool) -> None:
-        """Do nothing: its pipelines decide when it is done."""
 
 
 class StartOutputs:
@@ -118,7 +101,9 @@ class StartOutputs:
         self._parent = parent
         self._fingerprint = fingerprint
         self._pages: set[bytes] = set()
-        self._over = self._closed = False
+        self.over = False
+        """Whether ``start()`` has yielded all its outputs in this run."""
+        self._closed = False
         self._names = OutputNames(parent)
         self._items = 0
         self._request: Request | None = None
@@ -139,11 +124,12 @@ class StartOutputs:
                 name = self._name_of(output, number)
                 if self._closed or self.is_done(name, number):
                     continue
+                item = StartItem(name, number)  # type: ignore[abstract] # the rest is empty
                 # The engine hands it on in this very task.
-                self._processing.works_on(StartItem(name, number))
+                self._processing.works_on(item)
             yield output
         # The engine takes in each request before it asks for the next output.
-        self._over = True
+        self.over = True
         if not self._closed:
             self.ended()
 
@@ -212,7 +198,7 @@ class StartOutputs:
 
         Another worker may have yielded it.
         """
-        return not self._over or self.is_page(key)
+        return not self.over or self.is_page(key)
 
     def second_use(
         self, request: Request, key: bytes, parent: Request, *, exact: bool

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.requests.names import START, child_name, start_name
 from bloomdupe.crawl.start_outputs import MOST_YIELDED, StartOutputs, StartVerdict
-from bloomdupe.crawl.state.counted_items import CountedItems
+from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.inside_scrapy.processing import Processing
 
-__all__ = ["Starting"]
 
+__all__ = ["CountedItems", "Starting"]
 
 FIRST = (b"start", b"place")
 """Words of the marks for the first request for a page in a round."""
@@ -146,6 +146,32 @@ class Starting(StartOutputs):
 
     may_be_page = is_page
     """See :meth:`StartOutputs.may_be_page`: earlier runs have left marks."""
+
+
+class CountedItems(Participant):
+    """Numbers of the items that are done, in a job that an earlier version began.
+
+    The store keeps them as a list, ``start_items`` in the record ``crawl``. It begins
+    with the number of leading items that are all done; then come the numbers (from 0)
+    of the later items that are done. No number is added: items have names now.
+    """
+
+    def __init__(self) -> None:
+        self._stored: list[int] = []
+
+    def restore(self, stored: list[int]) -> None:
+        """Restore the numbers of the last checkpoint."""
+        self._stored = stored
+
+    def __contains__(self, number: int) -> bool:
+        """Whether an item was counted."""
+        stored = self._stored
+        return bool(stored) and (number < stored[0] or number in stored[1:])
+
+    def prepare(self) -> Part:
+        """Return the numbers for the next checkpoint."""
+        stored = self._stored
+        return Part(entries={"start_items": stored} if any(stored) else {})
 
 
 class _Occurrences:

@@ -5,35 +5,38 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import shutil
 from collections import deque
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from scrapy.extensions.postprocessing import PostProcessingManager
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
+from bloomdupe.feeds.content import TAIL_BYTES, digest, read_bytes
 from bloomdupe.feeds.feed import full_uri
 from bloomdupe.feeds.kinds import local_path
 from bloomdupe.feeds.spool import Items
-from bloomdupe.feeds.target import Target
 from bloomdupe.feeds.uri import without_secret
 from bloomdupe.inside_scrapy.engine import mark_failed
 from bloomdupe.printable import logger_of
-from bloomdupe.store.files import sync_directory
+from bloomdupe.store.files import make_directory, sync_directory
 from bloomdupe.store.platform import sync
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
-    from pathlib import Path
 
+    from scrapy import Spider
     from scrapy.extensions.feedexport import FeedSlot
 
     from bloomdupe.feeds.spool import Spool
     from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
 
-__all__ = ["Deliveries", "Delivery"]
+
+__all__ = ["Deliveries", "Delivery", "Target"]
 
 logger = logger_of(__name__)
 
@@ -332,3 +335,56 @@ def _copy(file: IO[bytes], out: IO[bytes], size: int) -> None:
         data = file.read(min(size, CHUNK))
         out.write(data)
         size -= len(data)
+
+
+class Target:
+    """Replaces Scrapy's storage for local files.
+
+    The new content is written to another file beside the place, which is then renamed.
+    Unless ``overwrite``, it begins with the old content.
+    """
+
+    def __init__(self, place: Path, *, overwrite: bool) -> None:
+        self._place = Path(os.path.realpath(place))
+        self._beside = self._place.with_name(f".{self._place.name}.part")
+        self._overwrite = overwrite
+        self._file: IO[bytes] | None = None
+
+    def open(self, _: Spider) -> IO[bytes]:
+        """Open the file beside the place, for writing."""
+        make_directory(self._place.parent)
+        self._beside.unlink(missing_ok=True)
+        self._file = file = self._beside.open("xb")
+        if self._place.exists():
+            shutil.copymode(self._place, self._beside)
+            if not self._overwrite:
+                with self._place.open("rb") as before:
+                    shutil.copyfileobj(before, file)
+        return file
+
+    def prepare(self) -> dict[str, Any]:
+        """Sync the file, and return the state that it will have in its place."""
+        assert self._file is not None  # noqa: S101 - it was opened
+        if not self._file.closed:  # by a plugin, as Scrapy's documentation has it
+            self._file.flush()
+        with self._beside.open("rb") as written:
+            sync(written.fileno())
+        return {"path": str(self._place), **_state(self._beside)}
+
+    def store(self, file: IO[bytes]) -> None:
+        """Move the file to its place."""
+        file.close()
+        self._beside.replace(self._place)
+        sync_directory(self._place.parent)
+
+    @staticmethod
+    def is_there(state: dict[str, Any]) -> bool:
+        """Whether a file has the state that :meth:`prepare` has returned."""
+        place = Path(state["path"])
+        return place.is_file() and {"path": str(place), **_state(place)} == state
+
+
+def _state(place: Path) -> dict[str, Any]:
+    size = place.stat().st_size
+    tail = read_bytes(place, max(0, size - TAIL_BYTES), size)
+    return {"size": size, "tail": digest(tail)}

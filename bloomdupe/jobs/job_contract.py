@@ -7,7 +7,7 @@ before it runs a verb, so a verb needs no case for each engine.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from bloomdupe.errors import SettingError
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.changes.selection import Selection
     from bloomdupe.crawl.leases.failure import Failure
-    from bloomdupe.jobs.listed import ListedItems, ListedRequest
     from bloomdupe.jobs.overview import Description
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.receiver import Receiver, Source
@@ -31,7 +30,32 @@ if TYPE_CHECKING:
     Watched: TypeAlias = Callable[[Iterable[Any], int | None, str], Iterator[Any]]
     """Yields the given things and shows their progress, by total and kind."""
 
-__all__ = ["Job", "Removal"]
+__all__ = ["Job", "ListedItems", "ListedRequest", "Removal"]
+
+
+class ListedRequest(NamedTuple):
+    """A request that is pending or in progress."""
+
+    slot: str
+    method: str
+    url: str
+    priority: int
+    callback: str | None
+    not_before: float | None = None
+    """Unix time before which it is not fetched."""
+    problem: str | None = None
+    """The reason why it cannot be read."""
+    worker: str | None = None
+    """In a crawl on Redis, the worker that processes it."""
+
+
+class ListedItems(NamedTuple):
+    """Items of ``start()``, on their way to the output of a crawl on Redis."""
+
+    slot: str
+    priority: int
+    lines: int
+    worker: str | None = None
 
 
 class Removal(Protocol):

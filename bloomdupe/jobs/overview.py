@@ -22,6 +22,7 @@ __all__ = [
     "RunFigures",
     "WorkerFigures",
     "WorkerShare",
+    "slot_name",
 ]
 
 LARGEST = 10
@@ -153,6 +154,18 @@ class Overview:
     runs: RunFigures | None = None
     workers: WorkerFigures | None = None
 
+    @property
+    def at_rest(self) -> set[str]:
+        """Slots with pending requests that get none now: they rest, or are paused."""
+        if self.runs is None:
+            return set()
+        return self.slots.keys() & {*self.runs.resting, *self.runs.paused}
+
+    @property
+    def all_rest(self) -> bool:
+        """Whether requests are pending, and all their slots rest."""
+        return 0 < len(self.at_rest) == len(self.slots)
+
     def slowness(self, slot: str) -> str:
         """Return why a slot is slow, if that is known: its rest, or its delay."""
         if self.runs is None:
@@ -243,3 +256,8 @@ class Description(NamedTuple):
             job = self.job.as_dict()
             job |= {"pages_per_minute": self.rate, "seconds_to_go": self.to_go}
         return {**self.filter.as_dict(), "identity": self.identity, "job": job}
+
+
+def slot_name(name: str) -> str:
+    """Return a slot's name; items of ``start()`` have no slot."""
+    return name or "(no slot)"

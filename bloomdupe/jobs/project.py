@@ -14,7 +14,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.project import get_project_settings
 from scrapy.utils.python import global_object_name
 
-from bloomdupe.crawl.engines.queue_order import QueueOrder
+from bloomdupe.crawl.engines.crawl_job import QueueOrder
 from bloomdupe.crawl.requests.layout import PICKLE
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.requests.summary import check_payload, summary_of

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,8 +15,6 @@ from bloomdupe.jobs.lines import Problems
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
-
-    from scrapy import Request
 
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.filter.bloom import BloomFilter
@@ -71,8 +70,8 @@ class Receiver(Protocol):
     def due(self) -> bool:
         """Whether it is time to commit."""
 
-    def blocks(self, request: Request, slot: str) -> bool:
-        """Whether a rule keeps a request of this slot out."""
+    def blocks(self, slot: str, payload: bytes) -> bool:
+        """Whether a rule keeps a stored request of this slot out."""
 
     def take_over(self, one: Wanted, place: int, *, in_any_case: bool) -> bool:
         """Add the request at a place of the source.
@@ -96,29 +95,27 @@ class Receiver(Protocol):
         """Correct the counts, and add remarks, at the end."""
 
 
-class Source(Protocol):
+class Source(ABC):
     """A source of requests and marks."""
 
-    @property
-    def identity(self) -> str:
-        """Identity of the source; the same if it is read again."""
+    identity: str
+    """Identity of the source; the same if it is read again."""
+    header: dict[str, Any] | None = None
+    """Header of the store, if the source is a job of bloomdupe's."""
+    is_job: bool = True
+    """Whether it is a job, with seen URLs; a list of requests is not."""
 
-    @property
-    def header(self) -> dict[str, Any] | None:
-        """Header of the store, if the source is a job of bloomdupe's."""
-
-    @property
-    def is_job(self) -> bool:
-        """Whether it is a job, with seen URLs; a list of requests is not."""
-
-    def failures(self, problems: Problems) -> Iterator[tuple[bytes, Failure]]:
+    def failures(self, problems: Problems) -> Iterator[tuple[bytes, Failure]]:  # noqa: ARG002
         """Yield failed requests, under their digests; called first."""
+        return iter(())
 
-    def requests(self, job: Receiver, problems: Problems) -> Iterator[Wanted]:
-        """Yield the requests, always in the same order.
+    @abstractmethod
+    def requests(self, project: Project, problems: Problems) -> Iterator[Wanted]:
+        """Yield the requests for a job of this project, always in the same order.
 
         A request that cannot be read is a problem, at its place.
         """
 
+    @abstractmethod
     def take_marks(self, job: Receiver, imported: Imported) -> None:
         """Import the seen URLs, and the position of the crawl."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from bloomdupe.crawl.progress.pace import per_minute, recent, since, time_to_go
-from bloomdupe.jobs.failure_groups import grouped
 from bloomdupe.jobs.overview import MOST_SLOTS
 from bloomdupe.jobs.state import SILENT
 
@@ -15,12 +14,30 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.crawl.progress.history import Point, Ran
     from bloomdupe.crawl.totals import Totals
-    from bloomdupe.jobs.failure_groups import FailureGroup
     from bloomdupe.jobs.overview import Overview
 
-__all__ = ["FailedRequests", "JobHistory", "Reader", "View"]
+__all__ = ["FailedRequests", "FailureGroup", "JobHistory", "Reader", "View"]
 
 MINUTE = 60.0
+
+
+class FailureGroup(NamedTuple):
+    """Failed requests with the same cause, exception and slot."""
+
+    requests: int
+    reason: str
+    status: int | None
+    exception: str
+    slot: str
+    time: float
+    """Unix time of the latest of these failures."""
+    url: str
+    """The URL of that request."""
+
+    @property
+    def cause(self) -> str:
+        """The reason, with the status if there was a response."""
+        return self.reason if self.status is None else f"{self.reason} {self.status}"
 
 
 @dataclass(frozen=True)
@@ -45,7 +62,15 @@ class FailedRequests:
     @property
     def groups(self) -> list[FailureGroup]:
         """The same requests by reason, exception and slot, the largest group first."""
-        return grouped(self.requests)
+        groups: dict[tuple[str, int | None, str, str], list[Failure]] = {}
+        for one in self.requests:
+            name = (one.reason, one.status, one.exception, one.slot)
+            groups.setdefault(name, []).append(one)
+        found = []
+        for name, members in groups.items():
+            latest = max(members, key=lambda one: one.time)
+            found.append(FailureGroup(len(members), *name, latest.time, latest.url))
+        return sorted(found, key=lambda group: -group.requests)
 
 
 @dataclass(frozen=True)
@@ -114,7 +139,7 @@ class View:
                     pending=job.pending - job.runs.later,
                     leased=0,
                     later=job.runs.later,
-                    resting=len(job.runs.resting),
+                    resting=len(job.at_rest),
                     slowest=max(0.0, last.slowest - (moment - last.time)),
                 )
                 for moment in times
@@ -130,12 +155,6 @@ class View:
         return 0.0 if self.job.runs is None else self.job.runs.seconds
 
     @property
-    def all_rest(self) -> bool:
-        """Whether requests are pending, and all their slots rest."""
-        runs = self.job.runs
-        return runs is not None and 0 < len(runs.resting) == len(self.job.slots)
-
-    @property
     def rate(self) -> float | None:
         """Pages a minute, during the last minute of the last run."""
         points = self.present
@@ -147,9 +166,11 @@ class View:
     @property
     def to_go(self) -> float | None:
         """Estimated seconds until no request is pending; None: unknown."""
-        points = self.present
+        points, runs = self.present, self.job.runs
         if not (self.job.state.has_crawl and points):
             return None
+        if runs is not None and not self.job.slots.keys().isdisjoint(runs.paused):
+            return None  # until they are resumed
         return time_to_go(recent(points), points[-1])
 
     def as_dict(self) -> dict[str, Any]:

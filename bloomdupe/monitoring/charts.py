@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
 
@@ -12,7 +14,6 @@ from bloomdupe.crawl.progress.pace import rates
 from bloomdupe.crawl.progress.rounds import OPEN
 from bloomdupe.filter.sizing import PAGE_BITS
 from bloomdupe.monitoring.drawing import BAD, FAINT, FIRST, GOOD, SECOND, Chart, drawing
-from bloomdupe.monitoring.time_axis import ticks
 from bloomdupe.printable import printable
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.view import View
     from bloomdupe.monitoring.drawing import Maker
 
-__all__ = ["charts"]
+
+__all__ = ["Tick", "charts", "ticks"]
 
 PARTS = 240
 """Points of a line, at most: the page stays small."""
@@ -100,12 +102,12 @@ class _Lines:
             axes.fill_between(times, values, step="mid", color=FIRST, alpha=0.25, lw=0)
             axes.step(times, values, where="mid", color=FIRST)
             yield chart("Rate", "; ".join(["Pages a minute", *self._marks]) + ".")
-        with self._axes() as (axes, chart):
-            axes.plot(*self._line(lambda point: point.pending), color=FIRST)
-            yield chart("Pending", "Pending requests that are not scheduled for later.")
-        with self._axes() as (axes, chart):
-            axes.plot(*self._line(lambda point: point.pages), color=FIRST)
-            yield chart("Pages", "Pages done, over all runs.")
+        yield self._plotted(
+            "Pending",
+            "Pending requests that are not scheduled for later.",
+            ("pending", FIRST, ""),
+        )
+        yield self._plotted("Pages", "Pages done, over all runs.", ("pages", FIRST, ""))
         with self._axes() as (axes, chart):
             active = self._line(lambda point: point.slots)
             axes.plot(*active, color=FIRST, label="active")
@@ -118,28 +120,42 @@ class _Lines:
                 "Hosts over time",
                 "Hosts with requests that are pending or in progress.",
             )
-        with self._axes() as (axes, chart):
-            axes.plot(*self._line(lambda point: point.failed), color=BAD)
-            yield chart("Failed", "Failed requests that were not retried since.")
-        with self._axes() as (axes, chart):
-            skipped = self._line(lambda point: point.duplicates)
-            axes.plot(*skipped, color=SECOND, label="duplicates skipped")
-            axes.plot(*self._line(lambda point: point.seen), color=FIRST, label="new")
-            axes.legend()
-            yield chart("Links", "New URLs, and links whose URL was seen before.")
+        yield self._plotted(
+            "Failed",
+            "Failed requests that were not retried since.",
+            ("failed", BAD, ""),
+        )
+        yield self._plotted(
+            "Links",
+            "New URLs, and links whose URL was seen before.",
+            ("duplicates", SECOND, "duplicates skipped"),
+            ("seen", FIRST, "new"),
+        )
         with self._axes() as (axes, chart):
             axes.vlines(*self._highest(), color=FIRST)
             axes.yaxis.set_major_locator(MaxNLocator(5))
             axes.yaxis.set_major_formatter(EngFormatter("s"))
             yield chart("Checkpoints", "The longest of each stretch of time.")
+        yield self._plotted(
+            "Memory and disk",
+            "Bytes.",
+            ("memory", FIRST, "memory of the process"),
+            ("disk", SECOND, "store on the disk"),
+            unit="B",
+        )
+
+    def _plotted(
+        self, title: str, note: str, *lines: tuple[str, str, str], unit: str = ""
+    ) -> Chart:
+        """Plot fields of the points, each in a colour and with a label, or without."""
         with self._axes() as (axes, chart):
-            memory = self._line(lambda point: point.memory)
-            axes.plot(*memory, color=FIRST, label="memory of the process")
-            disk = self._line(lambda point: point.disk)
-            axes.plot(*disk, color=SECOND, label="store on the disk")
-            axes.legend()
-            axes.yaxis.set_major_formatter(EngFormatter("B"))
-            yield chart("Memory and disk", "Bytes.")
+            for field, colour, label in lines:
+                axes.plot(*self._line(attrgetter(field)), color=colour, label=label)
+            if lines[0][2]:
+                axes.legend()
+            if unit:
+                axes.yaxis.set_major_formatter(EngFormatter(unit))
+            return chart(title, note)
 
     @property
     def _rests(self) -> bool:
@@ -299,3 +315,79 @@ def _partitions(workers: WorkerFigures) -> Chart:
             "URLs seen in each, the largest first. Above the dashed line, if there is"
             " one, a filter has grown.",
         )
+
+
+MINUTE, HOUR, DAY = 60, 3_600, 86_400
+STEPS = (
+    *(1, 2, 5, 10, 15, 30),
+    *(minutes * MINUTE for minutes in (1, 2, 5, 10, 15, 30)),
+    *(hours * HOUR for hours in (1, 2, 3, 6, 12)),
+    *(days * DAY for days in (1, 2, 7, 14, 28, 56, 112, 224)),
+)
+"""Seconds between two ticks."""
+MOST = 5
+"""Ticks, if any step of ``STEPS`` makes so few."""
+
+
+class Tick(NamedTuple):
+    """A tick of the axis."""
+
+    seconds: float
+    """Seconds that the crawl was running."""
+    text: str
+
+
+def ticks(points: Sequence[Point]) -> list[Tick]:
+    """Return the ticks for these points: at full minutes, hours or days, if any fit.
+
+    Between two runs nothing happens, be it for a second or for a week. So an axis has
+    the seconds that the crawl was running, and its ticks have the local time, as in the
+    log.
+    """
+    stretches = list(_stretches(points))
+    for step in STEPS:
+        found = [
+            tick for first, last in stretches for tick in _within(first, last, step)
+        ]
+        if len(found) <= MOST:
+            break
+    if len(found) < 2:
+        found = [(point.seconds, point.time) for point in (points[0], points[-1])]
+        step = 1
+    return list(_named(found, step))
+
+
+def _stretches(points: Sequence[Point]) -> Iterator[tuple[Point, Point]]:
+    """Yield the first and the last point of each run."""
+    first = last = points[0]
+    for point in points:
+        if point.run != last.run:
+            yield first, last
+            first = point
+        last = point
+    yield first, last
+
+
+def _within(first: Point, last: Point, step: int) -> Iterator[tuple[float, float]]:
+    """Yield seconds and Unix time of the ticks in a run."""
+    zone = time.localtime(first.time).tm_gmtoff
+    length = last.time - first.time
+    moment = math.ceil((first.time + zone) / step) * step - zone
+    while moment <= last.time:
+        share = (moment - first.time) / length if length else 0.0
+        yield first.seconds + share * (last.seconds - first.seconds), moment
+        moment += step
+
+
+def _named(found: list[tuple[float, float]], step: int) -> Iterator[Tick]:
+    """Name the ticks, with the date where a new day begins."""
+    clock = "%H:%M:%S" if step < MINUTE else "%H:%M"
+    before = ""
+    for seconds, moment in found:
+        local = time.localtime(moment)
+        date = time.strftime("%b %d", local)
+        text = date if step >= DAY else time.strftime(clock, local)
+        if step < DAY and date != before:
+            text += f"\n{date}"
+        before = date
+        yield Tick(seconds, text)

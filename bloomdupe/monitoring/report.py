@@ -72,7 +72,7 @@ def report(view: View, info: Mapping[str, Any]) -> str:
     """Return the page; ``info`` is the object of ``bloomdupe info --json``."""
     title = f"Crawl of {view.spider}"
     colour = COLOURS.get(view.job.state.name, "calm")
-    if view.all_rest and colour == "good":
+    if view.job.all_rest and colour == "good":
         colour = "warn"
     as_of = local(view.job.state.read_at)
     return page(
@@ -126,8 +126,8 @@ def _counts(view: View) -> Iterator[Tile]:
         yield Tile("workers", f"{len(job.workers.alive):,}")
         yield Tile("partitions", f"{len(job.workers.partitions):,}")
     if job.runs is not None and history is not None:
-        if job.runs.resting:
-            yield Tile("resting hosts", f"{len(job.runs.resting):,}", "bad")
+        if job.at_rest:
+            yield Tile("resting hosts", f"{len(job.at_rest):,}", "bad")
         yield Tile("items", f"{job.runs.items:,}")
         yield Tile("duplicates skipped", f"{history.totals.duplicates:,}")
         yield Tile("downloaded", size(history.totals.bytes))
@@ -144,7 +144,7 @@ def _pace(view: View) -> Iterator[Tile]:
         return
     dim = "dim" * (state.name == states.SILENT)
     yield Tile("pages a minute", f"{view.rate:,.0f}", dim)
-    if view.to_go is not None and not view.all_rest:
+    if view.to_go is not None and not view.job.all_rest:
         yield Tile("to go", duration(view.to_go), dim)
 
 

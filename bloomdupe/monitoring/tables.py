@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from bloomdupe.crawl.leases.failure import PAGE_CAME
 from bloomdupe.crawl.progress.pace import local, size
 from bloomdupe.crawl.progress.rounds import OPEN
-from bloomdupe.jobs.overview import MOST_SLOTS
+from bloomdupe.jobs.overview import MOST_SLOTS, slot_name
 from bloomdupe.jobs.state import KILLED, RUNNING
 from bloomdupe.monitoring.page import NOTHING, Column, table, text
 
@@ -24,8 +25,7 @@ MOST_RUNS = 200
 MOST_GROUPS = 50
 MOST_FAILURES = 100
 """Rows of the table, latest failures first."""
-NAMELESS = "(no slot)"
-"""The slot name of items of ``start()``."""
+TWICE = " Items that pages with a failed callback or pipeline have yielded come twice."
 OTHERS = "(not counted by host)"
 
 
@@ -34,10 +34,11 @@ def failures(failed: FailedRequests) -> Iterator[str]:
     if not failed.requests:
         return
     groups, options = failed.groups, {one.option for one in failed.requests}
+    twice = "" if PAGE_CAME.isdisjoint(options) else TWICE
     yield f"<h2>Failures: {len(failed.requests):,} requests</h2>"
     yield (
         '<p class="note">Mend the cause, then run the crawl with <code>-s'
-        f" BLOOMDUPE_RETRY_FAILED={text(','.join(sorted(options)))}</code>.</p>"
+        f" BLOOMDUPE_RETRY_FAILED={text(','.join(sorted(options)))}</code>.{twice}</p>"
     )
     yield from table(
         (
@@ -48,7 +49,7 @@ def failures(failed: FailedRequests) -> Iterator[str]:
             (
                 f"{group.requests:,}",
                 _reason(group.reason, group.status, group.exception),
-                group.slot or NAMELESS,
+                slot_name(group.slot),
                 local(group.time),
                 group.url,
             )
@@ -86,12 +87,12 @@ def hosts(view: View) -> Iterator[str]:
         )
     if history is None:
         columns = (Column("host", "host"), Column("pending", "number"))
-        rows = [(one or NAMELESS, f"{job.slots.get(one, 0):,}") for one in order]
+        rows = [(slot_name(one), f"{job.slots.get(one, 0):,}") for one in order]
         yield from table(columns, rows)
         return
     rows_of_history = [
         (
-            one or NAMELESS,
+            slot_name(one),
             _count(job.slots.get(one, 0)),
             _count(failed.get(one, 0)),
             *_pages_and_bytes(*counted.get(one, (0, 0))),

@@ -21,23 +21,15 @@ from bloomdupe.crawl.progress.line import pages_lost
 from bloomdupe.crawl.progress.pace import (
     RECENT,
     duration,
+    plural,
     rates,
     recent,
     size,
     time_to_fill,
 )
-from bloomdupe.jobs.state import (
-    FINISHED,
-    HALF_IMPORTED,
-    IN_USE,
-    KILLED,
-    NOT_BEGUN,
-    RUNNING,
-    SILENT,
-    SLEEPING,
-    STOPPED,
-)
-from bloomdupe.monitoring.verdict import REMEDIES
+from bloomdupe.jobs import state as states
+from bloomdupe.jobs.overview import slot_name
+from bloomdupe.monitoring.verdict import remedy_of
 from bloomdupe.printable import printable
 
 if TYPE_CHECKING:
@@ -73,22 +65,20 @@ BESIDE = 4
 BESIDE_TABLE = 2
 """Lines beside the workers: a head, and a blank line."""
 SHORT_HEADS = ["parts", "work", "/s"]
-NAMELESS = "(no slot)"
-"""The slot name of items of ``start()``."""
 LEAST = 3
 """Figures that are always shown."""
 DIM = "dim"
 """Style of forecasts that hold only if a silent crawl goes on."""
 STYLES = {
-    RUNNING: "bold green",
-    SLEEPING: "bold blue",
-    SILENT: "bold white on red",
-    IN_USE: "bold",
-    HALF_IMPORTED: "bold yellow",
-    FINISHED: "bold cyan",
-    NOT_BEGUN: "bold",
-    KILLED: "bold red",
-    STOPPED: "bold yellow",
+    states.RUNNING: "bold green",
+    states.SLEEPING: "bold blue",
+    states.SILENT: "bold white on red",
+    states.IN_USE: "bold",
+    states.HALF_IMPORTED: "bold yellow",
+    states.FINISHED: "bold cyan",
+    states.NOT_BEGUN: "bold",
+    states.KILLED: "bold red",
+    states.STOPPED: "bold yellow",
 }
 
 
@@ -200,13 +190,14 @@ def _head(view: View, console: Console, width: int) -> list[Text]:
     if view.trouble is not None:
         lines.append(Text("Redis does not answer", style="bold red"))
     else:
-        style = "bold yellow" if view.all_rest else STYLES[state.name]
+        style = "bold yellow" if view.job.all_rest else STYLES[state.name]
         lines.append(Text(printable(state.text), style=style))
     if width >= NARROW:
         extent = Text(_extent(view), style="dim")
         lines = [Text("  ").join([*lines, extent] if extent else lines)]
-    if state.name in REMEDIES:
-        lines.append(Text(REMEDIES[state.name]))
+    remedy = remedy_of(view.job)
+    if remedy is not None:
+        lines.append(Text(remedy))
     return [part for line in lines for part in line.wrap(console, width)]
 
 
@@ -231,7 +222,7 @@ def _figures(view: View, console: Console, columns: int) -> Iterator[Figure]:
         yield from _figures_of_history(view, view.history, columns)
     last = view.last
     if last is None:
-        if view.job.state.name != NOT_BEGUN:
+        if view.job.state.name != states.NOT_BEGUN:
             yield "history", [("none yet: made by an earlier version", "dim")]
         return
     fill = last.seen / view.capacity
@@ -248,14 +239,14 @@ def _figures(view: View, console: Console, columns: int) -> Iterator[Figure]:
 def _pages(view: View) -> Values:
     pages = [(f"{view.job.pages:,}", "bold")]
     state = view.job.state
-    if view.rate is not None and state.name in (RUNNING, SILENT):
+    if view.rate is not None and state.name in (states.RUNNING, states.SILENT):
         rate = (
             f"{view.rate:,.0f} a minute"
             if view.job.workers is None
             else f"{view.rate / 60:,.1f} a second"
         )
         style = "green" if view.rate >= 0.5 else "yellow"
-        pages.append((rate, DIM if state.name == SILENT else style))
+        pages.append((rate, DIM if state.name == states.SILENT else style))
     if view.job.runs is not None:
         pages.append((f"{view.job.runs.items:,} items", ""))
     return pages
@@ -264,20 +255,19 @@ def _pages(view: View) -> Values:
 def _pending(view: View) -> Values:
     job = view.job
     pending = [(f"{job.pending:,}", "bold")]
-    silent = job.state.name == SILENT
+    silent = job.state.name == states.SILENT
     known = view.rate is not None or (view.history is not None and view.points)
-    if view.all_rest and not silent:
+    if job.all_rest and not silent:
         pending.append(("all resting", "yellow"))
-    elif job.state.name in (RUNNING, SILENT) and known:
+    elif job.state.name in (states.RUNNING, states.SILENT) and known:
         left = view.to_go
         text = "no end in sight" if left is None else f"{duration(left)} to go"
         style = "yellow" if left is None else "cyan"
         pending.append((text, DIM if silent else style))
-        if job.runs is not None and job.runs.resting:
-            pending.append((f"{len(job.runs.resting):,} resting", "yellow"))
+        if job.at_rest:
+            pending.append((f"{len(job.at_rest):,} resting", "yellow"))
     if job.slots:
-        slots = len(job.slots)
-        pending.append((f"{slots:,} slot{'s' * (slots != 1)}", ""))
+        pending.append((plural(len(job.slots), "slot"), ""))
     if job.runs is not None and job.runs.later:
         pending.append((f"{job.runs.later:,} scheduled for later", ""))
     return pending
@@ -312,7 +302,7 @@ def _figures_of_history(
 
 def _stored_on_disk(view: View, last: Point) -> Iterator[Figure]:
     disk = [(size(last.disk), ""), (f"{size(last.free)} free", "")]
-    running = view.job.state.name == RUNNING
+    running = view.job.state.name == states.RUNNING
     filled = time_to_fill(recent(view.points), last) if running else None
     if filled is not None:
         disk.append((f"full in {duration(filled)}", ""))
@@ -386,9 +376,9 @@ def _workers(view: View, workers: list[WorkerShare], rows: int, width: int) -> T
 
 def _names(view: View, sort: str, most: int) -> list[str]:
     """Return the names of the slots that come first."""
-    pending, runs = view.job.slots, view.job.runs
+    pending = view.job.slots
     failed = {} if view.history is None else view.history.failed.slots
-    resting = {} if runs is None else dict.fromkeys(runs.resting, 1)
+    resting = dict.fromkeys(view.job.at_rest, 1)
     by: dict[str, Mapping[str, int]]
     by = {"pending": pending, "failed": failed, "resting": resting}
     first = by.get(sort, {})
@@ -405,7 +395,7 @@ def _reasons(view: View, names: list[str], console: Console, width: int) -> list
     for name in names:
         slow = view.job.slowness(name)
         if slow:
-            text = Text(printable(f"{name or NAMELESS} {slow}"), style="yellow")
+            text = Text(printable(f"{slot_name(name)} {slow}"), style="yellow")
             lines += text.wrap(console, width)
     return lines
 
@@ -427,7 +417,7 @@ def _slots(view: View, names: list[str], width: int) -> Table:
             cells.append(Text(f"{count:,}" if count else "-", style=style))
         if any(slow.values()):
             cells.append(Text(printable(slow[name]), style="yellow"))
-        table.add_row(Text(printable(name) or NAMELESS), *cells)
+        table.add_row(Text(printable(slot_name(name))), *cells)
     return table
 
 

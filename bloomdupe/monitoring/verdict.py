@@ -4,57 +4,65 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.progress.pace import clock, duration
-from bloomdupe.jobs.state import (
-    FINISHED,
-    HALF_IMPORTED,
-    IN_USE,
-    KILLED,
-    NOT_BEGUN,
-    RUNNING,
-    SILENT,
-    STOPPED,
-)
+from bloomdupe.crawl.progress.pace import clock, duration, plural
+from bloomdupe.jobs import state as states
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from bloomdupe.jobs.overview import Overview
     from bloomdupe.jobs.view import View
 
-__all__ = ["REMEDIES", "verdict"]
+__all__ = ["remedy_of", "verdict"]
 
 GOES_ON = "Run the same command again: it goes on."
 REMEDIES = {
-    STOPPED: GOES_ON,
-    KILLED: GOES_ON,
-    SILENT: (
+    states.STOPPED: GOES_ON,
+    states.KILLED: GOES_ON,
+    states.SILENT: (
         "A callback, a pipeline or an extension does not return. Nothing is lost if you"
         f" kill the process. {GOES_ON}"
     ),
-    NOT_BEGUN: "It begins with the first run.",
+    states.NOT_BEGUN: "It begins with the first run.",
 }
+NO_WORKER = (
+    "No worker is alive: the last hang, or were killed. Nothing is lost if you kill"
+    " them. Start workers again: they go on."
+)
+
+
+def remedy_of(job: Overview) -> str | None:
+    """Return the remedy for the state of a job, if it needs one."""
+    if job.workers is not None and job.state.name == states.SILENT:
+        return NO_WORKER
+    return REMEDIES.get(job.state.name)
 
 
 def verdict(view: View) -> str:
     """Return a sentence on the job, and the remedy."""
     state = view.job.state
-    head = f"{STOPPED} ({state.detail})" if state.name == STOPPED else state.text
+    head = state.text
+    if state.name == states.STOPPED:
+        head = f"{states.STOPPED} ({state.detail})"
     sentence = f"{head[0].upper()}{head[1:]}"
-    if state.name not in (IN_USE, HALF_IMPORTED):
+    if state.name not in (states.IN_USE, states.HALF_IMPORTED):
         sentence += f": {', '.join(_facts(view))}"
-    remedy = REMEDIES.get(state.name)
+    remedy = remedy_of(view.job)
     return f"{sentence}." if remedy is None else f"{sentence}. {remedy}"
 
 
 def _facts(view: View) -> Iterator[str]:
     job, state = view.job, view.job.state
-    if state.name != NOT_BEGUN:
-        yield _counted(job.pages, "page")
-    if state.name == RUNNING and view.rate is not None:
+    if state.name != states.NOT_BEGUN:
+        yield plural(job.pages, "page")
+    if state.name == states.RUNNING and view.rate is not None:
         yield f"{view.rate:,.0f} a minute"
-    if job.pending or state.name != FINISHED:
-        yield f"{job.pending:,} pending{_hosts(view)}"
-    if state.name == RUNNING and view.to_go and not view.all_rest:
+    if job.pending or state.name != states.FINISHED:
+        later = 0 if job.runs is None else job.runs.later
+        yield f"{job.pending - later:,} pending{_hosts(view)}"
+        if later:
+            yield f"{later:,} scheduled for later"
+    if state.name == states.RUNNING and view.to_go and not job.all_rest:
         yield f"{duration(view.to_go)} to go"
     failed = 0 if view.history is None else len(view.history.failed.requests)
     if failed:
@@ -65,17 +73,15 @@ def _hosts(view: View) -> str:
     job = view.job
     if not job.slots:
         return ""
-    hosts = f" on {_counted(len(job.slots), 'host')}"
-    if job.runs is None or not job.runs.resting:
+    hosts = f" on {plural(len(job.slots), 'host')}"
+    if job.runs is None or not job.at_rest:
         return hosts
-    first = min(rest.until for rest in job.runs.resting.values())
-    until = clock(first, job.state.read_at)
+    if not job.all_rest:
+        return f"{hosts} ({len(job.at_rest):,} resting)"
+    ends = [rest.until for rest in job.runs.resting.values()]
+    if not ends:
+        return f"{hosts}, {'which is' if len(job.slots) == 1 else 'all'} paused"
+    until = clock(min(ends), job.state.read_at)
     if len(job.slots) == 1:
         return f"{hosts}, which rests until {until}"
-    if view.all_rest:
-        return f"{hosts}, which all rest, the first until {until}"
-    return f"{hosts} ({len(job.runs.resting):,} resting)"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"
+    return f"{hosts}, which all rest, the first until {until}"

@@ -12,6 +12,7 @@ from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.layer import LayerState
 from bloomdupe.foreign import inflated, json_of
 from bloomdupe.jobs.lines import read_lines
+from bloomdupe.jobs.receiver import Source
 from bloomdupe.jobs.request_line import UNTRUSTED, Defaults, read_request
 from bloomdupe.moving.export import check_format, failure_of
 from bloomdupe.moving.imports import begun_elsewhere
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.jobs.lines import Line, Lines, Problems
+    from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.receiver import Imported, Receiver
     from bloomdupe.jobs.request_line import Wanted
     from bloomdupe.store.batch import Batch
@@ -40,13 +42,11 @@ _COUNTED = ("journal_end", "journal_entries", "exact", "trials", "false_positive
 """Numbers in the record of a filter."""
 
 
-class ExportSource:
+class ExportSource(Source):
     """A file that ``bloomdupe export`` has written.
 
     ``head`` is its first line. Without ``marks`` only its requests are imported.
     """
-
-    is_job = True
 
     def __init__(
         self, head: str, file: Lines, read: Callable[[int], None], *, marks: bool
@@ -93,13 +93,13 @@ class ExportSource:
                 yield digest, found
             self._next = next(self._lines, None)
 
-    def requests(self, job: Receiver, problems: Problems) -> Iterator[Wanted]:
+    def requests(self, project: Project, problems: Problems) -> Iterator[Wanted]:
         """Yield the pending requests."""
         while self._next is not None and self._next.text.startswith('{"url"'):
             self._requests += 1
             line = self._next
             try:
-                yield read_request(line.text, Defaults(), job.project)
+                yield read_request(line.text, Defaults(), project)
             except ValueError as error:
                 problems.add(line.where, str(error))
             self._next = next(self._lines, None)

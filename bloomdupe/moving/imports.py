@@ -17,26 +17,28 @@ the request, for example with ``--trust-pickles``, adds it. The note is a JSON o
 ``done``    whether the import is complete
 ``marked``  whether the marks of the source, and so of its requests, are imported
 ``owed``    number of unread places
-``places``  the unread places (:class:`~bloomdupe.moving.unread_places.UnreadPlaces`)
+``places``  the unread places (:class:`UnreadPlaces`)
 """
 
 from __future__ import annotations
 
+import base64
+import zlib
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.progress.rounds import IMPORT
+from bloomdupe.foreign import LARGEST, inflated
 from bloomdupe.jobs.receiver import Imported
-from bloomdupe.moving.unread_places import UnreadPlaces
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from bloomdupe.jobs.lines import Problems
     from bloomdupe.jobs.receiver import Receiver, Source
     from bloomdupe.jobs.request_line import Wanted
 
-__all__ = ["begun_elsewhere", "import_into"]
+__all__ = ["begun_elsewhere", "import_into", "mark_all"]
 
 
 def import_into(job: Receiver, source: Source) -> Imported:
@@ -69,7 +71,7 @@ def _take_requests(
     job: Receiver, source: Source, note: dict[str, Any], imported: Imported
 ) -> None:
     unread = UnreadPlaces(note.get("places", ""))
-    found = source.requests(job, imported.problems)
+    found = source.requests(job.project, imported.problems)
     for place, one in enumerate(_by_place(found, imported.problems)):
         was_unread = place in unread
         if place < note["taken"] and not was_unread:
@@ -109,7 +111,7 @@ def _take(
     *,
     in_any_case: bool,
 ) -> None:
-    if job.blocks(one.request, one.slot):
+    if job.blocks(one.slot, one.payload):
         imported.blocked += 1
     elif job.take_over(one, place, in_any_case=in_any_case):
         imported.taken_in += 1
@@ -127,3 +129,57 @@ def begun_elsewhere(job: Receiver, notes: dict[str, Any]) -> None:
     if "run" not in job.notes:
         theirs = {name: note for name, note in notes.items() if name != IMPORT}
         job.notes.update({"run": "imported"} | theirs)
+
+
+def mark_all(job: Receiver, imported: Imported, fingerprints: Iterable[bytes]) -> None:
+    """Mark the fingerprints of another program's crawl as seen."""
+    for fingerprint in fingerprints:
+        job.mark(fingerprint)
+        imported.marks += 1
+        if job.due:
+            job.commit()
+    begun_elsewhere(job, {})
+
+
+class UnreadPlaces:
+    """Places of requests that could not be read so far, counted from 0.
+
+    They are kept as a compressed bitmap, so their note stays small: about a byte for
+    five requests if every second place is in it, and next to nothing if few are.
+    ``text`` is that of an earlier set.
+    """
+
+    def __init__(self, text: str = "") -> None:
+        self._bits = bytearray(
+            inflated(base64.b64decode(text), LARGEST) if text else b""
+        )
+        self._count = int.from_bytes(self._bits, "little").bit_count()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, place: int) -> bool:
+        byte, bit = divmod(place, 8)
+        return byte < len(self._bits) and bool(self._bits[byte] >> bit & 1)
+
+    def add(self, place: int) -> None:
+        """Add a place."""
+        if place not in self:
+            byte, bit = divmod(place, 8)
+            self._bits.extend(bytes(max(0, byte + 1 - len(self._bits))))
+            self._bits[byte] |= 1 << bit
+            self._count += 1
+
+    def discard(self, place: int) -> None:
+        """Remove a place."""
+        if place in self:
+            byte, bit = divmod(place, 8)
+            self._bits[byte] ^= 1 << bit
+            self._count -= 1
+
+    @property
+    def text(self) -> str:
+        """The set as a text, empty for an empty set."""
+        if not self._count:
+            return ""
+        return base64.b64encode(zlib.compress(bytes(self._bits))).decode()

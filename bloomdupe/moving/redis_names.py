@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgpack  # type: ignore[import-untyped]
 
-from bloomdupe.crawl.requests.unpickling import unpickle
+from bloomdupe.crawl.requests.pickles import unpickle
 from bloomdupe.errors import SettingError
 from bloomdupe.foreign import check_packed, json_of
 

@@ -26,10 +26,12 @@ import re
 from operator import index
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from bloomdupe.crawl.requests.unpickling import unpickle
+from bloomdupe.crawl.requests.pickles import unpickle
 from bloomdupe.errors import StoreError
 from bloomdupe.foreign import LARGEST
+from bloomdupe.jobs.receiver import Source
 from bloomdupe.moving.disk_queues import items_of, json_of_file, size_of
+from bloomdupe.moving.imports import mark_all
 from bloomdupe.moving.marshalled import unmarshal
 from bloomdupe.moving.request_dicts import from_dict
 
@@ -37,7 +39,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from bloomdupe.jobs.job_contract import Watched
     from bloomdupe.jobs.lines import Problems
+    from bloomdupe.jobs.project import Project
+    from bloomdupe.jobs.receiver import Imported, Receiver
     from bloomdupe.jobs.request_line import Wanted
 
 __all__ = ["ScrapyJob"]
@@ -56,30 +61,31 @@ class _Queue(NamedTuple):
     start: bool
 
 
-class ScrapyJob:
+class ScrapyJob(Source):
     """A job that Scrapy has stopped in good order, to be read only.
 
     ``trust_pickles`` loads requests as Scrapy does, which can run any code in them;
     without it only requests of plain types are read. Raises :class:`StoreError` if the
-    job was not stopped in good order.
+    job was not stopped in good order. ``watched`` shows the progress by kind and total.
     """
 
-    def __init__(self, directory: Path, *, trust_pickles: bool = False) -> None:
+    def __init__(
+        self, directory: Path, watched: Watched, *, trust_pickles: bool = False
+    ) -> None:
         self.directory = directory
+        self._watched = watched
         self._load = pickle.loads if trust_pickles else unpickle
         self._queues = list(self._find_queues())
-        self.total = sum(size_of(queue.place) for queue in self._queues)
-        """Pending requests."""
-        self.has_state = (directory / "spider.state").exists()
+        self._total = sum(size_of(queue.place) for queue in self._queues)
+        self.identity = self._identity()
 
     @classmethod
     def is_there(cls, directory: Path) -> bool:
         """Whether Scrapy has kept a job in a directory."""
         return (directory / SEEN).exists() or (directory / QUEUE / ACTIVE).exists()
 
-    @property
-    def identity(self) -> str:
-        """A digest that identifies this job in its present state."""
+    def _identity(self) -> str:
+        """Return a digest that identifies this job in its present state."""
         digest = hashlib.blake2b(digest_size=16)
         for place in (
             self.directory / SEEN,
@@ -150,8 +156,14 @@ class ScrapyJob:
             f" Ctrl-C once{more}"
         )
 
-    def requests(self, problems: Problems) -> Iterator[Wanted]:
+    def requests(self, project: Project, problems: Problems) -> Iterator[Wanted]:  # noqa: ARG002
         """Yield the requests, in each queue the oldest first."""
+        found: Iterator[Wanted] = self._watched(
+            self._pending(problems), self._total, "requests"
+        )
+        return found
+
+    def _pending(self, problems: Problems) -> Iterator[Wanted]:
         for queue in self._queues:
             for number, item in enumerate(items_of(queue.place), 1):
                 try:
@@ -170,7 +182,17 @@ class ScrapyJob:
 
     # Seen requests
 
-    def fingerprints(self, problems: Problems) -> Iterator[bytes]:
+    def take_marks(self, job: Receiver, imported: Imported) -> None:
+        """Mark the requests that Scrapy has seen."""
+        found = self._fingerprints(imported.problems)
+        mark_all(job, imported, self._watched(found, None, "fingerprints"))
+        state = self.directory / "spider.state"
+        if state.exists():
+            imported.remarks.append(
+                f"{state} is read by the crawl itself, if its JOBDIR is that folder"
+            )
+
+    def _fingerprints(self, problems: Problems) -> Iterator[bytes]:
         """Yield the fingerprints of requests that were seen, each once or more."""
         place = self.directory / SEEN
         if place.exists():

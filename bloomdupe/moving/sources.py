@@ -1,10 +1,10 @@
-"""Sources: lists of lines, jobs of Scrapy, and stores, to import into a job."""
+"""Sources: lists of lines, and stores, to import into a job."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from bloomdupe.crawl.leases.failure import Failure
 from bloomdupe.errors import StoreError, StoreLockedError, UnserializableError
@@ -12,6 +12,7 @@ from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.frontier.pending_requests import count_pending, pending_requests
 from bloomdupe.jobs.lines import read_lines
+from bloomdupe.jobs.receiver import Source
 from bloomdupe.jobs.request_line import Defaults, Wanted, read_all
 from bloomdupe.moving.imports import begun_elsewhere
 from bloomdupe.store import files
@@ -20,20 +21,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from bloomdupe.jobs.job_contract import Watched
     from bloomdupe.jobs.lines import Lines, Problems
+    from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.receiver import Imported, Receiver
-    from bloomdupe.moving.scrapy_job import ScrapyJob
 
-__all__ = ["LinesSource", "ScrapySource", "StoreSource"]
+__all__ = ["LinesSource", "StoreSource"]
 
 
-class LinesSource:
+class LinesSource(Source):
     """A file with a URL or a JSON object on each line.
 
     ``named`` is the file itself, which may have been read from already.
     """
 
-    header = None
     is_job = False
 
     def __init__(
@@ -43,15 +44,11 @@ class LinesSource:
         self._read = read
         self.identity = _identity(named)
 
-    def failures(self, problems: Problems) -> Iterator[tuple[bytes, Failure]]:  # noqa: ARG002
-        """Return no failed requests: the source keeps none."""
-        return iter(())
-
-    def requests(self, job: Receiver, problems: Problems) -> Iterator[Wanted]:
+    def requests(self, project: Project, problems: Problems) -> Iterator[Wanted]:
         """Yield the requests; new requests come last, like start requests."""
         defaults = Defaults(start=True)
         lines = read_lines(self._file, problems, self._read)
-        return read_all(lines, defaults, job.project, problems)
+        return read_all(lines, defaults, project, problems)
 
     def take_marks(self, job: Receiver, imported: Imported) -> None:
         """Do nothing: lists hold no marks."""
@@ -66,60 +63,13 @@ def _identity(file: BinaryIO) -> str:
     return hashlib.blake2b(repr(about).encode(), digest_size=16).hexdigest()
 
 
-class ScrapySource:
-    """A job that Scrapy has stopped.
-
-    ``watched`` shows the progress by kind and total.
-    """
-
-    header = None
-    is_job = True
-
-    def __init__(
-        self,
-        job: ScrapyJob,
-        watched: Callable[[Iterator[Any], int | None, str], Iterator[Any]],
-    ) -> None:
-        self._job = job
-        self._watched = watched
-        self.identity = job.identity
-
-    def failures(self, problems: Problems) -> Iterator[tuple[bytes, Failure]]:  # noqa: ARG002
-        """Return no failed requests: the source keeps none."""
-        return iter(())
-
-    def requests(self, job: Receiver, problems: Problems) -> Iterator[Wanted]:  # noqa: ARG002
-        """Yield the pending requests."""
-        found: Iterator[Wanted] = self._watched(
-            self._job.requests(problems), self._job.total, "requests"
-        )
-        return found
-
-    def take_marks(self, job: Receiver, imported: Imported) -> None:
-        """Mark the requests that Scrapy has seen."""
-        found = self._job.fingerprints(imported.problems)
-        for fingerprint in self._watched(found, None, "fingerprints"):
-            job.mark(fingerprint)
-            imported.marks += 1
-            if job.due:
-                job.commit()
-        begun_elsewhere(job, {})
-        if self._job.has_state:
-            imported.remarks.append(
-                f"{self._job.directory / 'spider.state'} is read by the crawl itself,"
-                " if its JOBDIR is that folder"
-            )
-
-
-class StoreSource:
+class StoreSource(Source):
     """A store of another job that does not run. Close it."""
-
-    is_job = True
 
     def __init__(
         self,
         path: Path,
-        watched: Callable[[Iterator[Any], int | None, str], Iterator[Any]],
+        watched: Watched,
         *,
         marks: bool,
     ) -> None:
@@ -155,12 +105,12 @@ class StoreSource:
             for digest, data in snapshot.failures():
                 yield digest, Failure.unpacked(data)
 
-    def requests(self, job: Receiver, problems: Problems) -> Iterator[Wanted]:
+    def requests(self, project: Project, problems: Problems) -> Iterator[Wanted]:
         """Yield the pending requests."""
         total = count_pending(self._store)
         for one in self._watched(pending_requests(self._store), total, "requests"):
             try:
-                request = job.project.request_of(one.payload)
+                request = project.request_of(one.payload)
             except UnserializableError as error:
                 problems.add(url_of(one.payload), str(error))
                 continue

@@ -72,7 +72,7 @@ def test_there_is_one_version() -> None:
 
 def test_what_is_imported_is_declared_and_nothing_else() -> None:
     declared = {
-        re.split(r"[^\w-]", requirement, maxsplit=1)[0].lower()
+        re.split(r"[^\w-]", requirement, maxsplit=1)[0].lower().replace("_", "-")
         for requirement in requires("bloomdupe") or []
         if "extra ==" not in requirement or FOR_SOME.search(requirement)
     }
@@ -83,7 +83,7 @@ def test_what_is_imported_is_declared_and_nothing_else() -> None:
     }
     homes = packages_distributions()
     imported = {
-        home.lower()
+        home.lower().replace("_", "-")
         for top in tops - sys.stdlib_module_names - {"bloomdupe"}
         for home in set(homes.get(top, [top]))
     }

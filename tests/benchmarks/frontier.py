@@ -1,9 +1,9 @@
-"""What the frontier costs: per request, by hosts and by what waits; on resume; on disk.
+"""What the frontier costs: by hosts, their order, and pending requests; on disk.
 
     python tests/benchmarks/frontier.py [--huge]
 
-CPU time of this process, checkpoints included. ``--huge`` adds 10 million requests
-(some minutes, 3 GB of disk).
+CPU time of this process, with marks and checkpoints. ``--huge`` adds 8 million pending
+requests, and 10 million to be resumed (some minutes, 3 GB of disk).
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from __future__ import annotations
 import random
 import resource
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
-import time
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from machine import describe
 from runner import Report, options
@@ -32,15 +33,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
-OPERATIONS = 30_000
-BETWEEN_CHECKPOINTS = 1_000
+OPERATIONS = 50_000
+BETWEEN_CHECKPOINTS = 2_500
 PAYLOAD = b"x" * 150
 WRITTEN = 200_000
 SIZES = (
-    (10, 1_000), (10, 100_000), (10_000, 100_000), (100_000, 100_000),
-    (10, 1_000_000), (100_000, 1_000_000),
+    (1, 300_000), (10, 300_000), (10_000, 300_000), (100_000, 300_000),
+    (100_000, 1_000_000),
 )  # fmt: skip
 """Hosts, and pending requests."""
+HUGE = ((1, 8_000_000), (100_000, 8_000_000))
+GOALS = (15, 25)
+"""Microseconds a push and milliseconds a checkpoint, with 300,000 pending requests."""
 
 
 def cpu() -> float:
@@ -58,46 +62,84 @@ def place() -> AbstractContextManager[str]:
     return tempfile.TemporaryDirectory(prefix="frontier-")
 
 
-def fill(owed: Frontier, requests: int, hosts: int) -> None:
-    for number in range(requests):
-        owed.push(f"host-{number % hosts}.example", 0, PAYLOAD)
-        if owed.due:
-            owed.checkpoint()
-    owed.checkpoint()
+def in_turn(hosts: int) -> Iterator[str]:
+    """Yield the slots of new requests, one after the other: the kindest order."""
+    while True:
+        for number in range(hosts):
+            yield f"host-{number}.example"
 
 
-def steps(count: int, owed: Frontier) -> Iterator[int]:
-    for number in range(count):
-        if number % BETWEEN_CHECKPOINTS == 0:
-            owed.checkpoint()
-        yield number
-    owed.checkpoint()
+def at_random(hosts: int) -> Iterator[str]:
+    """Yield the slots of new requests as a crawl of the web finds them."""
+    rng = random.Random(1)
+    while True:
+        yield f"host-{rng.randrange(hosts)}.example"
 
 
-def measure(hosts: int, pending: int) -> tuple[float, float, float]:
-    """Return microseconds a push and a pop, and the longest checkpoint in ms."""
-    with place() as folder, BloomFilter.open(f"{folder}/s", 1_000_000) as seen:
+ORDERS = {"in turn": in_turn, "at random": at_random}
+
+
+class Measured(NamedTuple):
+    """What requests have cost."""
+
+    push: float
+    """Microseconds."""
+    pop: float
+    """Microseconds to lease and settle."""
+    checkpoint: float
+    """Milliseconds: the median of those with ``BETWEEN_CHECKPOINTS`` new requests."""
+    longest: float
+
+
+class Cost:
+    """The CPU time of some operations."""
+
+    def __init__(self, owed: Frontier) -> None:
+        self._owed = owed
+        self._begun = cpu()
+        self._done = 0
+        self.checkpoints: list[float] = []
+
+    def one_done(self) -> None:
+        self._done += 1
+        if self._done % BETWEEN_CHECKPOINTS == 0:
+            begun = cpu()
+            self._owed.checkpoint()
+            self.checkpoints.append(1e3 * (cpu() - begun))
+
+    @property
+    def each(self) -> float:
+        return 1e6 * (cpu() - self._begun) / self._done
+
+
+def measure(hosts: int, pending: int, order: str) -> Measured:
+    with place() as folder, BloomFilter.open(f"{folder}/s", 10_000_000) as seen:
         owed = Frontier(seen)
-        fill(owed, pending, hosts)
-        begun = cpu()
-        for number in steps(OPERATIONS, owed):
-            owed.push(f"host-{number % hosts}.example", 0, PAYLOAD)
-        push = cpu() - begun
+        slots = ORDERS[order](hosts)
+
+        def push(count: int) -> Cost:
+            cost = Cost(owed)
+            for slot in islice(slots, count):
+                seen.add(b"%020d" % owed.sequence)
+                owed.push(slot, 0, PAYLOAD)
+                cost.one_done()
+            return cost
+
+        push(pending)
+        pushes = push(OPERATIONS)
+        push_each = pushes.each
         # Heads that the pushes left in memory must not flatter the pops.
         for queue in list(owed._queues.values()):
             owed._loaded -= queue.relieve(0)
-        begun = cpu()
-        longest = 0.0
-        for number in range(OPERATIONS):
-            if number % BETWEEN_CHECKPOINTS == 0:
-                start = time.perf_counter()
-                owed.checkpoint()
-                longest = max(longest, time.perf_counter() - start)
+        pops = Cost(owed)
+        for _ in range(OPERATIONS):
             entry = owed.lease()
             assert entry is not None
             owed.settle(entry)
-        pop = cpu() - begun
-    return push / OPERATIONS * 1e6, pop / OPERATIONS * 1e6, longest * 1e3
+            pops.one_done()
+        checkpoints = pushes.checkpoints
+        middle = statistics.median(checkpoints)
+        return Measured(push_each, pops.each, middle, max(checkpoints))
 
 
 def typical_request(number: int) -> Request:
@@ -187,11 +229,27 @@ def main() -> int:
     given = options(__doc__, huge=False)
     report = Report(describe("Scrapy"))
     rows = []
-    for hosts, pending in SIZES:
-        figures = (f"{each:.1f}" for each in measure(hosts, pending))
-        rows.append([f"{hosts:,}", f"{pending:,}", *figures])
-    head = ["hosts", "pending", "push µs", "pop µs", "longest checkpoint ms"]
-    report.table("Cost of a request", "CPU time, checkpoints included.", head, rows)
+    for hosts, pending in SIZES + HUGE * given.huge:
+        for order in ORDERS if hosts > 1 else ("in turn",):
+            found = measure(hosts, pending, order)
+            push, checkpoint = f"{found.push:.1f}", f"{found.checkpoint:.1f}"
+            if order == "at random" and pending == 300_000:
+                what = f"{hosts} hosts"
+                push = report.bound(f"push, {what}", found.push, GOALS[0], ".1f")
+                checkpoint = report.bound(
+                    f"checkpoint, {what}", found.checkpoint, GOALS[1], ".1f"
+                )
+            figures = push, f"{found.pop:.1f}", checkpoint, f"{found.longest:.1f}"
+            rows.append([f"{hosts:,}", order, f"{pending:,}", *figures])
+    report.table(
+        "Cost of a request",
+        f"CPU time. A checkpoint has {BETWEEN_CHECKPOINTS:,} new requests.",
+        [
+            "hosts", "order", "pending", "push µs", "lease and settle µs",
+            "checkpoint ms", "longest ms",
+        ],
+        rows,
+    )  # fmt: skip
     theirs = disk_of_scrapy()
     rows = [["Scrapy's disk queue", f"{theirs:.0f}", "1.00"]]
     for hosts in (1, 10, 1_000, 100_000):

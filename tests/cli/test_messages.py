@@ -49,6 +49,20 @@ def test_jobs_are_a_table(verb: Verb, crawls: Path) -> None:
     assert [one["state"] for one in found] == ["stopped", "stopped", "cannot be read"]
     assert (found[0]["pending"], found[0]["failed"]) == (7, 4)
     assert verb("jobs", crawls / "nothing").code == 2
+    (_, line) = verb("jobs", crawls / "alpha/job").out.splitlines()
+    assert line.split()[0] == str(crawls / "alpha/job")
+
+
+def test_a_directory_without_jobs_and_a_url_have_no_table(
+    verb: Verb, tmp_path: Path
+) -> None:
+    answer = verb("jobs", tmp_path)
+    assert (answer.code, answer.out) == (0, "")
+    assert f"{tmp_path}: there is no job in it" in answer.err
+    answer = verb("jobs", "redis://:secret@127.0.0.1:1/0#crawl")
+    assert answer.code == 2
+    assert "`bloomdupe info` takes a URL" in answer.err
+    assert "secret" not in answer.err
 
 
 @pytest.mark.parametrize("name", ["info", "list", "top", "verify"])
@@ -61,6 +75,17 @@ def test_a_path_that_was_mistyped_is_corrected(
     answer = verb(name, crawls / "gamma/delta/x")
     assert answer.code == 1
     assert "there is no bloomdupe store\n" in answer.err
+
+
+def test_the_name_of_a_job_in_a_directory_leads_to_it(
+    verb: Verb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "crawls").mkdir()
+    monitored_job(tmp_path / "crawls").rename(tmp_path / "crawls/books")
+    monkeypatch.chdir(tmp_path)
+    answer = verb("info", "books")
+    assert answer.code == 1
+    assert "there is no bloomdupe store; did you mean crawls/books?" in answer.err
 
 
 def test_the_parent_of_jobs_says_which_jobs_it_holds(verb: Verb, crawls: Path) -> None:

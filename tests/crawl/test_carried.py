@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scrapy import Request, Spider
 from scrapy.http import HtmlResponse, TextResponse
-from spiders.functions import AgainBeside, Closures, OnceMore, Retries, TwoWays
+from spiders.functions import (
+    AgainBeside,
+    Closures,
+    OnceMore,
+    Retries,
+    Stops,
+    StopsNoMore,
+    StopsNoMoreWithObject,
+    StopsWithObject,
+    TwoWays,
+)
 from support.engines import on_both_engines
 from support.site import graph
 
@@ -324,3 +334,18 @@ def test_a_retry_of_a_request_in_memory_yields_further_children(crawl: Crawl) ->
 def test_a_page_that_is_replaced_waits_for_its_requests_in_memory(crawl: Crawl) -> None:
     crawl.finish(AgainBeside)
     assert {item["page"] for item in crawl.items()} == {"again", "memory"}
+
+
+@on_both_engines
+@pytest.mark.parametrize(
+    ("spider", "mended"),
+    [(Stops, StopsNoMore), (StopsWithObject, StopsNoMoreWithObject)],
+)
+@pytest.mark.usefixtures("feed")
+def test_items_before_the_end_come_once_whichever_page_leads_to_them(
+    crawl: Crawl, spider: type[Spider], mended: type[Spider]
+) -> None:
+    crawl.starts = ("/", "/page")
+    crawl.run(spider)
+    crawl.finish(mended)
+    assert [item["page"] for item in crawl.items()] == ["first", "second"]

@@ -24,8 +24,7 @@ from scrapy.http.cookies import CookieJar
 from bloomdupe import BloomFilter
 from bloomdupe.cli import main as cli
 from bloomdupe.crawl.requests.serializer import Serializer
-from bloomdupe.crawl.state.cookies import Cookies, forget_cookies
-from bloomdupe.crawl.state.cookies_packed import without_cookie_header
+from bloomdupe.crawl.state.cookies import Cookies, forget_cookies, without_cookie_header
 from bloomdupe.errors import EngineError
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.rescue.repair import repair

@@ -10,6 +10,7 @@ from spiders.ending import (
     Breaks,
     BreaksMended,
     Fed,
+    GivesReason,
     Leaves,
     Mended,
     Renamed,
@@ -108,6 +109,18 @@ def test_a_spider_that_says_so_in_the_midst_has_not_finished(crawl: Crawl) -> No
     assert delivered(crawl) is None
     crawl.run(Mended)
     assert delivered(crawl) == WHOLE
+
+
+def test_a_spider_may_give_its_reason_when_it_is_idle(crawl: Crawl) -> None:
+    """Nothing is pending, so the crawl has finished, and a new round may begin."""
+    crawl.settings |= {"BLOOMDUPE_START_REQUESTS": "again"}
+    run = crawl.run(GivesReason)
+    assert run.stats["finish_reason"] == "all done"
+    assert "Finished; " in run.log
+    assert delivered(crawl) == WHOLE
+    run = crawl.run(GivesReason)
+    assert run.stats["bloomdupe/round"] == 2
+    assert run.requested == ["/"]
 
 
 def test_work_that_comes_while_idle_is_done_first(crawl: Crawl) -> None:

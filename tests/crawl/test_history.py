@@ -275,6 +275,10 @@ def test_the_line_is_short_when_there_is_little_to_say() -> None:
     assert line_of(now) == "0 pages, 7 pending on 2 hosts, 3 for later"
     more = line_of(point(60, pending=9), point(0, pending=7))
     assert more.endswith(", and more come than go")
+    before, now = (point(time, pending=2, leased=1, slots=1) for time in (0, 60))
+    assert line_of(now, before) == (
+        "0 pages (0/min), 2 pending on 1 host, 1 in progress"
+    )
 
 
 def test_the_document_shows_such_a_line() -> None:

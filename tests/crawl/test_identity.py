@@ -188,3 +188,31 @@ def test_wide_values_that_are_shared_do_not_multiply() -> None:
 def test_integers_that_python_does_not_write_in_decimal_digits() -> None:
     large = 10 ** (2 * sys.int_info.default_max_str_digits)
     assert identity(large) != identity(large + 1)
+
+
+def downloaded(value: str) -> Request:
+    """Return a request with values that middlewares have set."""
+    request = Request(URL)
+    request.headers["User-Agent"] = value
+    request.meta.update(proxy=f"http://{value}.example", _token=f"token {value}")
+    return request
+
+
+def test_values_that_a_spider_copies_from_the_page_do_not_count() -> None:
+    parents = [downloaded("one"), downloaded("other")]
+    for copied in (
+        lambda parent: parent.replace(dont_filter=True),
+        lambda parent: Request(URL, headers=parent.headers, meta=parent.meta),
+    ):
+        found = {identity_of(copied(parent), b"f", parent) for parent in parents}
+        assert found == {b"f"}
+
+
+def test_values_that_a_spider_gives_count_if_they_equal_those_of_the_page() -> None:
+    """The page has a random value of the same list, another in the next run."""
+    parents = [downloaded("one"), downloaded("other")]
+    for name in ("headers", "meta"):
+        given = {name: getattr(downloaded("one"), name)}
+        found = {identity_of(Request(URL, **given), b"f", each) for each in parents}
+        assert len(found) == 1
+        assert found != {b"f"}

@@ -148,9 +148,17 @@ tests:
          values: '0x30'}
       - {series: 'bloomdupe_pages_total{spider="hangs"}', values: '5x30'}
       - {series: 'bloomdupe_pages_total{spider="runs"}', values: '0+60x30'}
-      - {series: 'bloomdupe_pending{spider="hangs"}', values: '5x30'}
+      - {series: 'bloomdupe_pending{spider="hangs"}', values: '0x30'}
       - {series: 'bloomdupe_pending{spider="runs"}', values: '5x30'}
       - {series: 'bloomdupe_pending{spider="gone"}', values: '5x9'}
+      - {series: 'bloomdupe_leased{spider="gone"}', values: '0x9'}
+      - {series: 'bloomdupe_time_to_go_seconds{spider="gone"}', values: '60x8 3600'}
+      - {series: 'bloomdupe_pending{spider="finished"}', values: '90-10x8 stale'}
+      - {series: 'bloomdupe_leased{spider="finished"}', values: '1x8 stale'}
+      - {series: 'bloomdupe_time_to_go_seconds{spider="finished"}',
+         values: '3600 60x7 stale'}
+      - {series: 'bloomdupe_leased{spider="hangs"}', values: '1x30'}
+      - {series: 'bloomdupe_leased{spider="runs"}', values: '1x30'}
       - {series: 'bloomdupe_failed{spider="runs"}', values: '0+9x30'}
       - {series: 'bloomdupe_disk_free_bytes{spider="runs"}', values: '1e9-1e7x30'}
     promql_expr_test:

@@ -13,7 +13,7 @@ from spiders.waiting import set_clock
 from support.site import Answer
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.later.growing_wait import GrowingWait
+from bloomdupe.crawl.later.circuits import GrowingWait
 
 if TYPE_CHECKING:
     from support.crawl import Crawl

@@ -13,9 +13,8 @@ from scrapy import Request, Spider
 from spiders.revisits import Chosen, Clumsy, Named, Pages, Rules
 from support.site import Answer, links
 
-from bloomdupe.crawl.later.change_rate import ChangeRate, best_interval
 from bloomdupe.crawl.requests.serializer import Serializer
-from bloomdupe.crawl.requests.visits import Look, Visit
+from bloomdupe.crawl.requests.visits import ChangeRate, Look, Visit, best_interval
 
 if TYPE_CHECKING:
     from support.crawl import Crawl, Run

@@ -8,6 +8,7 @@ import re
 import pytest
 from scrapy.settings import Settings
 
+from bloomdupe.crawl.engines.on_redis.joining import check_not_shared
 from bloomdupe.errors import SettingError
 from bloomdupe.settings import JobSettings
 
@@ -62,3 +63,20 @@ def test_a_bad_value_is_refused(name: str, value: object, expected: str) -> None
         expected = f" = {re.escape(repr(value))}.*{expected}"
     with pytest.raises(SettingError, match=f"^{name}{expected}"):
         JobSettings.read(Settings({name: value}))
+
+
+@pytest.mark.parametrize(
+    ("name", "default", "other"),
+    [
+        ("BLOOMDUPE_CHECKPOINT_INTERVAL", "0.5", "1"),
+        ("BLOOMDUPE_CONFIRM", "0", "1"),
+        ("BLOOMDUPE_MAX_FAILURES", "10000", "10"),
+        ("BLOOMDUPE_RETRY_FAILED", "False", "True"),
+    ],
+)
+def test_a_default_on_the_command_line_is_no_other_value(
+    name: str, default: str, other: str
+) -> None:
+    check_not_shared(Settings({name: default}))
+    with pytest.raises(SettingError, match=f"^{name} = '{other}' does not work"):
+        check_not_shared(Settings({name: other}))

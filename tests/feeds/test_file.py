@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bloomdupe.errors import FeedChangedError, FeedError
-from bloomdupe.feeds.changes import change_of
 from bloomdupe.feeds.content import Content, digest
 from bloomdupe.feeds.feed_format import options_of
 from bloomdupe.feeds.file import FeedFile
-from bloomdupe.feeds.stored_feeds import StoredFeeds
+from bloomdupe.feeds.stored_feeds import StoredFeeds, change_of
 from bloomdupe.feeds.uri import with_parameters
 
 if TYPE_CHECKING:

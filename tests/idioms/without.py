@@ -33,7 +33,7 @@ def consuming_while_preparing() -> None:
 
 def stopping_on_failure() -> None:
     """Take a failed checkpoint for a good one, and go on."""
-    from bloomdupe.crawl.stopping import Stopping
+    from bloomdupe.crawl.ending import Stopping
 
     Stopping.fail = lambda *_: None  # type: ignore[method-assign]
 

@@ -100,6 +100,18 @@ def test_a_running_crawl_takes_up_urls_and_repeats_pages(
     assert Counter(site.requested) == Counter([*PAGES, "/new", "/new1", "/a"])
 
 
+def test_a_request_that_the_crawl_cannot_read_passes_the_rules(
+    crawl: Crawl, running: Process
+) -> None:
+    """Its checkpoints go on, and it reports the request when its turn has come."""
+    crawl.bloomdupe("block", "job", "--slot", "x")
+    line = {"url": "https://a.example/", "callback": "is_missing"}
+    (crawl.folder / "lines").write_text(json.dumps(line))
+    said = crawl.bloomdupe("add", "job", "--from", "lines")
+    assert said == f"{TAKEN_UP}1 pending now\n"
+    running.kill()
+
+
 def test_failed_requests_are_repeated_while_the_crawl_runs(
     crawl: Crawl, site: Site
 ) -> None:
@@ -131,9 +143,12 @@ def test_a_slot_is_paused_and_resumed_also_over_a_kill(
     running.until(lambda: crawl.durable_pages == 3)
     assert site.requested == ["/", "/a", "/b"]
     running.kill()
-    process = crawl.start(Follow, **SLOW)
+    process = crawl.start(Follow, **SLOW, BLOOMDUPE_PROGRESS_INTERVAL=0.05)
     process.until_logged("Paused slots get no requests until `bloomdupe resume`")
+    standing = re.compile(r"\(0/min\), \d pending on 1 host \(1 resting\)\n")
+    process.until(lambda: standing.search(process.log))
     shown = crawl.bloomdupe("info", "job")
+    assert re.search("^  time to go +all slots rest$", shown, re.MULTILINE)
     assert re.search("^  127.0.0.1 .*, paused$", shown, re.MULTILINE)
     assert re.search("^paused +slot 127.0.0.1$", shown, re.MULTILINE)
     log = crawl.bloomdupe("resume", "job", "--slot", "x", code=1)

@@ -19,35 +19,20 @@ from scrapy.crawler import Crawler
 from scrapy.http import HtmlResponse
 from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
-from support.url_lists import BEGINNINGS, listed, put_together, specified
+from support.url_lists import BASES, LINKS, SEED, at_random, listed, result, specified
 from w3lib import url as w3lib_url
 
 from bloomdupe import Addon
-from bloomdupe.links import fast_urls
-from bloomdupe.links.fast_urls import FastUrls, safe_url_string, urljoin
+from bloomdupe.links import safe_urls
+from bloomdupe.links.fast_urls import FastUrls
+from bloomdupe.links.safe_urls import safe_url_string, urljoin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-SEED = 20_261_123
 request_module: Any = import_module("scrapy.http.request")
 response_module: Any = import_module("scrapy.http.response.text")
 extractor_module: Any = import_module("scrapy.linkextractors.lxmlhtml")
-BASES = [
-    "http://a.example/b/c?d=e#f", "http://a.example/b/c/", "http://a.example/",
-    "http://a.example", "https://b-c.example:8000/d?e", "http://a.example/b/c;d?e",
-    "http://a.example/b//c/", "http://a.example/b/./c", "http://a.example/b/../c",
-    "http://a.example/.b/c", "HTTP://A.Example/b", "http://a.example/b?", "",
-    "http://a.example/b#", "file:///a/b", "about:blank", "http://[::1]/a/b",
-    "http://[::1/", "http://a.example:99999/b", "http://u:p@a.example/b",
-]  # fmt: skip
-LINKS = [
-    "/a/b", "/a//b", "//a.example/b", "/", "a", "a/b/", "a//b", "./a", "../a", "a/../b",
-    "a/./b", ".a", "/.a", "/a/.", "/a/..", "?a=b", "?", "#a", "#", "a?", "a#", "a;",
-    "a;b", "/a;", "/a;b?c", "a?b=./../c", "a#/../b", "a:b", "mailto:a", "http:a",
-    "http:/a", "http:///a", "http://a.example;b", "https://c.example", "", " a", "a ",
-    "\ta", "a\n", "é", "/é", "?é", "a%20b", "a b", "a'b", "?a'b", "#a'b", "a|b", "[a]",
-]  # fmt: skip
 ENCODINGS = [
     "utf8",
     "utf-8",
@@ -61,13 +46,6 @@ ENCODINGS = [
 ENCODINGS += ["utf-7", "utf-16", "cp037", "punycode", "idna", "base64", "no such", ""]
 
 
-def result(function: Callable[..., str], *arguments: object) -> object:
-    try:
-        return function(*arguments)
-    except Exception as error:  # noqa: BLE001 - of any kind: the same for both
-        return type(error), str(error)
-
-
 def compare(pairs: Iterable[tuple[str, str]]) -> tuple[int, int, int]:
     """Return how many links were compared, were safe, and were joined fast."""
     compared = safe = joined = 0
@@ -78,19 +56,13 @@ def compare(pairs: Iterable[tuple[str, str]]) -> tuple[int, int, int]:
             escaped = result(w3lib_url.safe_url_string, each)
             assert result(safe_url_string, each) == escaped, each
         compared += 1
-        safe += fast_urls._is_safe(url) is not None
-        is_link = fast_urls._link(url) is not None
-        joined += is_link and fast_urls._parts_of(base) is not None
+        safe += safe_urls._is_safe(url) is not None
+        parts = safe_urls.parts_of(base)
+        fast = None if parts is None else safe_urls.joined(parts, url)
+        if fast is not None:
+            assert safe_urls._is_safe(fast), (base, url)
+            joined += 1
     return compared, safe, joined
-
-
-def at_random(draw: random.Random, count: int) -> Iterable[tuple[str, str]]:
-    for _ in range(count):
-        base = draw.choice(BASES[:3] if draw.random() < 0.5 else BASES)
-        if draw.random() < 0.3:
-            base = draw.choice(BEGINNINGS) + put_together(draw, 4)
-        beginning = draw.choice(["", "", "", "/", "/a/", "a/", "?", "#", *BEGINNINGS])
-        yield base, beginning + put_together(draw)
 
 
 def test_links_put_together_at_random() -> None:
@@ -98,13 +70,13 @@ def test_links_put_together_at_random() -> None:
     compared, safe, joined = compare(at_random(random.Random(SEED), 10_000))
     assert compared == 10_000
     assert safe > 300
-    assert joined > 500
+    assert joined > 400
 
 
 def test_every_kind_of_link_on_every_kind_of_page() -> None:
     _, safe, joined = compare((base, link) for base in BASES for link in LINKS)
     assert safe
-    assert joined > 50
+    assert joined > 40
 
 
 @pytest.mark.parametrize("where", ["%s", "/a%sb", "a%sb", "?a=b%sc", "#%s", "/a?b#%sc"])
@@ -130,7 +102,7 @@ def test_odd_links_and_those_of_the_specifications() -> None:
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_every_encoding(encoding: str) -> None:
     original: Any = w3lib_url.safe_url_string
-    for url in (*fast_urls.PROBES, "http://a.example/~b?c=~+d", "http://a.example/é"):
+    for url in (*safe_urls.PROBES, "http://a.example/~b?c=~+d", "http://a.example/é"):
         for more in ((encoding,), (encoding, encoding), (encoding, "utf8", False)):
             expected = result(original, url, *more)
             assert result(safe_url_string, url, *more) == expected
@@ -188,13 +160,13 @@ def test_an_original_that_differs_is_not_replaced(
     module: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, name, lambda *_: "http://a.example/other")
-    assert name not in {each._name for each in FastUrls()._names}
+    assert name not in {each.name for each in FastUrls()._names}
 
 
 def test_the_probes_are_taken_the_fast_way() -> None:
-    assert all(map(fast_urls._is_safe, fast_urls.PROBES))
-    assert all(map(fast_urls._link, fast_urls.PROBED_LINKS))
-    assert fast_urls._parts_of(fast_urls.PROBED_BASE)
+    assert all(map(safe_urls._is_safe, safe_urls.PROBES))
+    assert all(map(safe_urls._link, safe_urls.PROBED_LINKS))
+    assert safe_urls.parts_of(safe_urls.PROBED_BASE)
 
 
 def test_the_add_on_adds_it_unless_it_is_switched_off() -> None:

@@ -16,9 +16,12 @@ from support.shared_data import needs_package, needs_program
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.progress.history import History
+from bloomdupe.jobs.on_disk.state_on_disk import StoreReader
+from bloomdupe.jobs.view import FailedRequests
 from bloomdupe.monitoring import extra
 from bloomdupe.monitoring import page as html
-from bloomdupe.monitoring.time_axis import ticks
+from bloomdupe.monitoring.charts import ticks
+from bloomdupe.monitoring.tables import failures
 from bloomdupe.store import files
 
 if TYPE_CHECKING:
@@ -102,6 +105,14 @@ def test_failures_are_grouped_before_they_are_listed(
     assert groups[5:] == ["1", "HTTP 404", "c.example"]
     listed = [text for text in page.texts if text in (failures, "Failed requests")]
     assert listed == [failures, "Failed requests"]
+
+
+def test_the_price_of_a_second_callback_is_named(tmp_path: Path) -> None:
+    history = StoreReader(monitored_job(tmp_path) / "bloomdupe").read().history
+    assert history is not None
+    assert "come twice" not in "".join(failures(history.failed))
+    late = [one._replace(reason="pipeline") for one in history.failed.requests]
+    assert "come twice" in "".join(failures(FailedRequests(late, 0)))
 
 
 @pytest.fixture

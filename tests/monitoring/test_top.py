@@ -201,6 +201,13 @@ def test_no_colour_means_no_colour(job: Path) -> None:
     assert not re.search(r"\x1b\[[\d;]*3[1-7][;m]", terminal.shown)
 
 
+def test_a_terminal_that_cannot_be_refreshed_shows_it_once(job: Path) -> None:
+    terminal = Terminal(str(job), 80, TERM="dumb")
+    terminal.wait_for("pending")
+    assert terminal.end() == 0
+    assert "\x1b" not in terminal.shown
+
+
 def test_bars_are_as_high_as_the_rate() -> None:
     points = [point(0), point(30, pages=10), point(60, pages=40)]
     assert rates(points, points[0].time, 4) == pytest.approx([20, 20, 60, 60])

@@ -26,7 +26,7 @@ from support.jobs import make_job, run_script
 from support.waiting import DEADLINE
 
 from bloomdupe.crawl.requests import values
-from bloomdupe.crawl.requests.unpickling import look_into, unpickle
+from bloomdupe.crawl.requests.pickles import look_into, unpickle
 from bloomdupe.foreign import check_packed, inflated, json_of
 from bloomdupe.moving.marshalled import unmarshal
 

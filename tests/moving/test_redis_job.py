@@ -39,6 +39,7 @@ from support.shared_data import needs_package
 from support.site import links
 
 from bloomdupe import BloomFilter
+from bloomdupe.cli.progress_bar import counted
 from bloomdupe.errors import StoreError
 from bloomdupe.jobs.lines import Problems
 from bloomdupe.jobs.project import Project
@@ -633,8 +634,9 @@ def test_a_worker_that_still_runs_is_noticed(theirs: Theirs, queue: str) -> None
     requests = pages(1_200)
     theirs.push(requests, queue)
     theirs.mark(requests)
-    crawl = RedisJob(theirs.url, Project(None, "site"))
-    some = crawl.requests(Problems())
+    project = Project(None, "site")
+    crawl = RedisJob(theirs.url, project, counted)
+    some = crawl.requests(project, Problems())
     next(some)
     crawl.check_unchanged()
     if queue == "PriorityQueue":

@@ -207,6 +207,7 @@ def test_a_job_that_was_not_stopped_in_good_order_is_refused(
     assert not (job / "bloomdupe").exists()
     going_on.close("shutdown")
     assert verb("import", job, "--spider", "site").code == 0
+    assert json.loads(verb("info", job, "--json").out)["job"]["state"] == "not begun"
 
 
 def test_a_job_that_was_never_stopped_is_refused(verb: Verb, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from support.standing_crawl import StandingCrawl, lines_of_nobody, offer_of
 
 from bloomdupe.crawl.engines.on_redis.messages import message_of
 from bloomdupe.crawl.requests.summary import summary_of
-from bloomdupe.jobs.listed import ListedRequest
+from bloomdupe.jobs.job_contract import ListedRequest
 from bloomdupe.jobs.on_redis.requests_on_redis import RequestsOnRedis
 from bloomdupe.redis import frontier_reader
 from bloomdupe.redis.partition import Offer

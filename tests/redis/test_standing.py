@@ -134,7 +134,9 @@ def test_a_crawl_begins_stops_and_finishes(
 
 
 def test_a_worker_that_does_not_answer_is_gone_when_its_lease_has_run_out(
-    url: str, info: Callable[[str], dict[str, Any]]
+    url: str,
+    info: Callable[[str], dict[str, Any]],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     crawl = StandingCrawl(url, workers=["one"], lease_seconds=0.2)
     crawl.fill(7, 3)
@@ -144,6 +146,9 @@ def test_a_worker_that_does_not_answer_is_gone_when_its_lease_has_run_out(
     assert (job["state"], job["state_detail"]) == ("no sign of life", "one")
     assert job["unowned_partitions"] == PARTITIONS
     assert (job["leased"], job["pending"]) == (5, 16)
+    shown = run(capsys, "top", url, "--interval=0.1").out
+    assert "No worker is alive" in shown
+    assert "a callback" not in shown.lower()
 
 
 def test_a_filter_that_has_grown_is_named(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def reader(url: str, crawl: StandingCrawl) -> Iterator[CrawlReader]:
     assert crawl.url == url
-    with CrawlReader(url) as reader:
+    with closing(CrawlReader(url)) as reader:
         yield reader
 
 
@@ -118,7 +119,7 @@ def test_nothing_is_wider_or_higher_than_the_terminal(
 def test_names_from_the_web_move_no_cursor(url: str) -> None:
     crawl = StandingCrawl(url, workers=["a\x1b[2J"])
     crawl.offer(offer_of(Request("https://b.example/"), "b\x1b[2J\n"))
-    with CrawlReader(url) as reader:
+    with closing(CrawlReader(url)) as reader:
         lines = shown(reader.read(), 80, 24, "name")
     assert not any("\x1b" in line for line in lines)
 
@@ -152,7 +153,7 @@ def test_a_redis_that_is_away_for_a_moment(tmp_path: Path) -> None:
     with RedisServer(tmp_path, "--appendonly", "yes") as server:
         crawl = StandingCrawl(server.url("crawl"))
         crawl.fill(3, 10)
-        with CrawlReader(crawl.url) as reader:
+        with closing(CrawlReader(crawl.url)) as reader:
             reader.read()
             server.kill()
             view = reader.read()

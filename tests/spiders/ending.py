@@ -114,3 +114,12 @@ class Fed(Leaves):
         if self.fed < 3:
             request = Request(self.start_urls[0] + f"fed{self.fed}", self.parse)
             self.crawler.engine.crawl(request)
+
+
+class GivesReason(Fed):
+    """Ends with a reason of its own when it is idle."""
+
+    mended = True
+
+    def idle(self) -> None:
+        raise CloseSpider("all done")

@@ -24,8 +24,8 @@ from support.stops import moment, stop_at
 import bloomdupe.crawl.leases.outcomes
 import bloomdupe.feeds.exporter
 import bloomdupe.feeds.feed
+from bloomdupe.feeds.delivery import Target
 from bloomdupe.feeds.file import FeedFile
-from bloomdupe.feeds.target import Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from asyncio import Event
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from scrapy import Spider
+from scrapy import Request, Spider
 from scrapy.downloadermiddlewares.retry import get_retry_request
+from scrapy.exceptions import CloseSpider
+from scrapy.http import TextResponse
 
 from bloomdupe.crawl.leases.carried import CarriedValues
 from bloomdupe.crawl.requests.callbacks import Callbacks
 from bloomdupe.errors import UnserializableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
     from scrapy.http import Response
 
@@ -129,6 +132,53 @@ class Retries(OnceMore):
         yield response.follow("/child", self.found, dont_filter=True)
         if "retry_times" not in response.meta:
             yield get_retry_request(response.request, spider=self, reason="again")
+
+
+class Stops(Spider):
+    """A request in memory of ``start()`` ends the crawl, after its first item."""
+
+    name = "stops"
+    carried: Any = TextResponse("http://a.example/")
+
+    async def start(self) -> AsyncIterator[Request]:
+        _, page = self.start_urls
+        yield self.ask(page)
+        await Event().wait()
+
+    def ask(self, url: str) -> Request:
+        return Request(url, partial(self.found, before=self.carried))
+
+    def found(self, response: Response, before: Any) -> Iterator[Any]:
+        yield {"page": "first"}
+        raise CloseSpider
+
+
+class StopsWithObject(Stops):
+    carried = Kept()
+
+
+class StopsNoMore(Stops):
+    """Another page leads to the same request before ``start()`` does."""
+
+    async def start(self) -> AsyncIterator[Request]:
+        root, page = self.start_urls
+        self.led = Event()
+        yield Request(root)
+        await self.led.wait()
+        yield self.ask(page)
+
+    def parse(self, response: Response) -> Iterator[Request]:
+        _, page = self.start_urls
+        yield self.ask(page)
+        self.led.set()
+
+    def found(self, response: Response, before: Any) -> Iterator[Any]:
+        yield {"page": "first"}
+        yield {"page": "second"}
+
+
+class StopsNoMoreWithObject(StopsNoMore):
+    carried = Kept()
 
 
 def store_methods_only() -> None:

@@ -1,4 +1,4 @@
-"""Lists of URLs to compare functions of URLs with: real, specified, and at random."""
+"""URLs and links to compare functions with: real, specified, and at random."""
 
 from __future__ import annotations
 
@@ -11,9 +11,19 @@ from support.shared_data import SHARED
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-__all__ = ["BEGINNINGS", "listed", "put_together", "specified"]
+__all__ = [
+    "BASES",
+    "BEGINNINGS",
+    "LINKS",
+    "SEED",
+    "at_random",
+    "listed",
+    "put_together",
+    "result",
+    "specified",
+]
 
 URLS = SHARED / "urls"
 
@@ -26,6 +36,23 @@ PIECES = [
 BEGINNINGS = ["http://a.example", "https://b_c.example:80", "http://A.example/b"]
 BEGINNINGS += ["http://d.example:080/", "http://u:p@e.example/", "http://[::1]/"]
 BEGINNINGS += ["ftp://f.example/", "http://g.example?", "http://g.example/h?a=1"]
+
+SEED = 20_261_123
+BASES = [
+    "http://a.example/b/c?d=e#f", "http://a.example/b/c/", "http://a.example/",
+    "http://a.example", "https://b-c.example:8000/d?e", "http://a.example/b/c;d?e",
+    "http://a.example/b//c/", "http://a.example/b/./c", "http://a.example/b/../c",
+    "http://a.example/.b/c", "HTTP://A.Example/b", "http://a.example/b?", "",
+    "http://a.example/b#", "file:///a/b", "about:blank", "http://[::1]/a/b",
+    "http://[::1/", "http://a.example:99999/b", "http://u:p@a.example/b",
+]  # fmt: skip
+LINKS = [
+    "/a/b", "/a//b", "//a.example/b", "/", "a", "a/b/", "a//b", "./a", "../a", "a/../b",
+    "a/./b", ".a", "/.a", "/a/.", "/a/..", "?a=b", "?", "#a", "#", "a?", "a#", "a;",
+    "a;b", "/a;", "/a;b?c", "a?b=./../c", "a#/../b", "a:b", "mailto:a", "http:a",
+    "http:/a", "http:///a", "http://a.example;b", "https://c.example", "", " a", "a ",
+    "\ta", "a\n", "é", "/é", "?é", "a%20b", "a b", "a'b", "?a'b", "#a'b", "a|b", "[a]",
+]  # fmt: skip
 
 
 def listed(name: str, every: int = 1) -> list[str]:
@@ -46,6 +73,24 @@ def specified() -> Iterator[str]:
 def put_together(draw: random.Random, most: int = 8) -> str:
     """Return up to so many pieces of URLs in any order."""
     return "".join(draw.choices(PIECES, k=draw.randrange(most + 1)))
+
+
+def at_random(draw: random.Random, count: int) -> Iterator[tuple[str, str]]:
+    """Yield so many pairs of a page's URL and a link, put together at random."""
+    for _ in range(count):
+        base = draw.choice(BASES[:3] if draw.random() < 0.5 else BASES)
+        if draw.random() < 0.3:
+            base = draw.choice(BEGINNINGS) + put_together(draw, 4)
+        beginning = draw.choice(["", "", "", "/", "/a/", "a/", "?", "#", *BEGINNINGS])
+        yield base, beginning + put_together(draw)
+
+
+def result(function: Callable[..., Any], *arguments: object, **more: object) -> object:
+    """Return the result of a function, or its exception in a form to compare."""
+    try:
+        return function(*arguments, **more)
+    except Exception as error:  # noqa: BLE001 - of any kind: the same for both
+        return type(error), str(error)
 
 
 def _texts(value: Any) -> Iterator[str]:

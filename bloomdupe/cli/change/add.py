@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from contextlib import closing
+from typing import TYPE_CHECKING
 
-from bloomdupe.cli.change.added_counts import as_json, in_words
+from bloomdupe.cli.change.adding_verb import AddingVerb
 from bloomdupe.cli.change.urls_argument import (
     add_request_options,
     add_urls,
     check_named,
-    given_lines,
 )
 from bloomdupe.cli.output import warn
 from bloomdupe.cli.store_argument import add_store
-from bloomdupe.cli.verb import Verb
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterable
+    from argparse import ArgumentParser, Namespace
 
     from bloomdupe.jobs.on_disk.adding import Added
 
 __all__ = ["Add"]
 
 
-class Add(Verb["Added"]):
+class Add(AddingVerb):
     """Adds requests that the job has not seen."""
 
     name = "add"
@@ -40,9 +38,7 @@ class Add(Verb["Added"]):
     example = "add crawls/site --from urls.txt --callback parse_item"
     needs = "new_directory"
 
-    def add_arguments(
-        self, parser: argparse.ArgumentParser, jobdir: str | None
-    ) -> None:
+    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
         """Add the store, the URLs, and the options of their requests."""
         add_store(parser, jobdir, self, required=True)
         add_urls(parser)
@@ -53,31 +49,14 @@ class Add(Verb["Added"]):
             help="spider of the job, if this begins the job",
         )
 
-    def run(self, options: argparse.Namespace) -> Added:
+    def run(self, options: Namespace) -> Added:
         """Add the requests."""
         from bloomdupe.jobs.on_disk.adding import Added, add
         from bloomdupe.jobs.on_disk.changing import Changing
-        from bloomdupe.jobs.request_line import Defaults, read_all
 
         check_named(options)
         added = Added()
-        path = options.job.new_directory
-        with Changing(path, options.project_settings, warn, options.spider) as job:
-            job.project.check_callback(options.callback)
-            defaults = Defaults(options.callback, options.priority, start=True)
-            lines = given_lines(options, added.problems)
-            found = read_all(lines, defaults, job.project, added.problems)
-            add(found, job, added)
+        path, settings = options.job.new_directory, options.project_settings
+        with closing(Changing(path, settings, warn, options.spider)) as job:
+            add(self.found(options, job, added, start=True), job, added)
         return added
-
-    def text(self, result: Added) -> Iterable[str]:
-        """Return the counts of requests by result."""
-        return in_words(result)
-
-    def json(self, result: Added) -> dict[str, Any]:
-        """Return the counts."""
-        return as_json(result)
-
-    def status(self, result: Added) -> int:
-        """1 if anything could not be read, or is blocked."""
-        return int(result.problems.count > 0 or result.blocked > 0)

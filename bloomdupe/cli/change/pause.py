@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from bloomdupe.cli.change.added_counts import by_the_crawl
-from bloomdupe.cli.output import warn
+from bloomdupe.cli.change.change_verb import ChangeVerb
 from bloomdupe.cli.store_argument import add_store
-from bloomdupe.cli.verb import Verb
-from bloomdupe.crawl.changes.change import SlotPause
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterable
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable, Iterator
+
+    from bloomdupe.crawl.changes.change import Change
+    from bloomdupe.jobs.project import Project
 
 __all__ = ["Pause", "Resume"]
 
 
-class PausedNow(NamedTuple):
-    """The slots that are paused now, and the pending requests of the named slot."""
-
-    paused: list[str]
-    pending: int
-    taken_up: bool
-
-
-class Pause(Verb[PausedNow]):
+class Pause(ChangeVerb):
     """Pauses a slot."""
 
     name = "pause"
@@ -37,12 +29,10 @@ class Pause(Verb[PausedNow]):
         " makes the change at its next checkpoint. `info` shows the paused slots."
     )
     example = "pause crawls/site --slot slow.example.com"
-    needs = "directory"
+    fields = ("paused", "pending")
     undo: ClassVar[bool] = False
 
-    def add_arguments(
-        self, parser: argparse.ArgumentParser, jobdir: str | None
-    ) -> None:
+    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
         """Add the store, and the slot."""
         add_store(parser, jobdir, self, required=True)
         parser.add_argument(
@@ -52,26 +42,16 @@ class Pause(Verb[PausedNow]):
             help="a host, unless the project names others",
         )
 
-    def run(self, options: argparse.Namespace) -> PausedNow:
-        """Pause the slot, or let it go on."""
-        from bloomdupe.jobs.on_disk.changing import Changing
+    def change(self, options: Namespace, _: Callable[[], Project]) -> Change:
+        """Name the slot."""
+        return {"kind": "pause", "slot": options.slot, "undo": self.undo}
 
-        path = options.job.directory
-        with Changing(path, options.project_settings, warn, by_url=False) as job:
-            answer, taken_up = job.make(SlotPause(options.slot, self.undo))
-        return PausedNow(answer["paused"], answer["pending"], taken_up)
-
-    def text(self, result: PausedNow) -> Iterable[str]:
-        """Return the paused slots."""
-        begin = by_the_crawl(taken_up=result.taken_up)
-        yield f"{begin}{result.pending:,} pending in this slot"
-        if not result.paused:
+    def lines(self, answer: dict[str, Any]) -> Iterator[str]:
+        """Yield the paused slots."""
+        yield f"{answer['pending']:,} pending in this slot"
+        if not answer["paused"]:
             yield "Nothing is paused."
-        yield from (f"paused: slot {slot}" for slot in result.paused)
-
-    def json(self, result: PausedNow) -> dict[str, Any]:
-        """Return all of it."""
-        return result._asdict()
+        yield from (f"paused: slot {slot}" for slot in answer["paused"])
 
 
 class Resume(Pause):

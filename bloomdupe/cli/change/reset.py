@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.cli.output import warn
 from bloomdupe.cli.store_argument import add_store
@@ -11,7 +11,7 @@ from bloomdupe.cli.verb import Verb
 from bloomdupe.errors import SettingError
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Iterable
 
     from bloomdupe.jobs.job_contract import Job, Removal
@@ -44,16 +44,12 @@ class Reset(Verb[Removed]):
     example = "reset crawls/site"
     needs = "removal"
 
-    def add_arguments(
-        self,
-        parser: argparse.ArgumentParser,
-        jobdir: str | None,
-    ) -> None:
+    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
         """Add the store, and ``--yes``."""
         add_store(parser, jobdir, self, required=True)
         parser.add_argument("--yes", action="store_true", help="do not ask")
 
-    def run(self, options: argparse.Namespace) -> Removed:
+    def run(self, options: Namespace) -> Removed:
         """Ask, then remove."""
         job: Job = options.job
         with job.removal() as removal:
@@ -66,10 +62,6 @@ class Reset(Verb[Removed]):
         """Return a line about the removed store, and one for each file that stays."""
         yield f"removed: {', '.join(result.removed)}: {result.held}"
         yield from (f"stays: {name}" for name in result.stays)
-
-    def json(self, result: Removed) -> dict[str, Any]:
-        """Return all of it."""
-        return result._asdict()
 
 
 def _confirm(removal: Removal) -> None:

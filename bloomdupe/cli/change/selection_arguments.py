@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bloomdupe.cli.change.urls_argument import add_urls
-from bloomdupe.crawl.changes.change import Dropping
 from bloomdupe.crawl.changes.selection import Selection
 from bloomdupe.errors import SettingError
 from bloomdupe.settings import FAILURE_REASONS, check_reasons
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Callable
 
     from bloomdupe.jobs.project import Project
 
-__all__ = [
-    "add_failed",
-    "add_named",
-    "add_selection",
-    "dropping_of",
-    "pages_of",
-    "reasons_of",
-]
+__all__ = ["add_failed", "add_named", "add_selection", "dropping_of", "reasons_of"]
 
 
-def add_selection(parser: argparse.ArgumentParser) -> None:
+def add_selection(parser: ArgumentParser) -> None:
     """Add ``--slot`` and ``--pattern``; see ``Selection.of()``."""
     parser.add_argument(
         "--slot",
@@ -40,7 +32,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_failed(parser: argparse.ArgumentParser, meaning: str) -> None:
+def add_failed(parser: ArgumentParser, meaning: str) -> None:
     """Add ``--failed`` and ``--reason``; ``meaning`` is the help text of the former."""
     parser.add_argument("--failed", action="store_true", help=meaning)
     parser.add_argument(
@@ -53,7 +45,7 @@ def add_failed(parser: argparse.ArgumentParser, meaning: str) -> None:
     )
 
 
-def reasons_of(options: argparse.Namespace) -> tuple[str, ...] | None:
+def reasons_of(options: Namespace) -> tuple[str, ...] | None:
     """Return the given reasons, () for all; None without ``--failed``."""
     if options.reason is None:
         return () if options.failed else None
@@ -62,16 +54,14 @@ def reasons_of(options: argparse.Namespace) -> tuple[str, ...] | None:
     return check_reasons(options.reason, "--reason") or ()
 
 
-def add_named(parser: argparse.ArgumentParser) -> None:
+def add_named(parser: ArgumentParser) -> None:
     """Add URLs, ``--slot`` and ``--pattern``."""
     add_urls(parser, file=False)
     add_selection(parser)
 
 
-def dropping_of(
-    options: argparse.Namespace, project: Callable[[], Project]
-) -> Dropping:
-    """Return the change that removes the selected requests.
+def dropping_of(options: Namespace, project: Callable[[], Project]) -> dict[str, Any]:
+    """Return the selected requests, as a change that removes them names them.
 
     The ``project`` is asked for if URLs are named. Raises :class:`SettingError` if no
     request is named.
@@ -81,23 +71,15 @@ def dropping_of(
             "no requests are selected: name URLs, --slot, or --pattern (`--pattern .`"
             " selects all)"
         )
-    return Dropping(
-        Selection.of(options.slot, options.pattern), pages_of(options, project)
-    )
-
-
-def pages_of(
-    options: argparse.Namespace, project: Callable[[], Project]
-) -> dict[bytes, str]:
-    """Return the named URLs by their fingerprints; see :func:`dropping_of`."""
-    if not options.urls:
-        return {}
-    from bloomdupe.jobs.request_line import checked
-
+    selection = Selection.of(options.slot, options.pattern)
     pages = {}
-    for url in options.urls:
+    if options.urls:
+        from bloomdupe.jobs.request_line import checked
+
         try:
-            pages[project().key_of(checked(url))[0]] = url
+            for url in options.urls:
+                key, _ = project().key_of(checked(url))
+                pages[key.hex()] = url
         except ValueError as error:
             raise SettingError(str(error)) from error
-    return pages
+    return {**selection.values, "pages": pages}

@@ -13,7 +13,7 @@ from bloomdupe.errors import SettingError
 from bloomdupe.jobs.lines import Line, Problems, read_lines
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Iterator
 
 __all__ = [
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-def add_urls(parser: argparse.ArgumentParser, *, file: bool = True) -> None:
+def add_urls(parser: ArgumentParser, *, file: bool = True) -> None:
     """Add URLs, and ``--from`` a ``file``."""
     parser.add_argument(
         "urls", nargs="*", metavar="URL", help="such as https://a.example/"
@@ -43,13 +43,13 @@ def add_urls(parser: argparse.ArgumentParser, *, file: bool = True) -> None:
         )
 
 
-def check_named(options: argparse.Namespace) -> None:
+def check_named(options: Namespace) -> None:
     """Refuse a verb that is given neither URLs nor a file."""
     if not options.urls and options.file is None:
         raise SettingError("no URLs are given: name some, or a file with --from")
 
 
-def add_request_options(parser: argparse.ArgumentParser) -> None:
+def add_request_options(parser: ArgumentParser) -> None:
     """Add the options of a request besides its URL."""
     parser.add_argument(
         "--callback",
@@ -66,7 +66,7 @@ def add_request_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def given_lines(options: argparse.Namespace, problems: Problems) -> Iterator[Line]:
+def given_lines(options: Namespace, problems: Problems) -> Iterator[Line]:
     """Yield the URLs that were given, and then the lines of the file.
 
     The former are numbered 0.

@@ -12,7 +12,7 @@ from bloomdupe.cli.verb import Verb
 from bloomdupe.rescue.repair import Repaired, repair
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Iterable
 
 __all__ = ["Repair"]
@@ -34,14 +34,12 @@ class Repair(Verb[Saved]):
     example = "repair crawls/site saved"
     needs = "directory"
 
-    def add_arguments(
-        self, parser: argparse.ArgumentParser, jobdir: str | None
-    ) -> None:
+    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
         """Add both stores."""
         add_store(parser, jobdir, self, required=True)
         parser.add_argument("new", help="directory to create")
 
-    def run(self, options: argparse.Namespace) -> Saved:
+    def run(self, options: Namespace) -> Saved:
         """Save it."""
         store, new = options.job.directory, Path(options.new)
         with bytes_read(store, times=2) as read:

@@ -10,7 +10,7 @@ from bloomdupe.jobs import open_job
 from bloomdupe.rescue.restore import restore
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Iterable
     from pathlib import Path
 
@@ -40,9 +40,7 @@ class Restore(Verb[Restored]):
     needs = "new_directory"
     json_indent = None
 
-    def add_arguments(
-        self, parser: argparse.ArgumentParser, jobdir: str | None
-    ) -> None:
+    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
         """Add the backup and the store."""
         parser.add_argument("backup", help="a copy that `bloomdupe backup` has made")
         parser.add_argument(
@@ -50,7 +48,7 @@ class Restore(Verb[Restored]):
         )
         add_store(parser, jobdir, self)
 
-    def run(self, options: argparse.Namespace) -> Restored:
+    def run(self, options: Namespace) -> Restored:
         """Put it in place."""
         backup = open_job(options.backup).directory
         target = options.job.new_directory

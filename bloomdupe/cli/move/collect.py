@@ -11,7 +11,7 @@ from bloomdupe.cli.table import table
 from bloomdupe.cli.verb import INTERRUPTED, Verb
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Iterable
 
     from bloomdupe.moving.collecting import Collected
@@ -48,7 +48,7 @@ class Collect(Verb[CollectedOutput]):
 
     def add_arguments(
         self,
-        parser: argparse.ArgumentParser,
+        parser: ArgumentParser,
         jobdir: str | None,  # noqa: ARG002 - a URL names the crawl
     ) -> None:
         """Add the crawl, the directory, and the options."""
@@ -83,7 +83,7 @@ class Collect(Verb[CollectedOutput]):
             ),
         )
 
-    def run(self, options: argparse.Namespace) -> CollectedOutput:
+    def run(self, options: Namespace) -> CollectedOutput:
         """Collect."""
         from bloomdupe.moving.collecting import Collecting, Patience
 

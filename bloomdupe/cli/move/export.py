@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bloomdupe.cli.progress_bar import counted
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
-from bloomdupe.crawl.progress.plural import plural
+from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import StoreError
 from bloomdupe.store.platform import sync
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Generator, Iterable, Iterator
 
     from bloomdupe.jobs.job_contract import Job
@@ -53,9 +53,7 @@ class Export(Verb[WrittenExport]):
     needs = "stored"
     json_indent = None
 
-    def add_arguments(
-        self, parser: argparse.ArgumentParser, jobdir: str | None
-    ) -> None:
+    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
         """Add the store and the file."""
         add_store(parser, jobdir, self, required=True)
         parser.add_argument("file", metavar="FILE", help="- is standard output")
@@ -68,7 +66,7 @@ class Export(Verb[WrittenExport]):
             ),
         )
 
-    def run(self, options: argparse.Namespace) -> WrittenExport:
+    def run(self, options: Namespace) -> WrittenExport:
         """Write it; the file appears when it is complete."""
         from bloomdupe.moving.export import Exported
 
@@ -104,9 +102,7 @@ class Export(Verb[WrittenExport]):
         return {"file": result.file, **asdict(result.exported)}
 
 
-def _lines(
-    options: argparse.Namespace, exported: Exported
-) -> Generator[str, None, None]:
+def _lines(options: Namespace, exported: Exported) -> Generator[str, None, None]:
     from bloomdupe.moving.export import export
 
     job: Job = options.job

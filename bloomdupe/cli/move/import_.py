@@ -6,18 +6,18 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.cli.change.added_counts import blocked_in_words
+from bloomdupe.cli.change.adding_verb import blocked_in_words
 from bloomdupe.cli.change.urls_argument import opened, size_of_file
 from bloomdupe.cli.progress_bar import bytes_of, counted
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
-from bloomdupe.crawl.progress.plural import plural
+from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import StoreError
 from bloomdupe.jobs import engine_of, open_job
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Iterable, Iterator
 
     from bloomdupe.jobs.job_contract import Job
@@ -47,9 +47,7 @@ class Import(Verb["Imported"]):
     example = "import crawls/site --spider site"
     needs = "receiver"
 
-    def add_arguments(
-        self, parser: argparse.ArgumentParser, jobdir: str | None
-    ) -> None:
+    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
         """Add the store, and the source."""
         add_store(parser, jobdir, self, required=True)
         parser.add_argument(
@@ -89,7 +87,7 @@ class Import(Verb["Imported"]):
             ),
         )
 
-    def run(self, options: argparse.Namespace) -> Imported:
+    def run(self, options: Namespace) -> Imported:
         """Import it."""
         from bloomdupe.moving.imports import import_into
 
@@ -136,19 +134,18 @@ class Import(Verb["Imported"]):
 
 
 @contextmanager
-def _source(options: argparse.Namespace) -> Iterator[Source]:
+def _source(options: Namespace) -> Iterator[Source]:
     from bloomdupe.jobs.lines import Peeked
     from bloomdupe.moving.exported import ExportSource
-    from bloomdupe.moving.redis_source import RedisSource
     from bloomdupe.moving.scrapy_job import ScrapyJob
-    from bloomdupe.moving.sources import LinesSource, ScrapySource, StoreSource
+    from bloomdupe.moving.sources import LinesSource, StoreSource
 
     name = options.job.jobdir if options.source is None else options.source
     marks = not options.without_marks
     directory = Path(name)
     if engine_of(name).has("url"):
         with closing(_of_scrapy_redis(name, options)) as crawl:
-            yield RedisSource(crawl, counted)
+            yield crawl
     elif name == "-" or not directory.is_dir():
         with opened(name) as file, bytes_of(size_of_file(file)) as read:
             lines = Peeked(file)
@@ -164,8 +161,7 @@ def _source(options: argparse.Namespace) -> Iterator[Source]:
         ) as source:
             yield source
     elif ScrapyJob.is_there(directory):
-        scrapys = ScrapyJob(directory, trust_pickles=options.trust_pickles)
-        yield ScrapySource(scrapys, counted)
+        yield ScrapyJob(directory, counted, trust_pickles=options.trust_pickles)
     else:
         raise StoreError(f"{name} is a directory in which no job is")
 
@@ -180,12 +176,13 @@ def _is_store(directory: Path) -> bool:
     return Store.exists(place)
 
 
-def _of_scrapy_redis(url: str, options: argparse.Namespace) -> RedisJob:
+def _of_scrapy_redis(url: str, options: Namespace) -> RedisJob:
     from bloomdupe.moving.scrapy_redis_job import RedisJob
 
     return RedisJob(
         url,
         options.job.project(options.project_settings, options.spider),
+        counted,
         marks=not options.without_marks,
         known=options.known,
         trust_pickles=options.trust_pickles,

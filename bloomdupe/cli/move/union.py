@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.cli.progress_bar import counted
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
-from bloomdupe.crawl.progress.plural import plural
+from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import StoreMismatchError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.jobs import open_job
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Iterable
     from pathlib import Path
 
@@ -46,11 +46,7 @@ class Union(Verb[United]):
     example = "union crawls/site backups/monday backups/tuesday"
     needs = "directory"
 
-    def add_arguments(
-        self,
-        parser: argparse.ArgumentParser,
-        jobdir: str | None,
-    ) -> None:
+    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
         """Add the store and the other stores."""
         add_store(parser, jobdir, self, required=True)
         parser.add_argument(
@@ -60,7 +56,7 @@ class Union(Verb[United]):
             help="the JOBDIR or store of another job",
         )
 
-    def run(self, options: argparse.Namespace) -> United:
+    def run(self, options: Namespace) -> United:
         """Add the filters in turn, after all have been checked."""
         path = options.job.directory
         others = [open_job(other).directory for other in options.others]
@@ -89,10 +85,6 @@ class Union(Verb[United]):
                 f"{other}: {plural(waiting, 'request')} pending there count as seen"
                 " here now"
             )
-
-    def json(self, result: United) -> dict[str, Any]:
-        """Return all of it."""
-        return result._asdict()
 
 
 def _check(seen: BloomFilter, path: Path, other: Path) -> int:

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.cli.store_argument import add_store
-from bloomdupe.cli.table import slot_name, table
+from bloomdupe.cli.table import table
 from bloomdupe.cli.verb import Verb
-from bloomdupe.crawl.progress.pace import duration, size, when
-from bloomdupe.crawl.progress.plural import plural
+from bloomdupe.crawl.progress.pace import duration, plural, size, when
 from bloomdupe.crawl.state.blocked import described
 from bloomdupe.filter.info import FilterInfo
-from bloomdupe.jobs.overview import Description, PartitionedFilter
+from bloomdupe.jobs.overview import Description, PartitionedFilter, slot_name
 from bloomdupe.jobs.state import RUNNING
 
 if TYPE_CHECKING:
@@ -109,6 +108,7 @@ def _rows_of_job(found: Description, job: Overview) -> Iterator[tuple[str, str]]
     yield "job", job.state.text
     if job.state.name == RUNNING and found.rate is not None:
         left = "no end in sight" if found.to_go is None else duration(found.to_go)
+        left = "all slots rest" if job.all_rest else left
         yield "  pages a minute", f"{found.rate:,.0f}"
         yield "  time to go", left
     if runs is not None:
@@ -124,8 +124,8 @@ def _rows_of_job(found: Description, job: Overview) -> Iterator[tuple[str, str]]
     if workers is not None:
         yield from _counts_of_workers(job, workers)
     yield "slots with requests", f"{len(job.slots):,}"
-    if runs is not None and runs.resting:
-        yield "  resting", f"{len(runs.resting):,}"
+    if job.at_rest:
+        yield "  resting", f"{len(job.at_rest):,}"
     for name, requests in job.largest():
         slow = job.slowness(name)
         yield f"  {slot_name(name)}", f"{requests:,}" + (f", {slow}" if slow else "")

@@ -6,16 +6,18 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bloomdupe.cli.output import warn
 from bloomdupe.cli.table import columns
 from bloomdupe.cli.verb import Verb
 from bloomdupe.crawl.progress.pace import duration
-from bloomdupe.errors import BloomDupeError
+from bloomdupe.errors import BloomDupeError, SettingError
+from bloomdupe.filter.opening import is_url
 from bloomdupe.jobs.on_disk.neighbours import jobs_in
 from bloomdupe.jobs.on_disk.state_on_disk import StoreReader
 from bloomdupe.jobs.state import RUNNING
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Iterable, Iterator
 
 __all__ = ["Jobs"]
@@ -48,9 +50,7 @@ class Jobs(Verb["list[JobLine]"]):
     )
     example = "jobs crawls"
 
-    def add_arguments(
-        self, parser: argparse.ArgumentParser, jobdir: str | None
-    ) -> None:
+    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
         """Add the directory."""
         default = None if jobdir is None else str(Path(jobdir).parent)
         parser.add_argument(
@@ -60,13 +60,20 @@ class Jobs(Verb["list[JobLine]"]):
             help="the directory" + (f" (default: {default})" if default else ""),
         )
 
-    def run(self, options: argparse.Namespace) -> list[JobLine]:
+    def run(self, options: Namespace) -> list[JobLine]:
         """Read all jobs."""
+        if is_url(options.directory):
+            raise SettingError("this lists directories: `bloomdupe info` takes a URL")
         directory = Path(options.directory)
-        return [_line_of(job) for job in jobs_in(directory)]
+        found = [_line_of(job) for job in jobs_in(directory)]
+        if not found:
+            warn(f"{directory}: there is no job in it")
+        return found
 
     def text(self, result: list[JobLine]) -> Iterable[str]:
-        """Return a table."""
+        """Return a table; nothing if there are no jobs."""
+        if not result:
+            return []
         head = ("job", "state", "age", "pages/min", "pages", "pending", "failed")
         return columns([head, *map(_cells, result)], left=2)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bloomdupe.cli.change.selection_arguments import (
     add_failed,
@@ -14,40 +14,28 @@ from bloomdupe.cli.change.selection_arguments import (
 )
 from bloomdupe.cli.progress_bar import counted
 from bloomdupe.cli.store_argument import add_store
-from bloomdupe.cli.table import slot_name
 from bloomdupe.cli.verb import Verb
 from bloomdupe.crawl.changes.selection import Selection
+from bloomdupe.crawl.leases.failure import Failure
 from bloomdupe.crawl.progress.pace import when
 from bloomdupe.errors import SettingError
-from bloomdupe.jobs.failure_groups import FailureGroup, grouped
-from bloomdupe.jobs.listed import ListedItems, ListedRequest
+from bloomdupe.jobs.job_contract import ListedItems, ListedRequest
+from bloomdupe.jobs.overview import slot_name
+from bloomdupe.jobs.view import FailedRequests, FailureGroup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bloomdupe.jobs.job_contract import Job
 
-__all__ = ["List", "ListedFailure"]
+__all__ = ["List"]
 
 FIRST = 200
 """Lines that decide on the widths of columns."""
+OF_FAILURES = ("slot", "reason", "status", "times", "time", "url", "parent", "detail")
+"""Fields of a failed request that its JSON object has."""
 
-
-class ListedFailure(NamedTuple):
-    """A failed request in the list."""
-
-    slot: str
-    reason: str
-    status: int | None
-    times: int
-    time: float
-    """Unix time of the last failure."""
-    url: str
-    parent: str | None
-    detail: str
-
-
-Listed: TypeAlias = ListedRequest | ListedItems | ListedFailure | FailureGroup
+Listed: TypeAlias = ListedRequest | ListedItems | Failure | FailureGroup
 
 
 class List(Verb["Iterator[Listed]"]):
@@ -94,14 +82,9 @@ class List(Verb["Iterator[Listed]"]):
             if options.summary:
                 raise SettingError("--summary groups failed requests: add --failed")
             found = job.requests(selection, counted)
-        elif options.summary:
-            found = iter(grouped(job.failed_requests(selection, reasons)))
         else:
-            names = ListedFailure._fields
-            found = (
-                ListedFailure(*(getattr(one, name) for name in names))
-                for one in job.failed_requests(selection, reasons)
-            )
+            failures = FailedRequests(job.failed_requests(selection, reasons), 0)
+            found = iter(failures.groups if options.summary else failures.requests)
         return islice(found, options.limit)
 
     def text(self, result: Iterator[Listed]) -> Iterator[str]:
@@ -114,15 +97,13 @@ class List(Verb["Iterator[Listed]"]):
         """Yield an object for each."""
         for one in result:
             found = one._asdict()
-            for name in ("not_before", "problem", "worker"):
-                of_request = isinstance(one, (ListedRequest, ListedItems))
-                if of_request and found.get(name) is None:
-                    found.pop(name, None)
+            if isinstance(one, Failure):
+                found = {name: found[name] for name in OF_FAILURES}
+            elif not isinstance(one, FailureGroup):
+                for name in ("not_before", "problem", "worker"):
+                    if found.get(name) is None:
+                        found.pop(name, None)
             yield found
-
-
-def _cause(reason: str, status: int | None) -> str:
-    return reason if status is None else f"{reason} {status}"
 
 
 def _limit(text: str) -> int:
@@ -137,8 +118,8 @@ def _cells(one: Listed) -> list[str]:
     """Return the cells of a line; an empty cell is left out, unless in columns."""
     if isinstance(one, FailureGroup):
         return [f"{one.requests:,}", one.cause, one.exception, slot_name(one.slot)]
-    if isinstance(one, ListedFailure):
-        reason = _cause(one.reason, one.status)
+    if isinstance(one, Failure):
+        reason = one.reason if one.status is None else f"{one.reason} {one.status}"
         detail = "" if one.reason == "status" else f"  {one.detail}"
         url = f"{one.url}{detail}"
         return [slot_name(one.slot), reason, f"{one.times}x", when(one.time), url]
@@ -160,7 +141,7 @@ def _heads(one: Listed) -> list[str]:
     """Return the heads of the columns."""
     if isinstance(one, FailureGroup):
         return ["requests", "reason", "exception", "slot"]
-    if isinstance(one, ListedFailure):
+    if isinstance(one, Failure):
         return ["slot", "reason", "times", "last time", "URL"]
     return ["slot", "priority", "method", "callback", "URL"]
 

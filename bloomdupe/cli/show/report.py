@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.cli.output import write
 from bloomdupe.cli.store_argument import add_store
@@ -14,7 +14,7 @@ from bloomdupe.errors import SettingError
 from bloomdupe.monitoring.extra import need
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Iterable
 
     from bloomdupe.jobs.job_contract import Job
@@ -45,9 +45,7 @@ class Report(Verb[WrittenPage]):
     needs = "reader"
     json_indent = None
 
-    def add_arguments(
-        self, parser: argparse.ArgumentParser, jobdir: str | None
-    ) -> None:
+    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
         """Add the store and the file."""
         add_store(parser, jobdir, self)
         parser.add_argument(
@@ -58,7 +56,7 @@ class Report(Verb[WrittenPage]):
             help="the page (default: report.html); - is standard output",
         )
 
-    def run(self, options: argparse.Namespace) -> WrittenPage:
+    def run(self, options: Namespace) -> WrittenPage:
         """Write it; an existing page is replaced when the new page is complete."""
         page = _page(options.job).encode()
         if options.output == "-":
@@ -77,10 +75,6 @@ class Report(Verb[WrittenPage]):
         """Return the place of the page."""
         if result.page != "-":
             yield f"{result.page}: {result.bytes:,} bytes"
-
-    def json(self, result: WrittenPage) -> dict[str, Any]:
-        """Return the place and the size."""
-        return result._asdict()
 
 
 def _page(job: Job) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from bloomdupe.errors import SettingError
 from bloomdupe.monitoring.extra import need
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Iterable
 
     from bloomdupe.jobs.job_contract import Job
@@ -37,9 +38,7 @@ class Top(Verb["View"]):
     example = "top crawls/site"
     needs = "reader"
 
-    def add_arguments(
-        self, parser: argparse.ArgumentParser, jobdir: str | None
-    ) -> None:
+    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
         """Add the store and the interval."""
         add_store(parser, jobdir, self)
         parser.add_argument(
@@ -50,7 +49,7 @@ class Top(Verb["View"]):
             help="seconds between two reads (default: 2)",
         )
 
-    def run(self, options: argparse.Namespace) -> View:
+    def run(self, options: Namespace) -> View:
         """Show the job until q is pressed; return the last view."""
         if not 0.1 <= options.interval <= 3_600:
             raise SettingError(
@@ -95,4 +94,7 @@ def _follow(reader: Reader, interval: float) -> View:
 
 
 def _in_terminal() -> bool:
-    return all(file is not None and file.isatty() for file in (sys.stdout, sys.stdin))
+    """Whether there is a terminal whose screen can be refreshed."""
+    return os.environ.get("TERM") != "dumb" and all(
+        file is not None and file.isatty() for file in (sys.stdout, sys.stdin)
+    )

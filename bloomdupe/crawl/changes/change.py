@@ -1,126 +1,136 @@
 """Change: a change that a user makes to a job, whether a crawl runs it or not.
 
+A change is a JSON object with its ``kind`` and its fields: in the process that asks for
+it, in the inbox, and in the process that makes it. :func:`steps_of` reads it.
+
 A change is applied in steps, each followed by a commit, so a crawl goes on between the
 steps. If the process ends between two of them, the change is applied once more and
-does the rest. It writes its result into ``answer``, which is committed with each step.
+does the rest. All effects that must not happen twice are in the last step. A change
+writes its result into ``answer``, which is committed with each step.
 """
 
 from __future__ import annotations
 
+import base64
 import re
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.crawl.changes.asked import Asked
-from bloomdupe.crawl.changes.requeued_failures import RequeuedFailures
 from bloomdupe.crawl.changes.selection import Search, Selection
 from bloomdupe.crawl.leases.failure import Failure
 from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.crawl.state.blocked import described
 from bloomdupe.errors import StoreMismatchError, UnserializableError
+from bloomdupe.frontier.payload import url_of
 from bloomdupe.frontier.pending_requests import count_pending, portions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import TypeAlias
 
     from bloomdupe.crawl.changes.open_job import OpenJob
     from bloomdupe.frontier.pending_requests import PendingRequest
+    from bloomdupe.store.store import Store
 
+    Change: TypeAlias = dict[str, Any]
     Answer: TypeAlias = dict[str, Any]
+    Steps: TypeAlias = Callable[[OpenJob, Answer], Iterator[None]]
+    """Applies a change; a ``yield`` ends each step but the last. Raises
+    :class:`StoreMismatchError` if the job does not have the object of the change.
+    """
 
-__all__ = ["CHANGES", "Change", "change_of"]
+__all__ = ["Asked", "steps_of"]
 
 
-class Change(ABC):
-    """A change. Its fields are those of its JSON object, with ``kind``."""
+def steps_of(change: Change) -> Steps:
+    """Return the steps of a change.
 
-    kind: ClassVar[str]
+    Raises :class:`ValueError` for a change that this version does not understand.
+    """
+    kind = change.get("kind")
+    if kind not in _KINDS:
+        raise ValueError(f"this version knows no change {kind!r}")
+    try:
+        return _KINDS[kind](change)
+    except (ValueError, KeyError, TypeError, AttributeError, re.error) as error:
+        raise ValueError(f"the change {kind!r} is not written as expected") from error
+
+
+class Asked(NamedTuple):
+    """A request to make pending, with its fingerprint."""
+
+    url: str
+    key: bytes
+    exact: bool
+    """Whether the fingerprint must be kept exactly."""
+    slot: str
+    priority: int
+    payload: bytes
+    start: bool
+    """Whether it comes last within its priority, as start requests do."""
+    dont_filter: bool
+    not_before: float | None
+    """Unix time before which it is not fetched."""
 
     @property
-    @abstractmethod
     def values(self) -> dict[str, Any]:
         """The fields as plain types, for JSON."""
+        return {
+            **self._asdict(),
+            "key": self.key.hex(),
+            "payload": base64.b64encode(self.payload).decode(),
+        }
 
     @classmethod
-    @abstractmethod
-    def of(cls, values: dict[str, Any]) -> Change:
-        """Return the change with these :attr:`values`.
-
-        Raises :class:`ValueError`, :class:`KeyError` or :class:`TypeError` if they are
-        none.
-        """
-
-    @abstractmethod
-    def steps(self, job: OpenJob, answer: Answer) -> Iterator[None]:
-        """Apply it; a ``yield`` ends each step but the last.
-
-        Everything before a step is committed. All effects that must not happen twice
-        are in the last step, which is committed together with the answer.
-
-        Raises :class:`StoreMismatchError` if the job does not have its object.
-        """
+    def of(cls, values: dict[str, Any]) -> Asked:
+        """Return the request with these :attr:`values`."""
+        given = {
+            **values,
+            "key": bytes.fromhex(values["key"]),
+            "payload": base64.b64decode(values["payload"], validate=True),
+        }
+        return cls(**given)
 
 
-@dataclass(frozen=True)
-class Addition(Change):
-    """Makes requests pending that the job has not seen: one step."""
+def _push(job: OpenJob, one: Asked) -> None:
+    start, not_before = one.start, one.not_before
+    job.push(one.slot, one.priority, one.payload, start=start, not_before=not_before)
 
-    kind: ClassVar[str] = "add"
-    requests: list[Asked]
 
-    @property
-    def values(self) -> dict[str, Any]:
-        """See :attr:`Change.values`."""
-        return {"requests": [one.values for one in self.requests]}
+# Adding requests
 
-    @classmethod
-    def of(cls, values: dict[str, Any]) -> Addition:
-        """See :meth:`Change.of`."""
-        return cls([*map(Asked.of, values["requests"])])
 
-    def steps(self, job: OpenJob, answer: Answer) -> Iterator[None]:
-        """See :meth:`Change.steps`."""
+def _add(change: Change) -> Steps:
+    """Make requests pending that the job has not seen: one step."""
+    requests = [*map(Asked.of, change["requests"])]
+
+    def steps(job: OpenJob, answer: Answer) -> Iterator[None]:
         answer |= {"taken_in": 0, "seen": 0, "blocked": 0}
-        for one in self.requests:
+        for one in requests:
             if job.blocks(one.slot, one.payload):
                 answer["blocked"] += 1
             elif not one.dont_filter and job.seen.contains(one.key, exact=one.exact):
                 answer["seen"] += 1
             else:
-                job.push_asked(one)
+                _push(job, one)
                 job.seen.add(one.key, exact=one.exact)
                 answer["taken_in"] += 1
         yield from ()
 
+    return steps
 
-@dataclass(frozen=True)
-class Repetition(Change):
-    """Makes pages pending again that are done, in its last step.
+
+def _requeue(change: Change) -> Steps:
+    """Make pages pending again that are done, in the last step.
 
     Pages that are pending or in progress are left, and so are pages that were never
     seen.
     """
+    requests = [*map(Asked.of, change["requests"])]
 
-    kind: ClassVar[str] = "requeue"
-    requests: list[Asked]
-
-    @property
-    def values(self) -> dict[str, Any]:
-        """See :attr:`Change.values`."""
-        return {"requests": [one.values for one in self.requests]}
-
-    @classmethod
-    def of(cls, values: dict[str, Any]) -> Repetition:
-        """See :meth:`Change.of`."""
-        return cls([*map(Asked.of, values["requests"])])
-
-    def steps(self, job: OpenJob, answer: Answer) -> Iterator[None]:
-        """See :meth:`Change.steps`."""
+    def steps(job: OpenJob, answer: Answer) -> Iterator[None]:
         answer |= {"taken_in": 0, "waited": 0, "unseen": 0, "blocked": 0}
         wanted: dict[bytes, Asked] = {}
-        for one in self.requests:
+        for one in requests:
             if not job.seen.contains(one.key, exact=one.exact):
                 answer["unseen"] += 1
             elif job.blocks(one.slot, one.payload):
@@ -135,105 +145,84 @@ class Repetition(Change):
                         answer["waited"] += 1
                 yield
         for one in wanted.values():
-            job.push_asked(one)
+            _push(job, one)
         answer["taken_in"] = len(wanted)
 
+    return steps
 
-@dataclass(frozen=True)
-class FailuresAgain(Change):
-    """Makes failed requests pending again: one step.
+
+def _requeue_failed(change: Change) -> Steps:
+    """Make failed requests pending again: one step.
 
     Each stays among the failed requests until it succeeds. A request that could not be
     stored is a problem in the answer.
     """
+    selection = _selection_of(change)
+    reasons = tuple(change["reasons"])
 
-    kind: ClassVar[str] = "requeue failed"
-    selection: Selection
-    reasons: tuple[str, ...]
-
-    @property
-    def values(self) -> dict[str, Any]:
-        """See :attr:`Change.values`."""
-        return {**self.selection.values, "reasons": self.reasons}
-
-    @classmethod
-    def of(cls, values: dict[str, Any]) -> FailuresAgain:
-        """See :meth:`Change.of`."""
-        return cls(
-            Selection.of(values["slot"], values["pattern"]), tuple(values["reasons"])
-        )
-
-    def steps(self, job: OpenJob, answer: Answer) -> Iterator[None]:
-        """See :meth:`Change.steps`."""
+    def steps(job: OpenJob, answer: Answer) -> Iterator[None]:
         answer |= {"taken_in": 0, "waited": 0, "blocked": 0, "problems": []}
-        with job.store.snapshot() as snapshot:
-            for digest, data in snapshot.failures():
-                one = Failure.unpacked(data)
-                if not one.is_to_retry(self.reasons):
-                    continue
-                if self.selection.has(one.slot, one.url):
-                    self._repeat(job, digest, one, answer)
+        for digest, one in _failures_in(job.store):
+            if one.is_to_retry(reasons) and selection.has(one.slot, one.url):
+                _repeat(job, digest, one, answer)
         yield from ()
 
-    def _repeat(
-        self, job: OpenJob, digest: bytes, one: Failure, answer: Answer
-    ) -> None:
-        if one.waiting:
-            answer["waited"] += 1
-        elif one.payload is None:
-            source = one.parent or "the page that has led to it"
-            problem = (
-                "it could not be stored, or its page comes again by itself;"
-                f" {source} yields it again"
-            )
-            answer["problems"].append([one.url, problem])
-        elif _is_blocked(job, one.slot, one.payload):
-            answer["blocked"] += 1
-        else:
-            job.push(one.slot, one.priority, one.payload)
-            job.failures[digest] = one._replace(waiting=True).packed()
-            answer["taken_in"] += 1
+    return steps
 
 
-def _is_blocked(job: OpenJob, slot: str, payload: bytes) -> bool:
-    try:
-        return job.blocks(slot, payload)
-    except UnserializableError:
-        return False  # the crawl says so
+def _repeat(job: OpenJob, digest: bytes, one: Failure, answer: Answer) -> None:
+    if one.waiting:
+        answer["waited"] += 1
+    elif one.payload is None:
+        source = one.parent or "the page that has led to it"
+        problem = (
+            "it could not be stored, or its page comes again by itself;"
+            f" {source} yields it again"
+        )
+        answer["problems"].append([one.url, problem])
+    elif job.blocks(one.slot, one.payload):
+        answer["blocked"] += 1
+    else:
+        job.push(one.slot, one.priority, one.payload)
+        job.failures[digest] = one._replace(waiting=True).packed()
+        answer["taken_in"] += 1
 
 
-@dataclass(frozen=True)
-class Dropping(Change):
-    """Removes pending requests, a portion in each step.
+def _failures_in(store: Store) -> Iterator[tuple[bytes, Failure]]:
+    with store.snapshot() as snapshot:
+        for digest, data in snapshot.failures():
+            yield digest, Failure.unpacked(data)
 
-    Requests in progress go on, and are counted.
+
+# Removing requests
+
+
+def _drop(change: Change) -> Steps:
+    """Remove pending requests, a portion in each step.
+
+    If the change has ``pages``, the URL of each fingerprint, only requests for them are
+    removed. Requests in progress go on, and are counted.
     """
+    selection = _selection_of(change)
+    pages = {bytes.fromhex(key): url for key, url in change["pages"].items()}
 
-    kind: ClassVar[str] = "drop"
-    selection: Selection
-    pages: dict[bytes, str]
-    """The URL of each fingerprint; if there are any, only requests for them."""
+    def has(one: PendingRequest, search: Search | None) -> bool:
+        if search is not None and search.key_of(one) is None:
+            return False
+        if selection.pattern is None:
+            return True
+        try:
+            return selection.has(one.slot, summary_of(one.payload).url)
+        except UnserializableError:
+            return False
 
-    @property
-    def values(self) -> dict[str, Any]:
-        """See :attr:`Change.values`."""
-        pages = {key.hex(): url for key, url in self.pages.items()}
-        return {**self.selection.values, "pages": pages}
-
-    @classmethod
-    def of(cls, values: dict[str, Any]) -> Dropping:
-        """See :meth:`Change.of`."""
-        pages = {bytes.fromhex(key): url for key, url in values["pages"].items()}
-        return cls(Selection.of(values["slot"], values["pattern"]), pages)
-
-    def steps(self, job: OpenJob, answer: Answer) -> Iterator[None]:
-        """See :meth:`Change.steps`."""
+    def steps(job: OpenJob, answer: Answer) -> Iterator[None]:
         answer.setdefault("dropped", 0)
         answer["in_progress"] = 0
-        search = Search(self.pages, job.keys) if self.pages else None
-        requeued = RequeuedFailures(job.store)
-        for found in portions(job.store, self.selection.slot):
-            chosen = [one for one in found if self._has(one, search)]
+        search = Search(pages, job.keys) if pages else None
+        requeued = _RequeuedFailures(job.store)
+        for found in portions(job.store, selection.slot):
+            chosen = [one for one in found if has(one, search)]
             pending = [one for one in chosen if not job.frontier.is_out(one)]
             job.frontier.remove(pending)
             job.failures |= requeued.removed(pending)
@@ -242,113 +231,111 @@ class Dropping(Change):
             yield
         answer["left"] = count_pending(job.store)
 
-    def _has(self, one: PendingRequest, search: Search | None) -> bool:
-        if search is not None and search.key_of(one) is None:
-            return False
-        if self.selection.pattern is None:
-            return True
-        try:
-            return self.selection.has(one.slot, summary_of(one.payload).url)
-        except UnserializableError:
-            return False
+    return steps
 
 
-@dataclass(frozen=True)
-class Refusal(Change):
-    """Adds rules that keep requests out, and removes the requests that match.
+class _RequeuedFailures:
+    """Failed requests that are pending again, as long as they may be removed.
 
-    Or it deletes rules (``undo``).
+    A retry has different ``meta``, so they are told apart by method and URL.
     """
 
-    kind: ClassVar[str] = "block"
-    rules: list[dict[str, Any]]
-    dropping: Dropping
-    undo: bool
+    def __init__(self, store: Store) -> None:
+        self._failures: dict[tuple[str, str], list[tuple[bytes, Failure]]] = {}
+        for digest, one in _failures_in(store):
+            if one.waiting and one.payload is not None:
+                same = self._failures.setdefault(_name_of(one.payload), [])
+                same.append((digest, one))
 
-    @property
-    def values(self) -> dict[str, Any]:
-        """See :attr:`Change.values`."""
-        return {"rules": self.rules, "undo": self.undo, **self.dropping.values}
+    def removed(self, found: Iterable[PendingRequest]) -> dict[bytes, bytes]:
+        """Return the failed requests to store when these requests are removed."""
+        puts: dict[bytes, bytes] = {}
+        if self._failures:
+            for one in found:
+                same = self._failures.get(_name_of(one.payload))
+                if same:
+                    digest, failure = same.pop()
+                    puts[digest] = failure._replace(waiting=False).packed()
+        return puts
 
-    @classmethod
-    def of(cls, values: dict[str, Any]) -> Refusal:
-        """See :meth:`Change.of`."""
-        return cls(values["rules"], Dropping.of(values), bool(values["undo"]))
 
-    def steps(self, job: OpenJob, answer: Answer) -> Iterator[None]:
-        """See :meth:`Change.steps`."""
+def _name_of(payload: bytes) -> tuple[str, str]:
+    try:
+        summary = summary_of(payload)
+    except UnserializableError:  # a pickle
+        return "", url_of(payload)
+    return summary.method, summary.url
+
+
+def _block(change: Change) -> Steps:
+    """Add rules that keep requests out, and remove the requests that match.
+
+    Or delete rules (``undo``).
+    """
+    rules: list[dict[str, Any]] = change["rules"]
+    undo = bool(change["undo"])
+    drop = _drop(change)
+
+    def steps(job: OpenJob, answer: Answer) -> Iterator[None]:
         answer |= {"dropped": answer.get("dropped", 0), "in_progress": 0}
-        if self.undo:
-            answer["rules"] = job.rules = self._deleted(job.rules)
-            return
         there = job.rules
-        job.rules = there + [rule for rule in self.rules if rule not in there]
+        if undo:
+            answer["rules"] = job.rules = _without(there, rules)
+            return
+        job.rules = there + [rule for rule in rules if rule not in there]
         answer["rules"] = job.rules
         yield
-        yield from self.dropping.steps(job, answer)
+        yield from drop(job, answer)
 
-    def _deleted(self, rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        for rule in self.rules:
-            same = [
-                one
-                for one in rules
-                if one == rule or ("key" in rule and one.get("key") == rule["key"])
-            ]
-            if not same:
-                raise StoreMismatchError(f"there is no such rule: {described(rule)}")
-            rules = [one for one in rules if one not in same]
-        return rules
+    return steps
 
 
-@dataclass(frozen=True)
-class SlotPause(Change):
-    """Pauses a slot, or lets it go on (``undo``): one step."""
+def _without(
+    there: list[dict[str, Any]], rules: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the rules that are left when some are deleted."""
+    for rule in rules:
+        same = [
+            one
+            for one in there
+            if one == rule or ("key" in rule and one.get("key") == rule["key"])
+        ]
+        if not same:
+            raise StoreMismatchError(f"there is no such rule: {described(rule)}")
+        there = [one for one in there if one not in same]
+    return there
 
-    kind: ClassVar[str] = "pause"
-    slot: str
-    undo: bool
 
-    @property
-    def values(self) -> dict[str, Any]:
-        """See :attr:`Change.values`."""
-        return {"slot": self.slot, "undo": self.undo}
+def _selection_of(change: Change) -> Selection:
+    return Selection.of(change["slot"], change["pattern"])
 
-    @classmethod
-    def of(cls, values: dict[str, Any]) -> SlotPause:
-        """See :meth:`Change.of`."""
-        return cls(str(values["slot"]), bool(values["undo"]))
 
-    def steps(self, job: OpenJob, answer: Answer) -> Iterator[None]:
-        """See :meth:`Change.steps`."""
+def _pause(change: Change) -> Steps:
+    """Pause a slot, or let it go on (``undo``): one step."""
+    slot, undo = str(change["slot"]), bool(change["undo"])
+
+    def steps(job: OpenJob, answer: Answer) -> Iterator[None]:
         before = set(job.paused)
-        if self.undo and self.slot not in before:
+        if undo and slot not in before:
             paused = ", ".join(sorted(before)) or "none"
             raise StoreMismatchError(
-                f"slot {self.slot!r} is not paused; paused slots: {paused}"
+                f"slot {slot!r} is not paused; paused slots: {paused}"
             )
-        job.paused = before - {self.slot} if self.undo else before | {self.slot}
-        if self.undo:
-            job.frontier.ask_again(self.slot)
+        job.paused = before - {slot} if undo else before | {slot}
+        if undo:
+            job.frontier.ask_again(slot)
         answer["paused"] = job.paused
-        answer["pending"] = job.frontier.pending_in(self.slot)
+        answer["pending"] = job.frontier.pending_in(slot)
         yield from ()
 
+    return steps
 
-CHANGES: dict[str, type[Change]] = {
-    one.kind: one
-    for one in (Addition, Repetition, FailuresAgain, Dropping, Refusal, SlotPause)
+
+_KINDS: dict[str, Callable[[Change], Steps]] = {
+    "add": _add,
+    "requeue": _requeue,
+    "requeue failed": _requeue_failed,
+    "drop": _drop,
+    "block": _block,
+    "pause": _pause,
 }
-
-
-def change_of(entry: dict[str, Any]) -> Change:
-    """Return the change that an entry of the inbox asks for.
-
-    Raises :class:`ValueError` for an entry that this version does not understand.
-    """
-    kind = entry.get("kind")
-    if kind not in CHANGES:
-        raise ValueError(f"this version knows no change {kind!r}")
-    try:
-        return CHANGES[kind].of(entry)
-    except (ValueError, KeyError, TypeError, AttributeError, re.error) as error:
-        raise ValueError(f"the change {kind!r} is not written as expected") from error

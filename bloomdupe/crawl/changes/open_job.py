@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.later.backoff import PAUSED
 from bloomdupe.crawl.state.blocked import BLOCKED
+from bloomdupe.errors import UnserializableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from bloomdupe.crawl.changes.asked import Asked
     from bloomdupe.crawl.changes.selection import RequestReader
     from bloomdupe.crawl.state.blocked import Blocked
     from bloomdupe.filter.bloom import BloomFilter
@@ -66,8 +66,12 @@ class OpenJob:
         *,
         start: bool = False,
         not_before: float | None = None,
+        sequence: int | None = None,
     ) -> None:
-        """Make a request pending, whether it was seen or not."""
+        """Make a request pending, whether it was seen or not.
+
+        ``sequence`` is its age, see :meth:`Frontier.push`.
+        """
         self._pushed()
         self.frontier.push(
             slot,
@@ -75,26 +79,20 @@ class OpenJob:
             payload,
             start=start and self._starts_apart,
             not_before=not_before,
-        )
-
-    def push_asked(self, one: Asked) -> None:
-        """Make a request pending that the user has named."""
-        self.push(
-            one.slot,
-            one.priority,
-            one.payload,
-            start=one.start,
-            not_before=one.not_before,
+            sequence=sequence,
         )
 
     def blocks(self, slot: str, payload: bytes) -> bool:
         """Whether a rule keeps a stored request out.
 
-        Raises :class:`UnserializableError` if it cannot be read, and there are rules.
+        A request that cannot be read is not kept out: the crawl reports it.
         """
         if not self.blocked.rules:
             return False
-        return self.blocked.drops(self.keys.request_of(payload), slot)
+        try:
+            return self.blocked.drops(self.keys.request_of(payload), slot)
+        except UnserializableError:
+            return False
 
     @property
     def rules(self) -> list[dict[str, Any]]:

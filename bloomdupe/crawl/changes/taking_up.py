@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.crawl.changes.change import change_of
+from bloomdupe.crawl.changes.change import steps_of
 from bloomdupe.errors import FilterFullError, StoreMismatchError
 from bloomdupe.printable import logger_of
 from bloomdupe.store.format import FAILURES
@@ -68,11 +68,6 @@ class TakingUp(Participant):
         """Whether there are requests to take up."""
         return self._steps is not None or bool(self._waiting())
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether a change has further steps."""
-        return self._steps is not None
-
     def _waiting(self) -> list[str]:
         names = self._inbox.names()
         return [one for one in names if one not in self._aside] if names else names
@@ -121,12 +116,10 @@ class TakingUp(Participant):
         if self._begun is None or self._begun[0] != name:
             self._begun = name, {}
         try:
-            change = change_of(entry)
+            self._steps = steps_of(entry)(self._job, self._begun[1])
         except ValueError as error:
             self._changed = True
             self._end(name, {"refused": str(error)})
-        else:
-            self._steps = change.steps(self._job, self._begun[1])
 
     def _end(self, name: str, answer: dict[str, Any]) -> None:
         self._steps = self._begun = None
@@ -146,7 +139,7 @@ class TakingUp(Participant):
     def make(self, change: Change, commit: Callable[[Part], None]) -> dict[str, Any]:
         """Make a change that this process wants itself; return its answer."""
         answer: dict[str, Any] = {}
-        for _ in chain(change.steps(self._job, answer), [None]):
+        for _ in chain(steps_of(change)(self._job, answer), [None]):
             commit(self.prepare())
         return answer
 

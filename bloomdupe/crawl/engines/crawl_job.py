@@ -1,9 +1,9 @@
-"""Job: a crawl that may take several runs, and the store that belongs to it."""
+"""Job: a crawl that may take several runs, its store, and the order of its requests."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-__all__ = ["CrawlJob"]
+
+__all__ = ["CrawlJob", "QueueOrder"]
 
 SETTING_OF = {
     "capacity": "BLOOMDUPE_EXPECTED_URLS",
@@ -172,3 +173,28 @@ def _check_feeds(crawler: Crawler, store: Store, directory: Path) -> None:
             for name, expected in crawl.get("blobs", {}).items()
         }
     FeedExporter.check_job(crawler, crawl, blobs, store=directory, resumed=not finished)
+
+
+class QueueOrder(NamedTuple):
+    """The order within a priority."""
+
+    fifo: bool
+    """The oldest request first, else the newest."""
+    start_fifo: bool
+    """The same among start requests."""
+    starts_apart: bool
+    """Whether start requests come after all other requests of their priority."""
+
+    @classmethod
+    def of(cls, settings: BaseSettings, *, durable: bool) -> QueueOrder:
+        """Read it from the queue classes that Scrapy would use."""
+        kind = "DISK" if durable else "MEMORY"
+        queue = settings[f"SCHEDULER_{kind}_QUEUE"]
+        start_queue = settings[f"SCHEDULER_START_{kind}_QUEUE"]
+        # Without a queue of their own, start requests are like all others.
+        return cls(_is_fifo(queue), _is_fifo(start_queue or queue), bool(start_queue))
+
+
+def _is_fifo(name: str) -> bool:
+    """Whether a queue class of Scrapy takes the oldest request first."""
+    return "fifo" in load_object(name).__name__.lower() or "fifo" in str(name).lower()

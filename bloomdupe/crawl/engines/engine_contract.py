@@ -15,6 +15,7 @@ decides later.
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from bloomdupe.crawl.leases.lease import LeaseEngine
@@ -24,14 +25,43 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from bloomdupe.crawl.engines.features import Feature
     from bloomdupe.crawl.later.retries import Retries
     from bloomdupe.crawl.leases.lease import Key, Lease
     from bloomdupe.crawl.leases.outcomes import Line, Outcome
     from bloomdupe.crawl.start_outputs import StartOutputs
     from bloomdupe.frontier.slot_queue import Entry
 
-__all__ = ["Accepted", "Engine"]
+
+__all__ = ["Accepted", "Engine", "Feature", "refused_settings"]
+
+
+class Feature(Enum):
+    """A feature of an engine; its value are the settings that ask for it."""
+
+    EXACT_URLS = ("BLOOMDUPE_CONFIRM", "BLOOMDUPE_EXACT_URLS", "BLOOMDUPE_GROWTH")
+    FAILED_REQUESTS = ("BLOOMDUPE_MAX_FAILURES", "BLOOMDUPE_RETRY_FAILED")
+    FILES = (
+        "BLOOMDUPE_ALLOW_NETWORK_FS",
+        "BLOOMDUPE_CHECKPOINT_INTERVAL",
+        "BLOOMDUPE_FEED_CHANGED",
+        "BLOOMDUPE_FILTER_MEMORY",
+    )
+    LATER = (
+        "BLOOMDUPE_RETRY_BACKOFF",
+        "BLOOMDUPE_REVISIT",
+        "BLOOMDUPE_REVISIT_BOUNDS",
+        "BLOOMDUPE_REVISIT_ITEMS",
+        "BLOOMDUPE_WAIT",
+    )
+    """Requests that are scheduled for later, and pages that come again."""
+    METRICS = ("BLOOMDUPE_METRICS_HOST", "BLOOMDUPE_METRICS_PORT")
+    ROUNDS = ("BLOOMDUPE_START_REQUESTS",)
+    SLOT_LIMITS = ("BLOOMDUPE_MAX_PAGES_PER_SLOT", "BLOOMDUPE_MAX_PENDING_PER_SLOT")
+
+
+def refused_settings(features: Collection[Feature]) -> set[str]:
+    """Return the settings that have no effect on an engine with these features."""
+    return {name for one in Feature if one not in features for name in one.value}
 
 
 class Accepted(NamedTuple):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from scrapy.utils.job import job_dir
 
 from bloomdupe.crawl.engines.on_disk import EngineOnDisk
+from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.progress.rounds import IMPORT
 from bloomdupe.crawl.state.blocked import BLOCKED, Blocked
 from bloomdupe.errors import StoreMismatchError
@@ -96,9 +97,9 @@ def _say_how_it_stands(
     extra = {"spider": session.spider}
     if blocked.rules:
         logger.info(
-            "%(rules)d rules of `bloomdupe block` keep requests out; these are"
-            " counted in bloomdupe/dropped_blocked",
-            {"rules": len(blocked.rules)},
+            "`bloomdupe block` keeps requests out by %(rules)s; these are counted in"
+            " bloomdupe/dropped_blocked",
+            {"rules": plural(len(blocked.rules), "rule")},
             extra=extra,
         )
     if engine.paused:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -12,12 +13,12 @@ from scrapy import signals
 from bloomdupe.crawl.changes.open_job import OpenJob
 from bloomdupe.crawl.changes.taking_up import TakingUp
 from bloomdupe.crawl.engines.checkpoint import FEED, Checkpoint, CrawlRecord
-from bloomdupe.crawl.engines.features import Feature
-from bloomdupe.crawl.engines.queue_order import QueueOrder
+from bloomdupe.crawl.engines.crawl_job import QueueOrder
+from bloomdupe.crawl.engines.engine_contract import Feature
 from bloomdupe.crawl.engines.settling import Settling
 from bloomdupe.crawl.later.backoff import Backoff
+from bloomdupe.crawl.later.circuits import GrowingWait
 from bloomdupe.crawl.later.clock import Clock
-from bloomdupe.crawl.later.growing_wait import GrowingWait
 from bloomdupe.crawl.later.retries import Retries
 from bloomdupe.crawl.later.revisits import Revisits
 from bloomdupe.crawl.later.sleeping import Sleeping
@@ -88,7 +89,6 @@ class EngineOnDisk(Settling):
         self._session = session
         self._crawler = session.crawler
         self._stats = session.stats
-        self._counts = session.counts
         self._filter_full = filter_full
         self._ours = ours
         self._access = session.access
@@ -232,8 +232,7 @@ class EngineOnDisk(Settling):
             self.checkpoint.participants.append(self.failures)
         crawl.blobs.clear()
         self.watch = Watch(
-            crawler,
-            settings,
+            self._session,
             self.frontier,
             self.checkpoint,
             self.failures,
@@ -243,7 +242,6 @@ class EngineOnDisk(Settling):
                 self._rests(),
                 lambda: self.checkpoint.totals.by_slot,
             ),
-            self._session.stopping.fail,
         )
         if self.watch.history is not None:
             self.checkpoint.participants.append(self.watch.history)
@@ -252,19 +250,15 @@ class EngineOnDisk(Settling):
 
     def _rests(self) -> Iterator[Callable[[], dict[str, float]]]:
         yield self._backoff.resting
+        yield lambda: dict.fromkeys(self.paused, math.inf)
         if self.retries is not None:
             yield self.retries.circuits.resting
 
     def _begin_revisits(self) -> Revisits:
         revisits = Revisits(
-            self._crawler,
-            self.settings,
+            self._session,
             self.frontier,
-            self._access,
-            self._session.serializer,
-            self._session.fingerprint,
             self._mark_visited,
-            self._session.stopping.fail,
             starts_apart=self._starts_apart,
         )
         leases = self._session.leases
@@ -296,17 +290,17 @@ class EngineOnDisk(Settling):
 
     def _restore_cookies(self) -> Cookies | None:
         """Go on with the cookies of this round, if cookies are kept."""
-        store, crawler = self.frontier.store, self._crawler
+        store = self.frontier.store
         if store is None:
             return None
         kept = self.settings.cookies
         if not (kept and self.run.resumed):
             forget_cookies(store)
-        jars = CookieJars.of(crawler) if kept else None
+        jars = CookieJars.of(self._crawler) if kept else None
         if jars is None:
             return None
-        assert crawler.spider is not None  # noqa: S101 - the crawl is open
-        cookies = Cookies(jars, store, self._session.serializer, crawler.spider)
+        session = self._session
+        cookies = Cookies(jars, store, session.serializer, session.spider)
         cookies.restore()
         return cookies
 
@@ -422,8 +416,8 @@ class EngineOnDisk(Settling):
         ):
             self.children.add(parent, offer.identity)
         where = "disk" if self.durable and payload is not None else "memory"
-        self._counts.add(f"scheduler/enqueued/{where}")
-        self._counts.add("scheduler/enqueued")
+        self._stats.inc_value(f"scheduler/enqueued/{where}")
+        self._stats.inc_value("scheduler/enqueued")
 
     def _in_memory(self, offer: Accepted) -> Position | None:
         """Return the place of a request that cannot be stored; None if it is done.
@@ -511,7 +505,7 @@ class EngineOnDisk(Settling):
             self.revisits.begin_visit(lease, lease.visit)
         stored = self.durable and lease.entry.payload is not None
         where = "disk" if stored else "memory"
-        self._counts.add(f"scheduler/dequeued/{where}")
+        self._stats.inc_value(f"scheduler/dequeued/{where}")
 
     def set_aside(self, entry: Entry, why: str) -> None:  # noqa: ARG002
         """See :meth:`Engine.set_aside`."""

@@ -6,15 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 
-from bloomdupe.crawl.ending import INCOMPLETE, Ending
+from bloomdupe.crawl.ending import INCOMPLETE, Ending, MemoryWatch, Stopping
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.leases import Leases
 from bloomdupe.crawl.leases.outcomes import Outcome
-from bloomdupe.crawl.memory import MemoryWatch
-from bloomdupe.crawl.request_counts import RequestCounts
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.start_outputs import StartItem
-from bloomdupe.crawl.stopping import Stopping
 from bloomdupe.errors import FeedError
 from bloomdupe.inside_scrapy.engine import EngineAccess
 from bloomdupe.inside_scrapy.processing import Processing, current_work
@@ -51,7 +48,6 @@ class Session:
         self.crawler = crawler
         self.spider = crawler.spider
         self.stats = crawler.stats
-        self.counts = RequestCounts(crawler.stats)
         self.access = EngineAccess(crawler)
         self.stopping = Stopping(crawler)
         self.serializer = Serializer(
@@ -192,7 +188,6 @@ class Session:
         self.engine.close(reason)
         self._closed = True
         self.engine.starting.close()
-        self.counts.write()
         if reason == INCOMPLETE and self.stopping.failure is None:
             self.ending.say()
 

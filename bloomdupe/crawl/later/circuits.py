@@ -11,7 +11,10 @@ the time, and nothing is guessed.
 
 from __future__ import annotations
 
+import math
+import random
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
@@ -28,12 +31,12 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from bloomdupe.crawl.later.growing_wait import GrowingWait
     from bloomdupe.crawl.leases.lease import Lease
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.inside_scrapy.engine import EngineAccess
 
-__all__ = ["Circuits", "tries_of"]
+
+__all__ = ["Circuits", "GrowingWait", "tries_of"]
 
 MOST_FAILURES = 5
 """Failures in a row that open a slot. It is fewer if ``RETRY_TIMES`` is less, so that
@@ -63,6 +66,36 @@ to find the rest of them again.
 """
 MOST_KNOWN = 10_000
 """Slots with failures in memory."""
+
+
+@dataclass(frozen=True)
+class GrowingWait:
+    """Waits that grow by a factor up to a limit; half of each wait is random.
+
+    This is *equal jitter* as in Marc Brooker, "Exponential Backoff And Jitter", AWS
+    Architecture Blog, 2015: randomness keeps requests that have failed together from
+    coming back together. His *full jitter* may wait for no time at all, and a server
+    that has just failed would get all tries at once.
+    """
+
+    base: float
+    """Seconds after the first failure, at most."""
+    factor: float
+    limit: float
+    """Seconds, at most."""
+    draw: Callable[[], float] = random.random
+    """Returns a number from 0 to 1."""
+
+    def longest(self, failures: int) -> float:
+        """Return the longest wait after so many failures in a row, in seconds."""
+        exponent = (failures - 1) * math.log(self.factor)
+        if exponent >= math.log(self.limit / self.base):
+            return self.limit  # the power might be too large for a float
+        return self.base * math.exp(exponent)
+
+    def seconds(self, failures: int) -> float:
+        """Draw the wait after so many failures in a row."""
+        return self.longest(failures) * (1 + self.draw()) / 2
 
 
 class Circuit:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from bloomdupe.crawl.later.growing_wait import GrowingWait
+    from bloomdupe.crawl.later.circuits import GrowingWait
     from bloomdupe.crawl.leases.lease import Lease
     from bloomdupe.crawl.leases.leases import Leases
     from bloomdupe.frontier.frontier import Frontier

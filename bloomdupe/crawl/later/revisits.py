@@ -19,14 +19,10 @@ from bloomdupe.printable import logger_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scrapy.crawler import Crawler
-
+    from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.leases.lease import Lease
-    from bloomdupe.crawl.requests.serializer import Serializer
     from bloomdupe.crawl.requests.visits import Rule
     from bloomdupe.frontier.frontier import Frontier
-    from bloomdupe.inside_scrapy.engine import EngineAccess
-    from bloomdupe.settings import JobSettings
 
 __all__ = ["REVISIT", "Revisits", "checked_rule"]
 
@@ -68,37 +64,27 @@ class Revisits:
     travel with it (:class:`~bloomdupe.crawl.requests.visits.Visit`), in its payload and
     not in its ``meta``. A redirect or retry inherits them. A mark in the filter says
     which pages come again already, so that a page that is scheduled twice comes again
-    only once: ``mark`` sets it, and returns whether it is new. ``fail`` stops the
-    crawl.
+    only once: ``mark`` sets it, and returns whether it is new.
     """
 
     def __init__(
         self,
-        crawler: Crawler,
-        settings: JobSettings,
+        session: Session,
         frontier: Frontier,
-        engine: EngineAccess,
-        serializer: Serializer,
-        fingerprint: Callable[[Request], bytes],
         mark: Callable[[bytes], bool],
-        fail: Callable[[BaseException], None],
         *,
         starts_apart: bool,
     ) -> None:
-        assert crawler.stats is not None  # noqa: S101 - the crawl is open
-        self._crawler = crawler
-        self._stats = crawler.stats
+        settings = session.settings
+        self._session = session
+        self._stats = session.stats
         self._rules = settings.revisit
         self._bounds = settings.revisit_bounds
         self._all_items = settings.revisit_items == "always"
         self._durable = settings.directory is not None
         self._frontier = frontier
-        self._engine = engine
-        self._serializer = serializer
         self._starts_apart = starts_apart
-        self._fingerprint = fingerprint
         self._mark = mark
-        self._fail = fail
         self._warned = False
 
     def rule_of(self, request: Request) -> Rule | None:
@@ -163,7 +149,7 @@ class Revisits:
             logger.error(  # noqa: TRY400 - the reason says it all
                 "%(request)s does not come again: %(reason)s",
                 {"request": lease.request, "reason": error},
-                extra={"spider": self._crawler.spider},
+                extra={"spider": self._session.spider},
             )
             return None
 
@@ -200,7 +186,7 @@ class Revisits:
             )
 
     def _wants_not_modified(self, request: Request) -> bool:
-        settings, spider = self._crawler.settings, self._crawler.spider
+        settings, spider = self._session.crawler.settings, self._session.spider
         lists = (
             request.meta.get("handle_httpstatus_list"),
             getattr(spider, "handle_httpstatus_list", None),
@@ -249,14 +235,14 @@ class Revisits:
         try:
             self._push(payload, visit, look, rule)
         except StoreError as error:
-            self._fail(error)
+            self._session.stopping.fail(error)
 
     def _push(self, payload: bytes, visit: Visit, look: Look, rule: Rule) -> None:
-        request = self._serializer.load(payload)
+        request = self._session.serializer.load(payload)
         if visit.visits:
             self._count(visit, look)
         else:
-            new = self._mark(b"visit " + self._fingerprint(request))
+            new = self._mark(b"visit " + self._session.fingerprint(request))
             if not (new or visit.renewed):
                 return
         visit = replace(
@@ -267,9 +253,9 @@ class Revisits:
             renewed=False,
         )
         self._frontier.push(
-            self._engine.slot_of(request),
+            self._session.access.slot_of(request),
             request.priority,
-            self._serializer.with_visit(payload, visit.values),
+            self._session.serializer.with_visit(payload, visit.values),
             start=self._starts_apart and bool(request.meta.get("is_start_request")),
             not_before=look.when + visit.interval,
         )
@@ -293,8 +279,8 @@ class Revisits:
         logger.warning(
             "%(request)s does not come again, for it cannot be stored: %(reason)s. No"
             " more of them will be logged",
-            {"request": request, "reason": self._serializer.explain(request)},
-            extra={"spider": self._crawler.spider},
+            {"request": request, "reason": self._session.serializer.explain(request)},
+            extra={"spider": self._session.spider},
         )
 
 

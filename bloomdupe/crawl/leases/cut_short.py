@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.leases.answers import ANY
+from bloomdupe.crawl.leases.outcomes import ANY
 from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
-    from bloomdupe.crawl.leases.answers import Answers
     from bloomdupe.crawl.leases.lease import Lease
+    from bloomdupe.crawl.leases.outcomes import Answers
 
 __all__ = ["CutShort"]
 

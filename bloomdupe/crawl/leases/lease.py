@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 from scrapy import Request
 from scrapy.http import Response
 
-from bloomdupe.crawl.leases.answers import ANY, answer_of, items_of
-from bloomdupe.crawl.leases.outcomes import Outcome
+from bloomdupe.crawl.leases.outcomes import ANY, Outcome, answer_of, items_of
 from bloomdupe.crawl.leases.reasons import CODE, FailureReason
 from bloomdupe.crawl.requests.names import OutputNames
 from bloomdupe.store.format import request_key
@@ -16,8 +15,8 @@ from bloomdupe.store.format import request_key
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from bloomdupe.crawl.leases.answers import Answers
     from bloomdupe.crawl.leases.carried import Carried
+    from bloomdupe.crawl.leases.outcomes import Answers
     from bloomdupe.crawl.requests.visits import Look, Visit
     from bloomdupe.frontier.slot_queue import Entry
 

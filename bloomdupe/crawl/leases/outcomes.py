@@ -1,4 +1,4 @@
-"""Outcomes: the output of requests. It counts when they are settled."""
+"""Outcomes: the output of requests, which counts when they are settled, by answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from collections import deque
 from contextlib import suppress
 from itertools import islice
 from struct import Struct
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, TypeAlias
+
+from mmh3 import mmh3_x64_128_digest
+from scrapy.http import Response
+from twisted.python.failure import Failure
 
 from bloomdupe.errors import FeedError
 
@@ -15,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["Outcome", "Outcomes"]
+
+__all__ = ["ANY", "Answers", "Outcome", "Outcomes", "answer_of", "items_of"]
 
 MOST_BYTES = 8 << 20
 """Bytes of lines kept in memory; a request that brings more puts them on disk."""
@@ -177,3 +182,30 @@ class Outcomes:
             with suppress(OSError):
                 self._file.truncate(0)
             self._end = 0
+
+
+Answers: TypeAlias = dict[str, int]
+"""Items by the answer that has brought them; see :func:`answer_of`."""
+ANY = ""
+"""Stands for all answers: an earlier version did not tell them apart."""
+
+
+def answer_of(given: object) -> str:
+    """Return a digest that tells answers apart, given the argument of the callback.
+
+    In hexadecimal: of status and body, and of the exception for an errback.
+    """
+    kind, response = "callback", given
+    if isinstance(given, Failure):
+        error = given.value
+        kind = f"errback {type(error).__module__}.{type(error).__qualname__}"
+        response = getattr(error, "response", None)
+    data = kind.encode()
+    if isinstance(response, Response):
+        data += b" %d " % response.status + mmh3_x64_128_digest(response.body)
+    return mmh3_x64_128_digest(data).hex()
+
+
+def items_of(answers: Answers, answer: str) -> int:
+    """Return how many first items of an answer are in the output."""
+    return answers.get(answer, answers.get(ANY, 0))

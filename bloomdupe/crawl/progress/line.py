@@ -78,13 +78,19 @@ def _counts(
     hosts = f"{now.slots:,} host{'s' * (now.slots != 1)}"
     resting = f" ({now.resting:,} resting)" if now.resting else ""
     yield f"{now.pending:,} pending on {hosts}{resting}"
+    if rate is not None and round(rate) == 0 and now.leased:
+        yield f"{now.leased:,} in progress"
     if now.later:
         yield f"{now.later:,} for later"
     left = time_to_go(first, now)
     if left:
         yield f"{duration(left)} to go"
-    elif left is None and first is not None:
+    elif first is not None and _unfinished(now) > _unfinished(first):
         yield "and more come than go"
+
+
+def _unfinished(point: Point) -> int:
+    return point.pending + point.leased
 
 
 def pages_lost(expected: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, start_http_server
@@ -127,8 +128,8 @@ class Metrics(Collector):
             ),
             (
                 "time_to_go_seconds",
-                "Estimated seconds until no request is pending.",
-                glance.to_go,
+                "Estimated seconds until no request is pending; +Inf: unknown.",
+                math.inf if glance.to_go is None else glance.to_go,
             ),
             (
                 "next_due_timestamp_seconds",

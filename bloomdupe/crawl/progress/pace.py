@@ -1,4 +1,4 @@
-"""Pace: how fast a crawl goes, and for how long it has work and room. Arithmetic."""
+"""Pace: how fast a crawl goes, for how long it has work and room, and such figures."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.progress.history import Point
 
+
 __all__ = [
+    "LONGEST",
     "RECENT",
     "clock",
     "duration",
     "local",
     "per_minute",
+    "plural",
     "rates",
     "recent",
     "since",
@@ -168,3 +171,11 @@ def size(number: float) -> str:
         number /= 1000
         power += 1
     return f"{number:.0f} B" if not power else f"{number:.1f} {units[power]}"
+
+
+def plural(number: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun: ``1 page``, ``2,000 pages``.
+
+    ``many`` is the text for every number but 1, by default ``one`` with an s.
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -6,6 +6,8 @@ import heapq
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from bloomdupe.crawl.progress.pace import LONGEST
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
@@ -77,7 +79,7 @@ class SlotTimes:
             ended = time.monotonic()
             self._due = ended + (ended - now) / PART_OF_TIME
         last = max(ends.values(), default=now)
-        slowest = max(last - now, self._slowest)
+        slowest = min(max(last - now, self._slowest), LONGEST)
         return SlotLook(ends, slowest, self._largest)
 
     def _look_at_all(self, ends: dict[str, float], now: float) -> None:

@@ -17,11 +17,8 @@ from bloomdupe.printable import logger_of
 from bloomdupe.store.platform import process_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from scrapy.crawler import Crawler
-
     from bloomdupe.crawl.engines.checkpoint import Checkpoint
+    from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.progress.metrics import Metrics
     from bloomdupe.crawl.progress.slot_times import SlotLook, SlotTimes
     from bloomdupe.crawl.state.failures import Failures
@@ -43,27 +40,25 @@ class Watch:
     """Gives a sign of life and adds a point to the history every few seconds.
 
     Now and then it logs a line. A point is written by the next checkpoint that has any
-    other data to write. If the store is no longer there, ``fail`` stops the crawl.
+    other data to write. If the store is no longer there, the crawl stops.
     """
 
     def __init__(
         self,
-        crawler: Crawler,
-        settings: JobSettings,
+        session: Session,
         frontier: Frontier,
         checkpoint: Checkpoint,
         failures: Failures | None,
         slots: SlotTimes,
-        fail: Callable[[BaseException], None],
     ) -> None:
-        assert crawler.stats is not None  # noqa: S101 - the crawl is open
-        self._stats = crawler.stats
-        self._extra = {"spider": crawler.spider}
+        settings = session.settings
+        self._stats = session.stats
+        self._extra = {"spider": session.spider}
+        self._fail = session.stopping.fail
         self._frontier = frontier
         self._checkpoint = checkpoint
         self._failures = failures
         self._slots = slots
-        self._fail = fail
         store = frontier.store
         self.history = None if store is None else History(store)
         self.longest = 0.0
@@ -72,25 +67,24 @@ class Watch:
         self._interval = settings.progress_interval
         self._glance = min(GLANCE, self._interval or GLANCE)
         self._recent: deque[Point] = deque(maxlen=int(RECENT / GLANCE) + 1)
-        self._room = Room(crawler.settings, settings, frontier.seen)
+        self._room = Room(session.crawler.settings, settings, frontier.seen)
         self._line = ProgressLine(frontier.seen.capacity)
         self._checkpoint_at = 0.0
         self._tick = Timer(self._on_tick)
         self._line_due = self._point_due = 0.0
         self._open = False
-        self._metrics = self._listener(crawler, settings)
+        self._metrics = self._listener(session.spider.name, settings)
         self._glanced: Glance
 
-    def _listener(self, crawler: Crawler, settings: JobSettings) -> Metrics | None:
+    def _listener(self, spider: str, settings: JobSettings) -> Metrics | None:
         if settings.metrics_port is None:
             return None
         from bloomdupe.crawl.progress.metrics import Metrics
 
-        assert crawler.spider is not None  # noqa: S101 - it is open
         store = self._frontier.store
         jobdir = "" if store is None else str(store.path.parent.absolute())
         capacity = self._frontier.seen.capacity
-        metrics = Metrics(crawler.spider.name, jobdir, capacity, lambda: self._glanced)
+        metrics = Metrics(spider, jobdir, capacity, lambda: self._glanced)
         self._address = (settings.metrics_host, settings.metrics_port)
         return metrics
 

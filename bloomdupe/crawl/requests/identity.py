@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from mmh3 import mmh3_x64_128_digest
 
-from bloomdupe.crawl.requests.canonical import PLAIN, canonical_text
+from bloomdupe.crawl.requests.canonical import canonical_text
 from bloomdupe.crawl.requests.nested_code import digest_of_code
 
 if TYPE_CHECKING:
@@ -36,6 +36,10 @@ BY_BLOOMDUPE = "bloomdupe_"
 OFTEN_COPIED = frozenset({"download_slot", "download_timeout", "proxy"})
 """Keys of ``meta`` that exist once a request has been downloaded, so a copy of its
 ``meta`` has them, too. Keys that begin with an underscore are treated likewise.
+
+A copy has the very object of the page. A spider may also give such a value itself, for
+example to fetch a page by each of its proxies. One of them may equal the page's proxy,
+and a different one in the next run.
 """
 OFTEN_SENT = frozenset(
     {
@@ -54,7 +58,7 @@ def identity_of(
     It is the same when the same code yields the same request in another process. If
     only URL, method and body make the request, it is the ``fingerprint``. For values of
     unknown types, only the type counts. Ignores meta and headers that the downloader
-    set on the ``parent`` and the spider may have copied.
+    set on the ``parent`` and the spider has copied.
     """
     callback, errback = _name_of(request.callback), _name_of(request.errback)
     values: list[Any] = [
@@ -72,7 +76,7 @@ def identity_of(
             and not (
                 name in OFTEN_SENT
                 and parent is not None
-                and parent.headers.getlist(name) == value
+                and [*map(id, parent.headers.getlist(name))] == [*map(id, value)]
             )
         },
     ]
@@ -107,10 +111,7 @@ def _is_of_others(key: object, value: object, parent: Request | None) -> bool:
     if not isinstance(key, str):
         return False
     if key in OFTEN_COPIED or key.startswith("_"):
-        if parent is None or key not in parent.meta:
-            return False
-        known = parent.meta[key]
-        return known is value or (type(value) in PLAIN and bool(known == value))
+        return parent is not None and key in parent.meta and parent.meta[key] is value
     return key.startswith(BY_BLOOMDUPE)
 
 

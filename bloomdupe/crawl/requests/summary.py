@@ -16,8 +16,7 @@ from bloomdupe.crawl.requests.layout import (
     PICKLE,
     PRIORITY,
 )
-from bloomdupe.crawl.requests.pickle_bounds import check_pickle
-from bloomdupe.crawl.requests.unpickling import look_into
+from bloomdupe.crawl.requests.pickles import check_pickle, look_into
 from bloomdupe.errors import UnserializableError
 from bloomdupe.foreign import check_packed
 from bloomdupe.frontier.payload import long_url

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.crawl.leases.failure import PAGE_CAME, Failure, digest_of
+from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.requests.identity import identity_of
 from bloomdupe.crawl.requests.visits import Visit
 from bloomdupe.errors import UnserializableError
@@ -199,10 +200,11 @@ class Failures(Participant):
         reasons = self.by_reason
         if reasons:
             logger.info(
-                "%(failed)d requests have failed and not succeeded since (%(reasons)s):"
-                " `bloomdupe list %(job)s --failed` names them",
+                "%(failed)s failed and not succeeded since (%(reasons)s): `bloomdupe"
+                " list %(job)s --failed` names them",
                 {
-                    "failed": len(self),
+                    "failed": f"{plural(len(self), 'request')}"
+                    f" {'has' if len(self) == 1 else 'have'}",
                     "reasons": counted_by(reasons),
                     "job": self._store.path.parent,
                 },

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.changes.asked import Asked
-from bloomdupe.crawl.changes.change import Addition, FailuresAgain, Repetition
+from bloomdupe.crawl.changes.change import Asked
 from bloomdupe.jobs.lines import Problems
 from bloomdupe.jobs.request_line import brought_back
 
@@ -60,7 +59,8 @@ def add(found: Iterable[Wanted], job: Changing, added: Added) -> None:
     After an interruption, committed requests stay, and count as seen the next time.
     """
     for portion in _portions(_asked(found, job)):
-        added.count(job.make(Addition(portion)))
+        requests = [one.values for one in portion]
+        added.count(job.make({"kind": "add", "requests": requests}))
 
 
 def requeue(
@@ -70,19 +70,20 @@ def requeue(
 
     Memory grows with the given requests, about 1 kB each.
     """
-    asked = [
-        one._replace(payload=brought_back(one.payload))
+    requests = [
+        one._replace(payload=brought_back(one.payload)).values
         for one in _asked(found, job)
         if selection.has(one.slot, one.url)
     ]
-    added.count(job.make(Repetition(asked)))
+    added.count(job.make({"kind": "requeue", "requests": requests}))
 
 
 def requeue_failed(
     job: Changing, selection: Selection, reasons: tuple[str, ...], added: Added
 ) -> None:
     """Make failed requests pending again, in one transaction."""
-    added.count(job.make(FailuresAgain(selection, reasons)))
+    change = {"kind": "requeue failed", **selection.values, "reasons": reasons}
+    added.count(job.make(change))
 
 
 def _asked(found: Iterable[Wanted], job: Changing) -> Iterator[Asked]:

@@ -19,10 +19,8 @@ from bloomdupe.store.store import Store
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-    from types import TracebackType
 
     from scrapy.settings import Settings
-    from typing_extensions import Self
 
     from bloomdupe.crawl.changes.change import Change
     from bloomdupe.jobs.project import Project
@@ -52,8 +50,8 @@ class Changing:
     ``say`` is called with news for the user. Without ``by_url``, the changes name slots
     and patterns only, and the project is not needed.
 
-    Raises the errors of :meth:`StoppedJob.open`, and :class:`StoreMismatchError` if a
-    change is refused.
+    Close it at the end. Raises the errors of :meth:`StoppedJob.open`, and
+    :class:`StoreMismatchError` if a change is refused.
     """
 
     def __init__(
@@ -71,17 +69,10 @@ class Changing:
         self._spider = spider
         self._by_url = by_url
         self._job: HeldJob | None = None
-
-    def __enter__(self) -> Self:
         self._open_if_free()
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Close the job, if this process has it."""
         if self._job is not None:
             self._job.close()
 
@@ -125,8 +116,7 @@ class Changing:
 
     def _ask(self, change: Change) -> Made:
         """Put a change into the inbox, and wait for the answer."""
-        entry = {"version": 1, "kind": change.kind, **change.values}
-        name = Inbox(self._path).post(entry)
+        name = Inbox(self._path).post({"version": 1, **change})
         try:
             made = self._answered(name)
         except BaseException:
@@ -159,12 +149,13 @@ class Changing:
             time.sleep(PAUSE)
 
     def _answer(self, name: str) -> dict[str, Any] | None:
-        store = Store.open(self._path, readonly=True, network=True)
-        try:
-            with store.snapshot() as snapshot:
-                return answer_in(snapshot, name)
-        finally:
-            store.close()
+        with (
+            contextlib.closing(
+                Store.open(self._path, readonly=True, network=True)
+            ) as store,
+            store.snapshot() as snapshot,
+        ):
+            return answer_in(snapshot, name)
 
     def _answer_of(self, job: HeldJob, name: str) -> dict[str, Any]:
         with job.store.snapshot() as snapshot:

@@ -13,13 +13,9 @@ from bloomdupe.frontier.frontier import Frontier
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from types import TracebackType
-
-    from typing_extensions import Self
 
     from bloomdupe.crawl.changes.selection import RequestReader
     from bloomdupe.store.participant import Part
-    from bloomdupe.store.store import Store
 
 __all__ = ["HeldJob"]
 
@@ -36,8 +32,8 @@ class NoReader:
         raise NotImplementedError
 
 
-class HeldJob:
-    """A job's filter and frontier.
+class HeldJob(OpenJob):
+    """A job with its filter and frontier, which this process has to close.
 
     Nothing is durable before :meth:`commit`. As long as it is open, no crawl can run.
     """
@@ -51,15 +47,13 @@ class HeldJob:
         start_fifo: bool = True,
         starts_apart: bool = True,
     ) -> None:
-        self.seen = seen
-        self._starts_apart = starts_apart
         rules = seen.notes.get(BLOCKED, [])
-        self._blocked = Blocked(rules, lambda request: keys.key_of(request)[0])
+        blocked = Blocked(rules, lambda request: keys.key_of(request)[0])
         with ExitStack() as undo:
             undo.callback(seen.close)
-            self.frontier = Frontier(seen, fifo=fifo, start_fifo=start_fifo)
-            job = OpenJob(self.frontier, self._blocked, keys, starts_apart=starts_apart)
-            self.taking_up = TakingUp(job)
+            frontier = Frontier(seen, fifo=fifo, start_fifo=start_fifo)
+            super().__init__(frontier, blocked, keys, starts_apart=starts_apart)
+            self.taking_up = TakingUp(self)
             undo.pop_all()
 
     @classmethod
@@ -74,24 +68,6 @@ class HeldJob:
         """Close the store, without uncommitted changes."""
         self.seen.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def commit(self, *others: Part) -> None:
         """Make everything durable in one transaction, together with ``others``."""
         self.frontier.checkpoint(*others)
-
-    @property
-    def store(self) -> Store:
-        """The store of the job."""
-        store = self.frontier.store
-        assert store is not None  # noqa: S101 - it was opened from there
-        return store

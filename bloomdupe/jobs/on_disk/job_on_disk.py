@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shutil
 import stat
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from bloomdupe.crawl.progress.plural import plural
+from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.errors import (
     BloomDupeError,
@@ -20,17 +20,16 @@ from bloomdupe.errors import (
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.frontier.pending_requests import count_pending, pending_requests
-from bloomdupe.jobs.job_contract import Job
-from bloomdupe.jobs.listed import ListedRequest
-from bloomdupe.jobs.on_disk.failed_requests import failed_requests
+from bloomdupe.jobs.job_contract import Job, ListedRequest
 from bloomdupe.jobs.on_disk.neighbours import no_job
-from bloomdupe.jobs.on_disk.state_on_disk import StoreReader, overview
+from bloomdupe.jobs.on_disk.state_on_disk import FailureReader, StoreReader, overview
 from bloomdupe.jobs.overview import Description
 from bloomdupe.store import files
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from scrapy.settings import Settings
 
@@ -119,34 +118,33 @@ class JobOnDisk(Job):
         self, selection: Selection, watched: Watched
     ) -> Iterator[ListedRequest]:
         """Open the store, and yield its requests, slot by slot."""
-        store = self._opened()
-        return _listed(store, selection, watched)
+        return _listed(self._opened(), selection, watched)
 
     def failed_requests(
         self, selection: Selection, reasons: tuple[str, ...]
     ) -> list[Failure]:
         """Return them, newest first, without the requests that were retried since."""
-        return failed_requests(self.directory, selection, reasons)
+        with closing(self._opened()) as store, store.snapshot() as snapshot:
+            found = FailureReader().read(store, snapshot)
+        return [
+            one
+            for one in found
+            if one.is_for(reasons) and selection.has(one.slot, one.url)
+        ]
 
-    @contextmanager
-    def reader(self) -> Iterator[StoreReader]:
+    def reader(self) -> AbstractContextManager[StoreReader]:
         """Return a reader of checkpoints."""
-        yield StoreReader(self.directory)
+        return nullcontext(StoreReader(self.directory))
 
-    @contextmanager
     def stored(
         self,
         beside: Path | None,  # noqa: ARG002 - no copy is needed
         watched: Watched,  # noqa: ARG002
         *,
         marks: bool,  # noqa: ARG002 - the store has them anyway
-    ) -> Iterator[Store]:
+    ) -> AbstractContextManager[Store]:
         """Give the store itself; a crawl may be running."""
-        store = self._opened()
-        try:
-            yield store
-        finally:
-            store.close()
+        return closing(self._opened())
 
     def _opened(self) -> Store:
         return Store.open(self.directory, readonly=True, network=True)
@@ -157,7 +155,6 @@ class JobOnDisk(Job):
 
         return project_of_job(self.new_directory, settings, spider)
 
-    @contextmanager
     def receiver(
         self,
         source: Source,
@@ -165,19 +162,15 @@ class JobOnDisk(Job):
         spider: str | None,
         *,
         marks: bool,
-    ) -> Iterator[StoppedJob]:
+    ) -> AbstractContextManager[StoppedJob]:
         """Lock the job, or begin it: with the filter of ``source`` if it has one."""
         from bloomdupe.jobs.on_disk.stopped_job import StoppedJob
 
         path = self.new_directory
         if source.header is None:
-            with StoppedJob.open_or_begin(path, settings, spider) as job:
-                yield job
-            return
-        with StoppedJob.open_or_copy(path, settings, source.header) as job:
-            if marks:
-                job.check_marks(source.header)
-            yield job
+            return closing(StoppedJob.open_or_begin(path, settings, spider))
+        header = source.header
+        return closing(StoppedJob.open_or_copy(path, settings, header, marks=marks))
 
     @contextmanager
     def removal(self) -> Iterator[StoreRemoval]:
@@ -201,7 +194,7 @@ class JobOnDisk(Job):
 def _listed(
     store: Store, selection: Selection, watched: Watched
 ) -> Iterator[ListedRequest]:
-    try:
+    with closing(store):
         total = count_pending(store, selection.slot)
         for one in watched(pending_requests(store, selection.slot), total, "requests"):
             slot = one.slot
@@ -221,8 +214,6 @@ def _listed(
                     summary.callback,
                     one.not_before,
                 )
-    finally:
-        store.close()
 
 
 # Removing

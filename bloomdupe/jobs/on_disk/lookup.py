@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.crawl.changes.selection import Search
+from bloomdupe.crawl.leases.failure import Failure, digest_of, page_of
 from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.pending_requests import count_pending, pending_requests
-from bloomdupe.jobs.on_disk.failed_requests import failures_of
 from bloomdupe.jobs.project import Project
 from bloomdupe.jobs.request_line import Defaults, read_all
 from bloomdupe.store.store import Store
@@ -65,7 +66,7 @@ def look_up(
     # A URL that is not seen may be pending all the same, if another filter marks.
     wanted = {key: url for url, (key, _) in keys.items()}
     pending = _pending(path, project, wanted, watched) if asked else {}
-    failures = failures_of(path, [key for key, _ in keys.values()])
+    failures = _failures_of(path, [key for key, _ in keys.values()])
     failed = {
         key: {"reason": one.reason, "status": one.status, "times": one.times}
         for key, one in failures.items()
@@ -86,8 +87,7 @@ def _pending(
 ) -> dict[bytes, list[dict[str, Any]]]:
     found: dict[bytes, list[dict[str, Any]]] = {}
     search = Search(asked, project)
-    store = Store.open(path, readonly=True, network=True)
-    try:
+    with closing(Store.open(path, readonly=True, network=True)) as store:
         total = count_pending(store)
         for one in watched(pending_requests(store), total, "requests"):
             key = search.key_of(one)
@@ -102,6 +102,19 @@ def _pending(
                     "not_before": one.not_before,
                 }
             )
-    finally:
-        store.close()
     return found
+
+
+def _failures_of(path: Path, keys: list[bytes]) -> dict[bytes, Failure]:
+    """Return the last failure of each page that has failed, by its fingerprint."""
+    last: dict[bytes, Failure] = {}
+    with (
+        closing(Store.open(path, readonly=True, network=True)) as store,
+        store.snapshot() as snapshot,
+    ):
+        for digest, data in snapshot.failures():
+            one, page = Failure.unpacked(data), page_of(digest)
+            if page not in last or last[page].time < one.time:
+                last[page] = one
+    pages = {key: page_of(digest_of(key)) for key in keys}
+    return {key: last[page] for key, page in pages.items() if page in last}

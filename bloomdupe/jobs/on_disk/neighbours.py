@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.progress.plural import plural
+from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import SettingError, StoreError
 from bloomdupe.store import files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 __all__ = ["jobs_in", "no_job"]
 
@@ -23,17 +24,24 @@ MOST_NAMED = 3
 def jobs_in(directory: Path) -> list[Path]:
     """Return the JOBDIRs in a directory, and in the directories in it, by name.
 
-    Raises :class:`~bloomdupe.errors.SettingError` if it cannot be read.
+    A JOBDIR is its own only job. Raises :class:`~bloomdupe.errors.SettingError` if it
+    cannot be read.
     """
     try:
+        if _is_job(directory):
+            return [directory]
         return list(_jobs_in(directory, depth=2))
     except OSError as error:
         raise SettingError(f"{directory}: {error.strerror}") from error
 
 
+def _is_job(path: Path) -> bool:
+    return (path / "bloomdupe" / files.DATA).is_file()
+
+
 def _jobs_in(directory: Path, depth: int) -> Iterator[Path]:
     for inside in sorted(directory.iterdir()):
-        if (inside / "bloomdupe" / files.DATA).is_file():
+        if _is_job(inside):
             yield inside
         elif depth > 1 and inside.is_dir() and not inside.is_symlink():
             yield from _jobs_in(inside, depth - 1)
@@ -50,7 +58,7 @@ def _hint(path: Path) -> str:
             return ""
         names = [one.name for one in path.parent.iterdir() if one.is_dir()]
         close = get_close_matches(path.name, names, 1)
-        return f"; did you mean {path.parent / close[0]}?" if close else ""
+        return _question([*_named(path), *(path.parent / one for one in close)])
     if any((path / name).exists() for name in SCRAPYS):
         return (
             f". It is a JOBDIR of Scrapy's own scheduler: `bloomdupe import {path}"
@@ -58,9 +66,23 @@ def _hint(path: Path) -> str:
         )
     jobs = jobs_in(path)
     if not jobs:
-        return ""
+        return _question(_named(path))
     some = ", ".join(map(str, jobs[:MOST_NAMED])) + ", ..." * (len(jobs) > MOST_NAMED)
     return (
         f", but {plural(len(jobs), 'job')} ({some}): name a job;"
         f" `bloomdupe jobs {path}` shows all"
     )
+
+
+def _named(path: Path) -> list[Path]:
+    """Return the jobs in directories here that have a name, such as a spider's."""
+    here = Path()
+    if path != here / path.name:
+        return []
+    with contextlib.suppress(OSError):  # what cannot be read gives no hints
+        return [one for one in _jobs_in(here, depth=2) if one.name == path.name]
+    return []
+
+
+def _question(meant: list[Path]) -> str:
+    return f"; did you mean {meant[0]}?" if meant else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from contextlib import closing
 from time import time
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from bloomdupe.crawl.later.backoff import PAUSED
 from bloomdupe.crawl.later.rests import rests_in
 from bloomdupe.crawl.leases.failure import Failure
 from bloomdupe.crawl.progress.history import read_history
-from bloomdupe.crawl.progress.rounds import IMPORT
+from bloomdupe.crawl.progress.rounds import FINISHED, IMPORT
 from bloomdupe.crawl.state.blocked import BLOCKED
 from bloomdupe.crawl.totals import Totals
 from bloomdupe.errors import StoreError
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.store.snapshot import Snapshot
 
-__all__ = ["StoreReader", "overview"]
+__all__ = ["FailureReader", "StoreReader", "overview"]
 
 
 def overview(path: Path, failures: FailureReader | None = None) -> Overview | None:
@@ -38,8 +39,7 @@ def overview(path: Path, failures: FailureReader | None = None) -> Overview | No
     between two calls.
     """
     now, owner = time(), files.owner_of(path)
-    store = Store.open(path, readonly=True, network=True)
-    try:
+    with closing(Store.open(path, readonly=True, network=True)) as store:
         with store.snapshot() as snapshot:
             frontier = snapshot.record("frontier")
             crawl = snapshot.record("crawl") or {}
@@ -52,14 +52,12 @@ def overview(path: Path, failures: FailureReader | None = None) -> Overview | No
             return None
         slots = {slot.name: slot.requests for slot in slots_of(store)}
         delays = _delays(store, slots, crawl.get("delays", {}))
-    finally:
-        store.close()
     totals = crawl.get("totals", {})
     later = frontier.get("later", {"requests": 0})["requests"]
     signs = Signs(
         owner=None if owner is None else f"process {owner.process or 'unknown'}",
         beat=None if owner is None else owner.beat,
-        ended=notes.get("run"),
+        ended=_ended(notes, totals),
         ready=frontier["requests"] > 0,
         due=None if first is None else first.due,
         finished_at=notes.get("finished"),
@@ -94,6 +92,16 @@ def overview(path: Path, failures: FailureReader | None = None) -> Overview | No
             paused=notes.get(PAUSED, []),
         ),
     )
+
+
+def _ended(notes: dict[str, Any], totals: dict[str, Any]) -> str | None:
+    """Return how the last run ended; None: there was no run.
+
+    An imported job has the note of the job that it was, and has not run here.
+    """
+    ended: str | None = notes.get("run")
+    imported = IMPORT in notes and not totals.get("runs")
+    return None if imported and ended != FINISHED else ended
 
 
 def _delays(
@@ -177,14 +185,11 @@ class StoreReader:
     def view_of(self, job: Overview) -> View:
         """Return the job with its history."""
         assert job.runs is not None  # noqa: S101 - as it is on disk
-        store = Store.open(self._path, readonly=True, network=True)
-        try:
+        with closing(Store.open(self._path, readonly=True, network=True)) as store:
             with store.snapshot() as snapshot:
                 crawl = snapshot.record("crawl") or {}
                 points, runs = read_history(snapshot)
             header = store.header
-        finally:
-            store.close()
         return View(
             place=str(self._path),
             identity=header.get("identity", {}),

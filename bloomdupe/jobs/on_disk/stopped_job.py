@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
@@ -16,11 +16,11 @@ from bloomdupe.errors import (
 )
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.parameters import Parameters, check_same
-from bloomdupe.jobs.on_disk.failed_requests import failures_part
 from bloomdupe.jobs.on_disk.held_job import HeldJob
 from bloomdupe.jobs.project import Project
 from bloomdupe.settings import JobSettings
 from bloomdupe.store.format import FAILURES
+from bloomdupe.store.participant import Part
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
@@ -86,12 +86,17 @@ class StoppedJob(HeldJob):
 
     @classmethod
     def open_or_copy(
-        cls, path: Path, settings: Settings | None, header: dict[str, Any]
+        cls,
+        path: Path,
+        settings: Settings | None,
+        header: dict[str, Any],
+        *,
+        marks: bool,
     ) -> Self:
         """Open a job, or begin a job like the one whose store has this ``header``.
 
-        Raises :class:`StoreMismatchError` if it is another spider's, or has another
-        fingerprinter.
+        Raises :class:`StoreMismatchError` if it is another spider's, has another
+        fingerprinter, or cannot receive the ``marks`` of that store.
         """
         identity = header["identity"]
         if not Store.exists(path):
@@ -102,6 +107,8 @@ class StoppedJob(HeldJob):
         with ExitStack() as undo:
             undo.callback(job.close)
             check_same(path, job.store.header["identity"], identity)
+            if marks:
+                job._check_marks(header)
             undo.pop_all()
         return job
 
@@ -112,40 +119,6 @@ class StoppedJob(HeldJob):
         given.set("JOBDIR", str(path.parent), "cmdline")
         job = CrawlJob(JobSettings.read(given), project.spider, project.fingerprinter)
         return cls(project, job.open_filter())
-
-    # Requests
-
-    def blocks(self, request: Request, slot: str) -> bool:
-        """Whether a rule of ``bloomdupe block`` keeps a request of this slot out."""
-        return self._blocked.drops(request, slot)
-
-    def take_in(
-        self, one: Wanted, sequence: int | None = None, *, marked: bool = False
-    ) -> bool:
-        """Add a pending request and mark it; False if it was seen before.
-
-        A request with ``dont_filter`` is added in any case, and so is a request that is
-        ``marked`` without having been pending. ``sequence`` is its age, see
-        :meth:`Frontier.push`.
-        """
-        key, exact = self.project.key_of(one.request)
-        past = marked or one.request.dont_filter
-        if not past and self.seen.contains(key, exact=exact):
-            return False
-        self.push(one, sequence)
-        self.seen.add(key, exact=exact)
-        return True
-
-    def push(self, one: Wanted, sequence: int | None = None) -> None:
-        """Add a pending request, whether it was seen or not."""
-        self.frontier.push(
-            one.slot,
-            one.request.priority,
-            one.payload,
-            start=one.start and self._starts_apart,
-            sequence=sequence,
-            not_before=one.not_before,
-        )
 
     # Methods for an import (see bloomdupe.jobs.receiver.Receiver)
 
@@ -165,9 +138,24 @@ class StoppedJob(HeldJob):
         return self.frontier.due
 
     def take_over(self, one: Wanted, place: int, *, in_any_case: bool) -> bool:  # noqa: ARG002 - the filter needs no place
-        """Add a request of a source, unless it was seen before."""
-        sequence = None if one.age is None else self.notes[IMPORT]["base"] + one.age
-        return self.take_in(one, sequence, marked=in_any_case)
+        """Add a request of a source and mark it; False if it was seen before.
+
+        A request with ``dont_filter`` is added in any case.
+        """
+        key, exact = self.project.key_of(one.request)
+        past = in_any_case or one.request.dont_filter
+        if not past and self.seen.contains(key, exact=exact):
+            return False
+        self.push(
+            one.slot,
+            one.request.priority,
+            one.payload,
+            start=one.start,
+            not_before=one.not_before,
+            sequence=None if one.age is None else self.notes[IMPORT]["base"] + one.age,
+        )
+        self.seen.add(key, exact=exact)
+        return True
 
     def take_in_failures(self, found: Iterable[tuple[bytes, Failure]]) -> int:
         """Import failed requests, in one transaction; return how many.
@@ -181,7 +169,7 @@ class StoppedJob(HeldJob):
                     puts[digest] = one.packed()
         if puts:
             self.store.make_room_for(FAILURES)
-            self.commit(failures_part(puts))
+            self.commit(Part(write=lambda batch: batch.put_failures(puts)))
         return len(puts)
 
     def _has_seen(self, one: Failure) -> bool:
@@ -194,7 +182,7 @@ class StoppedJob(HeldJob):
         key, exact = self.project.key_of(request)
         return self.seen.contains(key, exact=exact)
 
-    def check_marks(self, header: dict[str, Any]) -> None:
+    def _check_marks(self, header: dict[str, Any]) -> None:
         """Refuse marks of a filter with other parameters, or another key."""
         path = self.store.path
         if self.seen.parameters != Parameters.from_header(header, path):
@@ -249,11 +237,8 @@ def project_of_job(
 
 
 def _project_of_store(path: Path, settings: Settings | None) -> Project:
-    store = Store.open(path, readonly=True, network=True)
-    try:
+    with closing(Store.open(path, readonly=True, network=True)) as store:
         return Project.of_store(settings, store.header["identity"])
-    finally:
-        store.close()
 
 
 def _project_to_begin(

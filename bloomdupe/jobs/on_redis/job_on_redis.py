@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
@@ -12,12 +12,12 @@ from bloomdupe.jobs.job_contract import Job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from scrapy.settings import Settings
 
     from bloomdupe.crawl.changes.selection import Selection
-    from bloomdupe.jobs.job_contract import Watched
-    from bloomdupe.jobs.listed import ListedItems, ListedRequest
+    from bloomdupe.jobs.job_contract import ListedItems, ListedRequest, Watched
     from bloomdupe.jobs.on_redis.shared_job import SharedJob
     from bloomdupe.jobs.on_redis.state_on_redis import CrawlReader
     from bloomdupe.jobs.overview import Description
@@ -57,13 +57,11 @@ class JobOnRedis(Job):
         found = RequestsOnRedis(self.url, selection)
         return watched(found, found.count(), "requests")
 
-    @contextmanager
-    def reader(self) -> Iterator[CrawlReader]:
+    def reader(self) -> AbstractContextManager[CrawlReader]:
         """Connect a reader, which makes a history of its reads."""
         from bloomdupe.jobs.on_redis.state_on_redis import CrawlReader
 
-        with CrawlReader(self.url) as reader:
-            yield reader
+        return closing(CrawlReader(self.url))
 
     @contextmanager
     def stored(
@@ -83,7 +81,6 @@ class JobOnRedis(Job):
 
         return project_of_shared_job(self.url, settings, spider)
 
-    @contextmanager
     def receiver(
         self,
         source: Source,
@@ -91,14 +88,13 @@ class JobOnRedis(Job):
         spider: str | None,
         *,
         marks: bool,
-    ) -> Iterator[SharedJob]:
+    ) -> AbstractContextManager[SharedJob]:
         """Open the crawl, or begin it with the project's settings."""
         from bloomdupe.jobs.on_redis.shared_job import SharedJob
 
-        with SharedJob.open_or_begin(
-            self.url, settings, spider, source, marks=marks
-        ) as job:
-            yield job
+        return closing(
+            SharedJob.open_or_begin(self.url, settings, spider, source, marks=marks)
+        )
 
     @contextmanager
     def removal(self) -> Iterator[CrawlRemoval]:

@@ -14,7 +14,7 @@ from bloomdupe.crawl.engines.on_redis.messages import (
 from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.payload import url_of
-from bloomdupe.jobs.listed import ListedItems, ListedRequest
+from bloomdupe.jobs.job_contract import ListedItems, ListedRequest
 from bloomdupe.redis.frontier_reader import FrontierReader
 
 if TYPE_CHECKING:

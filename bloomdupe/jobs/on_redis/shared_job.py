@@ -24,9 +24,7 @@ from bloomdupe.settings import JobSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from types import TracebackType
 
-    from scrapy import Request
     from scrapy.settings import Settings
     from typing_extensions import Self
 
@@ -132,17 +130,6 @@ class SharedJob:
         self._folder.cleanup()
         self._frontier.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     # Methods for an import
 
     @property
@@ -160,7 +147,7 @@ class SharedJob:
         """Whether it is time to commit."""
         return len(self._offers) + len(self._marks) >= AT_ONCE
 
-    def blocks(self, request: Request, slot: str) -> bool:  # noqa: ARG002
+    def blocks(self, slot: str, payload: bytes) -> bool:  # noqa: ARG002
         """A shared crawl has no rules."""
         return False
 

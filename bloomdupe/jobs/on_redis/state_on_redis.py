@@ -26,8 +26,6 @@ from bloomdupe.redis.address import Address
 from bloomdupe.redis.frontier_reader import FrontierReader, kind_at
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from bloomdupe.redis.frontier_reader import PartitionState
 
 __all__ = ["CrawlReader", "described", "overview"]
@@ -148,12 +146,6 @@ class CrawlReader:
     def close(self) -> None:
         """Close the connection."""
         self._reader.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def read(self) -> View:
         """Read the crawl.

@@ -5,20 +5,20 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
-from bloomdupe.crawl.engines.features import Feature, refused_settings
+from bloomdupe.crawl.engines.engine_contract import Feature, refused_settings
 from bloomdupe.errors import SettingError, StoreMismatchError
 from bloomdupe.redis.shared_frontier import SharedFrontier
-from bloomdupe.settings import DEFAULTS
+from bloomdupe.settings import DEFAULTS, JobSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from scrapy.crawler import Crawler
-    from scrapy.settings import BaseSettings
 
 __all__ = [
     "by_settings",
@@ -126,9 +126,13 @@ def check_settings(job: CrawlJob, crawler: Crawler) -> None:
 
 
 def check_not_shared(given: BaseSettings) -> None:
-    """Refuse settings that only a crawl with a JOBDIR supports."""
+    """Refuse settings that only a crawl with a JOBDIR supports.
+
+    Each may have its default, also as a text of the command line.
+    """
+    default = JobSettings.read(BaseSettings())
     for name in sorted(refused_settings(FEATURES)):
-        if given.get(name) not in (None, DEFAULTS[name]):
+        if JobSettings.read(BaseSettings({name: given.get(name)})) != default:
             raise SettingError(
                 f"{name} = {given.get(name)!r} does not work with BLOOMDUPE_REDIS_URL;"
                 " leave it out, or let one process crawl with a JOBDIR"

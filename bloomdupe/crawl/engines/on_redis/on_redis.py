@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 
+from bloomdupe.crawl.engines.crawl_job import QueueOrder
 from bloomdupe.crawl.engines.on_redis.joining import FEATURES, open_frontier
 from bloomdupe.crawl.engines.on_redis.messages import (
     ITEM,
@@ -24,13 +25,12 @@ from bloomdupe.crawl.engines.on_redis.shared_feeds import SharedFeeds
 from bloomdupe.crawl.engines.on_redis.slots import forget_inherited_slot
 from bloomdupe.crawl.engines.on_redis.worker import Worker
 from bloomdupe.crawl.engines.on_redis.worker_progress import Progress
-from bloomdupe.crawl.engines.queue_order import QueueOrder
 from bloomdupe.crawl.later.backoff import Backoff
 from bloomdupe.crawl.leases.in_memory import Position
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.requests.names import START, name_of
 from bloomdupe.crawl.start_outputs import StartItem, StartOutputs, is_fresh_start
-from bloomdupe.crawl.state.cookies_packed import PackedCookies
+from bloomdupe.crawl.state.cookies import PackedCookies
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.printable import logger_of, printable
@@ -43,8 +43,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.dupefilter import BloomDupeFilter
     from bloomdupe.crawl.engines.crawl_job import CrawlJob
-    from bloomdupe.crawl.engines.engine_contract import Accepted
-    from bloomdupe.crawl.engines.features import Feature
+    from bloomdupe.crawl.engines.engine_contract import Accepted, Feature
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.later.retries import Retries
     from bloomdupe.crawl.leases.outcomes import Line, Outcome
@@ -90,7 +89,6 @@ class EngineOnRedis:
         crawler, settings = session.crawler, session.settings
         self._session = session
         self._stats = session.stats
-        self._counts = session.counts
         self._access = session.access
         self._spider = spider = session.spider
         if getattr(spider, "state", None) is None:
@@ -235,7 +233,7 @@ class EngineOnRedis:
                 self._worker.offer(self._offer_of(offer, name))
         if taken:
             self._finished = False
-            self._counts.add("scheduler/enqueued")
+            self._stats.inc_value("scheduler/enqueued")
         return taken
 
     def _is_carried(self, offer: Accepted) -> bool:
@@ -252,7 +250,7 @@ class EngineOnRedis:
         self._send_cookies()
         self._finished = False
         name = self._name_of(offer, held=True)
-        self._counts.add("scheduler/enqueued")
+        self._stats.inc_value("scheduler/enqueued")
         page: PageOnRedis = offer.parent.own
         offer.parent.instead = self._offer_of(offer, name)
         page.may_hold, page.is_child = False, not offer.repeats
@@ -286,7 +284,7 @@ class EngineOnRedis:
             self._seen.add(known_as)
             if request.dont_filter:
                 also = SeenMark(offer.slot, known_as)
-        self._counts.add("scheduler/enqueued/redis")
+        self._stats.inc_value("scheduler/enqueued/redis")
         assert offer.payload is not None  # noqa: S101 - it is stored
         return Offer(
             offer.slot,
@@ -334,7 +332,7 @@ class EngineOnRedis:
                 return entry
             self._count_taken(page.lease.slot)
             if self._frontier.holds(page.lease):
-                self._counts.add("scheduler/dequeued/redis")
+                self._stats.inc_value("scheduler/dequeued/redis")
                 return entry
             # The lease has run out, and another worker has it.
             leases.forget(entry)
@@ -395,16 +393,12 @@ class EngineOnRedis:
             self.leave(root)
             return
         self._send_cookies()
-        lines = [
-            line for part in (root, *root.held) for line in _lines_of(part.outcome)
-        ]
+        of = root.top.own.lease
+        for part in root.held:
+            self._offer_each(part.own, _lines_of(part.outcome), of)
+        lines = _lines_of(root.outcome)
         if page.lease is None:
-            # They come once, though another worker may do the same request, or the
-            # page that has yielded it.
-            if root.of_page is None:
-                self._offer_each(page, lines)
-            elif lines:
-                self._offer_lines(page.name, lines, root.top.own.lease)
+            self._offer_each(page, lines, of)
             self._in_memory.settle(root)
             return
         done, child = page.done(root, lines, self._in_memory.settling(root))
@@ -448,14 +442,16 @@ class EngineOnRedis:
         else:
             self._offer_lines(os.urandom(16), lines)
 
-    def _offer_each(self, page: PageOnRedis, lines: list[bytes]) -> None:
-        """Offer lines of a request in memory that no page of Redis has yielded.
+    def _offer_each(
+        self, page: PageOnRedis, lines: list[bytes], of: RedisLease | None = None
+    ) -> None:
+        """Offer lines of a request in memory, each with its own name.
 
-        It may have been left before, with the first of these lines, so each line has
-        its own name.
+        The request may have been left before, with the first of these lines, and
+        another worker may do it, too, or the page that has yielded it.
         """
         for name, line in page.named(lines):
-            self._offer_lines(name, [line])
+            self._offer_lines(name, [line], of)
 
     def _offer_lines(
         self, name: bytes, lines: list[bytes], of: RedisLease | None = None

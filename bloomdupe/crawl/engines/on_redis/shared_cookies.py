@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.state.cookies_packed import digest_of
+from bloomdupe.crawl.state.cookies import digest_of
 from bloomdupe.errors import UnserializableError
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bloomdupe.crawl.state.cookies_packed import PackedCookies
+    from bloomdupe.crawl.state.cookies import PackedCookies
     from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 
 __all__ = ["SharedCookies"]

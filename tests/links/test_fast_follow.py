@@ -1,0 +1,210 @@
+"""A fast ``follow`` makes the same requests as Scrapy's."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import random
+from functools import partialmethod
+from typing import Any
+from weakref import ref
+
+import pytest
+from scrapy import Request
+from scrapy.http import HtmlResponse, JsonResponse, TextResponse, XmlResponse
+from scrapy.link import Link
+from support.url_lists import BASES, LINKS, SEED, at_random, result
+
+from bloomdupe.inside_scrapy.plain_request import makes_the_same, state_of
+from bloomdupe.links import fast_follow
+from bloomdupe.links.fast_follow import follow, follows_the_same, scrapys_follow
+from bloomdupe.links.fast_urls import FastUrls
+
+follow_: Any = follow
+
+
+def callback() -> None: ...
+
+
+def errback() -> None: ...
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"callback": callback, "errback": errback},
+    {"callback": "parse"},
+    {"errback": 1},
+    {"method": "post"},
+    {"method": "get"},
+    {"method": ""},
+    {"headers": {"A": "b"}},
+    {"headers": {}},
+    {"body": "c"},
+    {"body": ""},
+    {"cookies": {"d": "e"}},
+    {"cookies": []},
+    {"meta": {"f": 1}},
+    {"meta": {}},
+    {"meta": {"verbatim_url": True}},
+    {"meta": [1]},
+    {"encoding": "cp1252"},
+    {"encoding": "utf-16"},
+    {"priority": 3},
+    {"priority": True},
+    {"priority": 1.5},
+    {"dont_filter": True},
+    {"dont_filter": None},
+    {"cb_kwargs": {"g": 2}},
+    {"cb_kwargs": {}},
+    {"cb_kwargs": 1},
+    {"flags": ["h"]},
+    {"flags": []},
+    {"meta": {"i": 3}, "cb_kwargs": {"j": 4}, "dont_filter": True, "priority": -1},
+]
+
+
+def page_of(url: str = "http://a.example/b/c?d", **more: Any) -> HtmlResponse:
+    return HtmlResponse(url, **{"body": b"<html></html>", **more})
+
+
+def same(page: TextResponse, url: Any, **more: Any) -> bool:
+    """Compare the two methods; return whether the link was a fast one."""
+    found = [result(each, page, url, **more) for each in (follow_, scrapys_follow)]
+    mine, usual = [
+        (type(each), state_of(each)) if isinstance(each, Request) else each
+        for each in found
+    ]
+    assert mine == usual, (page.url, url, more)
+    fast = fast_follow._page
+    return bool(fast.response() is page and fast.parts) and isinstance(url, str)
+
+
+@pytest.mark.skipif(not makes_the_same(), reason="this Scrapy takes the usual way")
+def test_it_is_used_in_this_scrapy() -> None:
+    assert follows_the_same()
+    assert "follow" in {each.name for each in FastUrls()._names}
+
+
+pytestmark = pytest.mark.skipif(
+    not follows_the_same(), reason="this Scrapy takes the usual way"
+)
+
+
+@pytest.mark.parametrize("more", OPTIONS, ids=", ".join)
+def test_every_option(more: dict[str, Any]) -> None:
+    for url in ("/e", "f?g=h", "é", "http://b.example/"):
+        same(page_of(), url, **more)
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_every_kind_of_link_on_every_kind_of_page(base: str) -> None:
+    page = page_of(base)
+    for url in LINKS:
+        same(page, url)
+
+
+def test_links_put_together_at_random() -> None:
+    for base, url in at_random(random.Random(SEED), 1_000):
+        same(page_of(base), url)
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "shift_jis", "cp037", None])
+def test_every_encoding(encoding: str | None) -> None:
+    same(page_of(encoding=encoding), "/e?f=~#g")
+
+
+def test_a_page_with_another_base() -> None:
+    body = b'<html><head><base href="http://b.example/c/"></head></html>'
+    assert same(page_of(body=body), "d")
+    assert follow_(page_of(body=body), "d").url == "http://b.example/c/d"
+
+
+def test_one_page_after_the_other() -> None:
+    first, second = page_of("http://a.example/b"), page_of("http://c.example/d")
+    urls = [follow_(page, "/e").url for page in (first, second, first, second)]
+    assert urls == ["http://a.example/e", "http://c.example/e"] * 2
+
+
+def test_a_page_is_not_kept_in_memory() -> None:
+    page = page_of()
+    follow_(page, "/e")
+    weak = ref(page)
+    del page
+    gc.collect()
+    assert weak() is None
+
+
+@pytest.mark.parametrize("kind", [HtmlResponse, XmlResponse, TextResponse])
+def test_scrapys_types_take_the_short_way(kind: type[TextResponse]) -> None:
+    assert same(kind("http://a.example/b", body=b""), "/c")
+
+
+def test_other_types_take_the_usual_way() -> None:
+    class Joining(HtmlResponse):
+        def urljoin(self, url: str) -> str:
+            return f"http://mine.example{url}"
+
+    class Text(str):
+        __slots__ = ()
+
+    for page in (Joining("http://a.example/", body=b""), JsonResponse("http://a.b/")):
+        assert not same(page, "/c")
+    for url in (Text("/c"), Link("http://b.example/"), None, b"/c", 1):
+        same(page_of(), url)
+    for selector in page_of(body=b'<a href=" /d ">e</a>').css("a, a::attr(href)"):
+        same(page_of(), selector)
+
+
+def test_values_are_copied() -> None:
+    given: dict[str, Any] = {"a": 1}
+    request = follow_(page_of(), "/e", meta=given, cb_kwargs=given)
+    given["a"] = 2
+    assert request.meta == request.cb_kwargs == {"a": 1}
+    assert request.meta is not request.cb_kwargs
+
+
+def test_its_signature_is_scrapys() -> None:
+    assert inspect.signature(follow) == inspect.signature(scrapys_follow)
+    assert follow.__doc__ == scrapys_follow.__doc__
+
+
+# In Scrapy
+
+
+def test_scrapy_uses_it_while_a_crawl_runs() -> None:
+    extension = FastUrls()
+    extension.spider_opened()
+    try:
+        assert TextResponse.follow is follow
+        page = page_of()
+        assert [each.url for each in page.follow_all(["/e", "é"])] == [
+            "http://a.example/e",
+            "http://a.example/b/%C3%A9",
+        ]
+    finally:
+        extension.spider_closed()
+    assert TextResponse.follow is scrapys_follow
+
+
+def test_a_method_of_other_code_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = partialmethod(scrapys_follow, priority=1)
+    monkeypatch.setattr(TextResponse, "follow", mine)
+    extension = FastUrls()
+    extension.spider_opened()
+    assert vars(TextResponse)["follow"] is mine
+    extension.spider_closed()
+    assert vars(TextResponse)["follow"] is mine
+
+
+def test_a_request_that_differs_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = Request.__init__
+
+    def counting(self: Request, *args: Any, **more: Any) -> None:
+        usual(self, *args, **more)
+
+    monkeypatch.setattr(Request, "__init__", counting)
+    assert not makes_the_same()
+    monkeypatch.undo()
+    monkeypatch.setattr(Request, "_set_body", lambda self, _: setattr(self, "_body", 1))
+    assert not makes_the_same()
+    assert "follow" not in {each.name for each in FastUrls()._names}
