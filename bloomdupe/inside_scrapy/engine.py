@@ -21,7 +21,7 @@ from scrapy.core import downloader as downloader_module
 from bloomdupe.errors import EngineError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
     from scrapy import Request
     from scrapy.crawler import Crawler
@@ -34,6 +34,7 @@ __all__ = [
     "item_pipelines",
     "listeners",
     "mark_failed",
+    "missing_names",
     "send_signal",
     "spider_middlewares",
     "stop_crawl",
@@ -193,18 +194,23 @@ def check_engine(crawler: Crawler) -> None:
 
     Raises :class:`~bloomdupe.errors.EngineError`, which tells the missing name.
     """
-    engine: Any = crawler.engine
+    for path in missing_names(crawler):
+        raise EngineError(
+            f"Scrapy {__version__} has no engine.{path} as Scrapy 2.13 to 2.19 have:"
+            " bloomdupe.FrontierScheduler cannot tell what is done. Set SCHEDULER ="
+            ' "scrapy.core.scheduler.Scheduler", or use a version of bloomdupe made'
+            " for this Scrapy"
+        )
+
+
+def missing_names(crawler: Crawler) -> Iterator[str]:
+    """Find the private names of the engine that this Scrapy does not have."""
     for path, kind in _NAMES:
-        found = engine
+        found: Any = crawler.engine
         for name in path.split("."):
             found = getattr(found, name, None)
         if not (callable(found) if kind is None else isinstance(found, kind)):
-            raise EngineError(
-                f"Scrapy {__version__} has no engine.{path} as Scrapy 2.13 to 2.19"
-                " have: bloomdupe.FrontierScheduler cannot tell what is done. Set"
-                ' SCHEDULER = "scrapy.core.scheduler.Scheduler", or use a version'
-                " of bloomdupe made for this Scrapy"
-            )
+            yield path
 
 
 _NAMES: tuple[tuple[str, type | tuple[type, ...] | None], ...] = (

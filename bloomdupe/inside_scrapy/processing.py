@@ -470,7 +470,11 @@ class _Marked:
         return self
 
     def __next__(self) -> Any:  # noqa: ANN401
-        output = next(self._outputs)
+        token = _CURRENT.set(self._work)
+        try:
+            output = next(self._outputs)
+        finally:
+            _CURRENT.reset(token)
         self._owners[id(output)].append(self._work)
         return output
 
@@ -493,7 +497,11 @@ class _MarkedAsync:
 
     async def __anext__(self) -> Any:  # noqa: ANN401
         # Scrapy asks for an output before it has processed the last one.
-        step = anext(self._outputs)
-        output = await (step if self._work is None else _Awaited(step, self._work))
+        token = _CURRENT.set(self._work)
+        try:
+            step = anext(self._outputs)
+            output = await (step if self._work is None else _Awaited(step, self._work))
+        finally:
+            _CURRENT.reset(token)
         self._owners[id(output)].append(self._work)
         return output

@@ -11,7 +11,7 @@ from rules import imports_of, modules_of
 
 import bloomdupe
 
-FOR_SOME = re.compile(r'extra == "(?:top|report|metrics|redis)"')
+FOR_SOME = re.compile(r"extra == ['\"](?:top|report|metrics|redis)['\"]")
 """Extras that are for users, and not for those who work on bloomdupe."""
 
 
@@ -72,7 +72,7 @@ def test_there_is_one_version() -> None:
 
 def test_what_is_imported_is_declared_and_nothing_else() -> None:
     declared = {
-        re.split(r"[^\w-]", requirement, maxsplit=1)[0].lower()
+        re.split(r"[^\w-]", requirement, maxsplit=1)[0].lower().replace("_", "-")
         for requirement in requires("bloomdupe") or []
         if "extra ==" not in requirement or FOR_SOME.search(requirement)
     }
@@ -83,7 +83,7 @@ def test_what_is_imported_is_declared_and_nothing_else() -> None:
     }
     homes = packages_distributions()
     imported = {
-        home.lower()
+        home.lower().replace("_", "-")
         for top in tops - sys.stdlib_module_names - {"bloomdupe"}
         for home in set(homes.get(top, [top]))
     }

@@ -6,7 +6,6 @@ process. Prints, as JSON, what a scheduler's user can see.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,8 @@ from scrapy.crawler import CrawlerRunner
 from scrapy.utils.reactor import install_reactor
 from twisted.internet.defer import inlineCallbacks
 from twisted.internet.task import react
+
+from bloomdupe.inside_scrapy.engine import stop_crawl
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -94,10 +95,7 @@ class Contract(Spider):
         seen["order"] = []
         self.crawler.signals.connect(self.note, signals.request_reached_downloader)
         if self.settings["STOP"]:
-            engine = self.crawler.engine
-            self.closing = asyncio.ensure_future(
-                engine.close_spider_async(reason="stopped")
-            )
+            stop_crawl(self.crawler, "stopped")
         return iter(())
 
     def make(self, number: int, priority: int, kind: str = "") -> Request:

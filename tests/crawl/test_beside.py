@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scrapy import Request, Spider
 from scrapy.http import Response
-from scrapy.utils.test import get_crawler
 from spiders.beside import One, install
+from support.jobs import idle_crawler
 
 from bloomdupe.crawl.http_cache import WholeCache
 
@@ -59,7 +59,7 @@ class Meddled(Response):
 
 
 def test_two_crawls_may_store_an_answer_at_once(tmp_path: Path) -> None:
-    crawler = get_crawler(Spider, {"HTTPCACHE_DIR": str(tmp_path)})
+    crawler = idle_crawler(HTTPCACHE_DIR=str(tmp_path))
     spider = crawler._create_spider("s")
     spider.crawler = crawler
     crawler.spider = spider

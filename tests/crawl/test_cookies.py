@@ -359,7 +359,7 @@ def test_jars_of_pickles_need_the_setting(
     crawl.answer("a=1")
     crawl.checkpoint()
     assert again(crawl).sent() == {"a=1"}
-    assert "1 cookies are in the store and cannot be restored" in caplog.text
+    assert "1 cookie is in the store and cannot be restored" in caplog.text
     assert "secret" not in caplog.text
     assert again(crawl, pickles=True).sent(cookiejar=key) == {"session=secret"}
     crawl.answer("session=2", cookiejar=key)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from scrapy import Spider
 from scrapy.settings import Settings
-from scrapy.utils.test import get_crawler
 from spiders.follow import AtOnce
+from support.jobs import idle_crawler
 from support.site import links
 
 from bloomdupe import BloomFilter
@@ -80,7 +79,7 @@ def open_limits(path: Path, pages: int) -> tuple[BloomFilter, Frontier, SlotLimi
     settings = JobSettings.read(Settings({"JOBDIR": str(path), PAGES: pages}))
     seen = BloomFilter.open(path / "bloomdupe", 1000)
     frontier = Frontier(seen)
-    stats = get_crawler(Spider).stats
+    stats = idle_crawler().stats
     assert stats is not None
     return seen, frontier, SlotLimits(settings, frontier, stats)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.crawler import CrawlerProcess
 from spiders.links import (
     Asynchronous,
+    AsyncKinds,
     ByHand,
     ByRules,
     Follow,
@@ -38,6 +39,7 @@ CASES: dict[str, tuple[type[Spider], dict[str, Any]]] = {
     "by_hand": (ByHand, {}),
     "by_rules": (ByRules, {}),
     "kinds": (Kinds, {}),
+    "async_by_scrapy": (AsyncKinds, {"BLOOMDUPE_DIRECT_OUTPUT": False}),
     "unstorable": (Unstorable, {"JOBDIR": True}),
     "poet": (PoetSpider, {"ADDONS": {"bloomdupe.Addon": 1, POET: 2}}),
     "poet_first": (PoetSpider, {"ADDONS": {"bloomdupe.Addon": 2, POET: 1}}),

@@ -92,6 +92,7 @@ ACTIVE = [
     "by_hand",
     "by_rules",
     "kinds",
+    "async_by_scrapy",
     "unstorable",
     "poet",
     "poet_first",

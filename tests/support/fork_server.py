@@ -61,8 +61,8 @@ def _import_all() -> None:
 
 
 def _try(load: Any, name: object) -> None:
-    if not isinstance(name, str) or not name.startswith("scrapy."):
-        return
+    if not isinstance(name, str) or not name.startswith("scrapy.") or ".ftp." in name:
+        return  # before Scrapy 2.14, FTP comes with a reactor
     try:
         load(name)
     except ImportError:  # of HTTP/2, S3 and the like, which need more than Scrapy

@@ -15,7 +15,9 @@ from uuid import uuid4
 
 import pytest
 from scrapy import Request, Spider
+from scrapy.utils.reactor import install_reactor
 from scrapy.utils.request import fingerprint
+from scrapy.utils.test import get_crawler
 
 from bloomdupe import BloomFilter
 from bloomdupe.cli import main as cli
@@ -25,6 +27,8 @@ from support.forks import forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from scrapy.crawler import Crawler
 
     Verb: TypeAlias = Callable[..., "Answer"]
 
@@ -48,6 +52,13 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> Answer:
     code = cli.main([str(argument) for argument in arguments])
     captured = capsys.readouterr()
     return Answer(code, captured.out, captured.err)
+
+
+def idle_crawler(**settings: object) -> Crawler:
+    """Return a crawler that never crawls, with its settings applied."""
+    # Before Scrapy 2.15, get_crawler() needs a reactor.
+    install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
+    return get_crawler(Spider, settings)
 
 
 class SiteSpider(Spider):
