@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bloomdupe.errors import SettingError
-from bloomdupe.store.platform import memory_of_group, memory_of_machine
+from bloomdupe.store.platform import memory_of_group, size_of_memory
 
 __all__ = ["check_memory", "default_memory", "machine_memory"]
 
@@ -13,7 +13,7 @@ SHARE = 4
 
 def machine_memory() -> int:
     """Return the bytes of memory that this machine, or the control group, has."""
-    machine, _ = memory_of_machine()
+    machine = size_of_memory()
     group = memory_of_group()
     return machine if group is None else min(machine, group)
 

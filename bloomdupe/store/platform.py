@@ -27,6 +27,7 @@ __all__ = [
     "mounts_of",
     "process_memory",
     "reserve",
+    "size_of_memory",
     "sync",
     "sync_data",
 ]
@@ -149,6 +150,11 @@ def process_memory() -> ProcessMemory:
         return ProcessMemory(used.vms, used.rss)
     page = resource.getpagesize()
     return ProcessMemory(int(fields[0]) * page, int(fields[1]) * page)
+
+
+def size_of_memory() -> int:
+    """Return the bytes of memory of this machine; no file is read."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def memory_of_machine() -> tuple[int, int]:

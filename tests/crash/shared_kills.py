@@ -76,7 +76,8 @@ class SharedKills(Fault):
 
 def _take_out_the_fence() -> None:
     """Let whoever was handed out a request settle it, whenever that is."""
-    scripts.SCRIPTS["settle"] = ("queue", "put_out", "settle")
+    parts = scripts.SCRIPTS["settle"]
+    scripts.SCRIPTS["settle"] = tuple(part for part in parts if part != "owner")
     read = scripts._source
 
     def unfenced(name: str) -> str:

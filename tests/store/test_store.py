@@ -24,7 +24,7 @@ from bloomdupe.rescue.repair import repair
 from bloomdupe.rescue.restore import restore
 from bloomdupe.store import environment
 from bloomdupe.store.batch import Batch
-from bloomdupe.store.format import DATABASES, page_value
+from bloomdupe.store.format import DATABASES, page_value, total_of
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
@@ -416,3 +416,8 @@ def test_a_store_of_a_later_format_names_its_writer(path: Path) -> None:
 def _write_format_2(txn: lmdb.Transaction, databases: Databases) -> None:
     record = {"magic": "bloomdupe", "format": 2, "written_by": "bloomdupe 9.9"}
     Batch(txn, databases).put_record("store", record)
+
+
+def test_a_record_of_zeros_is_damaged() -> None:
+    """LMDB has no empty keys, so one of them is a page that was set to zeros."""
+    assert total_of(b"queue", [b"", b""], [b"", bytes(8)]) == (0, [0, 1])
