@@ -58,6 +58,12 @@ class FailedRequests:
         return Counter(one.slot for one in self.requests)
 
     @property
+    def option(self) -> str:
+        """The setting with which a run retries them all."""
+        options = sorted({one.option for one in self.requests})
+        return f"BLOOMDUPE_RETRY_FAILED={','.join(options)}"
+
+    @property
     def groups(self) -> list[FailureGroup]:
         """The same requests by reason, exception and slot, the largest group first."""
         groups: dict[tuple[str, int | None, str, str], list[Failure]] = {}
@@ -163,13 +169,20 @@ class View:
 
     @property
     def to_go(self) -> float | None:
-        """Estimated seconds until no request is pending; None: unknown."""
+        """Estimated seconds until no request is pending; None: unknown.
+
+        It takes until the end of the last rest, at least.
+        """
         points, runs = self.present, self.job.runs
         if not (self.job.state.has_crawl and points):
             return None
         if runs is not None and not self.job.slots.keys().isdisjoint(runs.paused):
             return None  # until they are resumed
-        return time_to_go(recent(points), points[-1])
+        left = time_to_go(recent(points), points[-1])
+        if left is None:
+            return None
+        now = self.job.state.read_at
+        return max([left, *(one.until - now for one in self.job.resting.values())])
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain types, for JSON."""

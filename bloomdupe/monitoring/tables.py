@@ -32,12 +32,12 @@ def failures(view: View) -> Iterator[str]:
     if view.history is None or not view.history.failed.requests:
         return
     failed = view.history.failed
-    groups, options = failed.groups, {one.option for one in failed.requests}
-    twice = "" if PAGE_CAME.isdisjoint(options) else TWICE
+    groups = failed.groups
+    twice = TWICE if any(one.reason in PAGE_CAME for one in failed.requests) else ""
     yield f"<h2>Failures: {plural(len(failed.requests), 'request')}</h2>"
     yield (
         '<p class="note">Mend the cause, then run the crawl with <code>-s'
-        f" BLOOMDUPE_RETRY_FAILED={text(','.join(sorted(options)))}</code>.{twice}</p>"
+        f" {text(failed.option)}</code>.{twice}</p>"
     )
     yield from table(
         (

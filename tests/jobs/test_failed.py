@@ -124,6 +124,12 @@ def test_failures_are_grouped_by_reason_exception_and_slot(
     assert "7  4 callback  1 HTTP 404  1 timeout  1 HTTP 503" in top
 
 
+def test_a_crawl_of_which_no_page_succeeded_has_a_remedy(verb: Verb, job: Path) -> None:
+    said = " ".join(verb("top", job).out.split())
+    retry = "BLOOMDUPE_RETRY_FAILED=404,503,callback,timeout"
+    assert f"Mend the cause, then run the crawl with -s {retry}." in said
+
+
 def test_lines_stay_lines(verb: Verb, job: Path) -> None:
     lines = verb("list", job, "--failed").out.splitlines()
     assert (
