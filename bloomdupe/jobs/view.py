@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from bloomdupe.crawl.leases.failure import in_words
 from bloomdupe.crawl.progress.pace import per_minute, recent, since, time_to_go
 from bloomdupe.jobs.overview import MOST_SLOTS
 from bloomdupe.jobs.state import SILENT
@@ -35,7 +36,7 @@ class FailureGroup(NamedTuple):
     @property
     def cause(self) -> str:
         """The reason, with the status if there was a response."""
-        return self.reason if self.status is None else f"{self.reason} {self.status}"
+        return in_words(self.reason, self.status)
 
 
 @dataclass(frozen=True)

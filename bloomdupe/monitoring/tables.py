@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.leases.failure import PAGE_CAME
+from bloomdupe.crawl.leases.failure import PAGE_CAME, in_words
 from bloomdupe.crawl.progress.pace import local, plural, size
 from bloomdupe.crawl.progress.rounds import OPEN
 from bloomdupe.jobs.overview import MOST_SLOTS, slot_name
@@ -62,7 +62,7 @@ def failures(view: View) -> Iterator[str]:
 
 def _reason(reason: str, status: int | None, exception: str) -> str:
     if reason == "status":
-        return f"HTTP {status}"
+        return in_words(reason, status)
     return f"{reason}: {exception}" if exception else reason
 
 
