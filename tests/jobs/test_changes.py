@@ -225,7 +225,7 @@ def test_a_line_with_a_callback_that_the_spider_lacks_is_refused() -> None:
     ]
     stored = named(Serializer(SPIDER).dump(Request(DONE[0])), "nope", None)
     packed = {"url": DONE[0], "payload": base64.b64encode(stored).decode()}
-    unknown = Project(None, "unknown")
+    unknown = Project(Settings(), "unknown")
     for one, count in ((project, 3), (unknown, 3)):
         list(read_all([Line(5, json.dumps(packed))], Defaults(), one, problems))
         assert problems.count == count
