@@ -6,6 +6,8 @@ import heapq
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bloomdupe.jobs.state import FINISHED
+
 if TYPE_CHECKING:
     from bloomdupe.crawl.later.rests import Rest
     from bloomdupe.filter.info import FilterInfo
@@ -156,6 +158,13 @@ class Overview:
         That is not known of workers, which have requests of other slots at hand.
         """
         return self.workers is None and 0 < len(self.at_rest) == len(self.slots)
+
+    @property
+    def unattended(self) -> int:
+        """Partitions that need a worker, and have none; none if it has finished."""
+        if self.workers is None or self.state.name == FINISHED:
+            return 0
+        return self.workers.unowned
 
     def slowness(self, slot: str) -> str:
         """Return why a slot is slow, if that is known: its rest, or its delay."""

@@ -158,12 +158,15 @@ class Project:
         """Return an attribute of the spider's class; None if it is missing."""
         return getattr(self._class, name, None)
 
-    def check_callback(self, name: str) -> None:
-        """Refuse a callback that the spider does not have, as far as it is known."""
+    def check_method(self, use: str, name: str) -> None:
+        """Refuse a method that the spider does not have, as far as it is known.
+
+        ``use`` names the option or the field.
+        """
         found = inspect.getattr_static(self._class, name, None)
         if self.known and not callable(found):
             raise SettingError(
-                f"--callback {name!r}: spider {self.spider!r} has no such method"
+                f"{use} {name!r}: spider {self.spider!r} has no such method"
             )
 
     def check_spider(self) -> None:

@@ -30,7 +30,13 @@ from scrapy import Request, Spider
 
 from bloomdupe.crawl.later.not_before import TIME_KEYS
 from bloomdupe.crawl.later.revisits import checked_rule
-from bloomdupe.crawl.requests.layout import CALLBACK, DONT_FILTER, ERRBACK, PICKLE
+from bloomdupe.crawl.requests.layout import (
+    CALLBACK,
+    DONT_FILTER,
+    ERRBACK,
+    FUNCTIONS,
+    PICKLE,
+)
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.requests.summary import elements_of
 from bloomdupe.crawl.requests.visits import Visit
@@ -108,12 +114,18 @@ class Wanted(NamedTuple):
 def read_all(
     lines: Iterable[Line], defaults: Defaults, project: Project, problems: Problems
 ) -> Iterator[Wanted]:
-    """Yield the requests of lines; lines that cannot be read become ``problems``."""
+    """Yield the requests of lines; lines that cannot be read become ``problems``.
+
+    So do lines with a callback or errback that the spider does not have.
+    """
     for line in lines:
         try:
-            yield read_request(line.text, defaults, project)
+            found = read_request(line.text, defaults, project)
+            _check_callbacks(found.payload, project)
         except ValueError as error:
             problems.add(line.where, str(error))
+        else:
+            yield found
 
 
 def read_request(text: str, defaults: Defaults, project: Project | None) -> Wanted:
@@ -250,6 +262,16 @@ def _check_fields(given: object) -> None:
     for name in ("age", "not_before"):
         if not 0 <= given.get(name, 0) < LARGEST:
             raise ValueError(f"{name!r} cannot be {given[name]!r}")
+
+
+def _check_callbacks(payload: bytes, project: Project) -> None:
+    others = dict(enumerate(elements_of(payload))).get(4) or {}
+    if FUNCTIONS in others:
+        return
+    for number, use in ((CALLBACK, "callback"), (ERRBACK, "errback")):
+        name = others.get(number)
+        if isinstance(name, str):
+            project.check_method(use, name)
 
 
 def _stored(given: dict[str, Any], project: Project) -> Wanted:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from bloomdupe.crawl.progress.pace import clock, duration, when
 from bloomdupe.crawl.progress.rounds import FINISHED as ENDED
 from bloomdupe.crawl.progress.rounds import OPEN
+from bloomdupe.store.files import SILENT_AFTER
 
 NOT_BEGUN, RUNNING, SLEEPING = "not begun", "running", "sleeping"
 SILENT = "no sign of life"
@@ -15,10 +16,6 @@ STOPPED, KILLED, FINISHED = "stopped", "killed", "finished"
 IN_USE = "in use"
 """By a command, or by a crawl that is still being opened."""
 HALF_IMPORTED = "half imported"
-
-PATIENCE = 20.0
-"""Seconds without a sign of life that are no cause for concern: the reactor gives one
-every five seconds, and may be kept from it for a while by a long callback."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +36,7 @@ class Signs:
     """Unix time when the job was last finished."""
     half_imported: bool = False
     """Whether an import was interrupted."""
-    patience: float = PATIENCE
+    patience: float = SILENT_AFTER
     """Seconds of silence that mean nothing."""
 
 

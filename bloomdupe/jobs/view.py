@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from bloomdupe.crawl.leases.failure import in_words
 from bloomdupe.crawl.progress.pace import per_minute, recent, since, time_to_go
 from bloomdupe.jobs.overview import MOST_SLOTS
 from bloomdupe.jobs.state import SILENT
@@ -35,7 +36,7 @@ class FailureGroup(NamedTuple):
     @property
     def cause(self) -> str:
         """The reason, with the status if there was a response."""
-        return self.reason if self.status is None else f"{self.reason} {self.status}"
+        return in_words(self.reason, self.status)
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,12 @@ class FailedRequests:
     def slots(self) -> Counter[str]:
         """Count them by slot."""
         return Counter(one.slot for one in self.requests)
+
+    @property
+    def option(self) -> str:
+        """The setting with which a run retries them all."""
+        options = sorted({one.option for one in self.requests})
+        return f"BLOOMDUPE_RETRY_FAILED={','.join(options)}"
 
     @property
     def groups(self) -> list[FailureGroup]:
@@ -163,13 +170,20 @@ class View:
 
     @property
     def to_go(self) -> float | None:
-        """Estimated seconds until no request is pending; None: unknown."""
+        """Estimated seconds until no request is pending; None: unknown.
+
+        It takes until the end of the last rest, at least.
+        """
         points, runs = self.present, self.job.runs
         if not (self.job.state.has_crawl and points):
             return None
         if runs is not None and not self.job.slots.keys().isdisjoint(runs.paused):
             return None  # until they are resumed
-        return time_to_go(recent(points), points[-1])
+        left = time_to_go(recent(points), points[-1])
+        if left is None:
+            return None
+        now = self.job.state.read_at
+        return max([left, *(one.until - now for one in self.job.resting.values())])
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain types, for JSON."""

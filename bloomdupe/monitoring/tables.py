@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.leases.failure import PAGE_CAME
+from bloomdupe.crawl.leases.failure import PAGE_CAME, in_words
 from bloomdupe.crawl.progress.pace import local, plural, size
 from bloomdupe.crawl.progress.rounds import OPEN
 from bloomdupe.jobs.overview import MOST_SLOTS, slot_name
@@ -32,12 +32,12 @@ def failures(view: View) -> Iterator[str]:
     if view.history is None or not view.history.failed.requests:
         return
     failed = view.history.failed
-    groups, options = failed.groups, {one.option for one in failed.requests}
-    twice = "" if PAGE_CAME.isdisjoint(options) else TWICE
+    groups = failed.groups
+    twice = TWICE if any(one.reason in PAGE_CAME for one in failed.requests) else ""
     yield f"<h2>Failures: {plural(len(failed.requests), 'request')}</h2>"
     yield (
         '<p class="note">Mend the cause, then run the crawl with <code>-s'
-        f" BLOOMDUPE_RETRY_FAILED={text(','.join(sorted(options)))}</code>.{twice}</p>"
+        f" {text(failed.option)}</code>.{twice}</p>"
     )
     yield from table(
         (
@@ -62,7 +62,7 @@ def failures(view: View) -> Iterator[str]:
 
 def _reason(reason: str, status: int | None, exception: str) -> str:
     if reason == "status":
-        return f"HTTP {status}"
+        return in_words(reason, status)
     return f"{reason}: {exception}" if exception else reason
 
 

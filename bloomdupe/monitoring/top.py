@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from bloomdupe.crawl.progress.history import Point
-    from bloomdupe.jobs.overview import WorkerFigures, WorkerShare
+    from bloomdupe.jobs.overview import Overview, WorkerFigures, WorkerShare
     from bloomdupe.jobs.view import JobHistory, Reader, View
 
     Values: TypeAlias = list[tuple[str, str]]
@@ -193,7 +193,7 @@ def _head(view: View, console: Console, width: int) -> list[Text]:
     if width >= NARROW:
         extent = Text(_extent(view), style="dim")
         lines = [Text("  ").join([*lines, extent] if extent else lines)]
-    remedy = remedy_of(view.job)
+    remedy = remedy_of(view)
     if remedy is not None:
         lines.append(Text(remedy))
     return [part for line in lines for part in line.wrap(console, width)]
@@ -209,13 +209,16 @@ def _extent(view: View) -> str:
 
 def _figures(view: View, console: Console, columns: int) -> Iterator[Figure]:
     """Yield the figures that the engine of the job knows."""
-    yield "pages", _pages(view)
+    # Old forecasts are dimmed, and left out where that cannot be seen.
+    shown = [states.RUNNING, *[states.SILENT] * console.is_terminal]
+    forecast = view.job.state.name in shown
+    yield "pages", _pages(view, forecast=forecast)
     points = view.present
     if len(points) > (2 if view.history is None else 0):
         yield "", [(history_bars(points, console, columns), "green")]
-    yield "pending", _pending(view)
+    yield "pending", _pending(view, forecast=forecast)
     if view.job.workers is not None:
-        yield from _figures_of_workers(view.job.workers)
+        yield from _figures_of_workers(view.job, view.job.workers)
     if view.history is not None:
         yield from _figures_of_history(view, view.history, columns)
     last = view.last
@@ -234,10 +237,10 @@ def _figures(view: View, console: Console, columns: int) -> Iterator[Figure]:
         yield from _stored_on_disk(view, last)
 
 
-def _pages(view: View) -> Values:
+def _pages(view: View, *, forecast: bool) -> Values:
     pages = [(f"{view.job.pages:,}", "bold")]
     state = view.job.state
-    if view.rate is not None and state.name in (states.RUNNING, states.SILENT):
+    if view.rate is not None and forecast:
         rate = (
             f"{view.rate:,.0f} a minute"
             if view.job.workers is None
@@ -250,14 +253,14 @@ def _pages(view: View) -> Values:
     return pages
 
 
-def _pending(view: View) -> Values:
+def _pending(view: View, *, forecast: bool) -> Values:
     job = view.job
     pending = [(f"{job.pending:,}", "bold")]
     silent = job.state.name == states.SILENT
     known = view.rate is not None or (view.history is not None and view.points)
     if job.all_rest and not silent:
         pending.append(("all resting", "yellow"))
-    elif job.state.name in (states.RUNNING, states.SILENT) and known:
+    elif forecast and known:
         left = view.to_go
         text = "no end in sight" if left is None else f"{duration(left)} to go"
         style = "yellow" if left is None else "cyan"
@@ -271,12 +274,12 @@ def _pending(view: View) -> Values:
     return pending
 
 
-def _figures_of_workers(workers: WorkerFigures) -> Iterator[Figure]:
+def _figures_of_workers(job: Overview, workers: WorkerFigures) -> Iterator[Figure]:
     yield "in progress", [(f"{workers.leased:,}", "")]
     alive = [(f"{len(workers.alive):,} alive", "")]
-    if workers.unowned:
-        unowned = plural(workers.unowned, "partition")
-        alive.append((f"{unowned} without a worker", "yellow"))
+    if job.unattended:
+        partitions = plural(job.unattended, "partition")
+        alive.append((f"{partitions} without a worker", "yellow"))
     yield "workers", alive
 
 

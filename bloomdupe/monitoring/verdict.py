@@ -10,7 +10,6 @@ from bloomdupe.jobs import state as states
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bloomdupe.jobs.overview import Overview
     from bloomdupe.jobs.view import View
 
 GOES_ON = "Run the same command again: it goes on."
@@ -29,10 +28,15 @@ NO_WORKER = (
 )
 
 
-def remedy_of(job: Overview) -> str | None:
+def remedy_of(view: View) -> str | None:
     """Return the remedy for the state of a job, if it needs one."""
+    job, history = view.job, view.history
     if job.workers is not None and job.state.name == states.SILENT:
         return NO_WORKER
+    if history is not None and job.state.name == states.FINISHED:
+        failed = history.failed
+        if failed.requests and job.pages <= len(failed.requests):
+            return f"Mend the cause, then run the crawl with -s {failed.option}."
     return REMEDIES.get(job.state.name)
 
 
@@ -45,7 +49,7 @@ def verdict(view: View) -> str:
     sentence = f"{head[0].upper()}{head[1:]}"
     if state.name not in (states.IN_USE, states.HALF_IMPORTED):
         sentence += f": {', '.join(_facts(view))}"
-    remedy = remedy_of(view.job)
+    remedy = remedy_of(view)
     return f"{sentence}." if remedy is None else f"{sentence}. {remedy}"
 
 

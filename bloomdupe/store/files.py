@@ -25,6 +25,7 @@ __all__ = [
     "DATA",
     "MARKER",
     "OWNER",
+    "SILENT_AFTER",
     "CleanMark",
     "MarkFile",
     "Marked",
@@ -65,6 +66,9 @@ PATIENCE = 10.0
 """Seconds of further attempts at the owner's lock while there is no owner."""
 PAUSE = 0.001
 """Seconds between two attempts."""
+SILENT_AFTER = 20.0
+"""Seconds without a sign of life that are cause for concern: the reactor gives one
+every five seconds, and may be kept from it for a while by a long callback."""
 
 # fmt: off
 NETWORK_FILE_SYSTEMS = frozenset([
@@ -83,6 +87,20 @@ class Owner(NamedTuple):
     """Its number; 0 if that cannot be read."""
     beat: float | None
     """Unix time of its last sign of life; None: it runs no crawl, or not yet."""
+
+    @classmethod
+    def of(cls, text: str) -> Owner:
+        """Read the owner's lock, see :func:`lock_owner`."""
+        with contextlib.suppress(ValueError):
+            process, *beats = text.split()
+            return cls(int(process), float(beats[0]) if beats else None)
+        return cls(0, None)
+
+    @property
+    def silence(self) -> float | None:
+        """Seconds without a sign of life; None if they are no cause for concern."""
+        seconds = 0.0 if self.beat is None else time.time() - self.beat
+        return seconds if seconds > SILENT_AFTER else None
 
 
 class CleanMark(NamedTuple):
@@ -193,10 +211,16 @@ def lock_owner(path: Path, name: str = OWNER) -> Descriptor:
     lock = Descriptor.open(path / name, flags, 0o600)
     fd = lock.fileno()
     if not _lock(fd):
-        pid = os.pread(fd, 32, 0).decode(errors="replace").partition("\n")[0]
+        owner = Owner.of(os.pread(fd, 64, 0).decode(errors="replace"))
         lock.close()
+        remedy = "; wait for it or stop it"
+        if owner.silence is not None:
+            remedy = (
+                f", which has given no sign of life for {owner.silence:,.0f} s; kill"
+                " it: nothing is lost"
+            )
         raise StoreLockedError(
-            f"{path} is in use by process {pid or 'unknown'}; wait for it or stop it"
+            f"{path} is in use by process {owner.process or 'unknown'}{remedy}"
         )
     os.ftruncate(fd, 0)
     os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
@@ -253,9 +277,8 @@ def owner_of(path: Path) -> Owner | None:
     """Return the process that owns the store at this moment; None if there is none."""
     if not in_use(path):
         return None
-    with contextlib.suppress(OSError, ValueError):
-        process, *beats = (path / OWNER).read_text("ascii").split()
-        return Owner(int(process), float(beats[0]) if beats else None)
+    with contextlib.suppress(OSError):
+        return Owner.of((path / OWNER).read_text("ascii", errors="replace"))
     return Owner(0, None)
 
 

@@ -45,7 +45,9 @@ DOCUMENTS = [
         for path in (REPOSITORY / folder).rglob("*.md")
     ),
 ]
-TEXTS = {path: path.read_text(encoding="utf-8") for path in DOCUMENTS}
+WITH_GITHUBS = [*DOCUMENTS, *sorted((REPOSITORY / ".github").rglob("*.md"))]
+"""Also those that GitHub shows, and no other document links to."""
+TEXTS = {path: path.read_text(encoding="utf-8") for path in WITH_GITHUBS}
 
 BINARIES = Path(sys.executable).parent
 SITE_PACKAGES = Path(scrapy.__file__).parents[1]
@@ -534,7 +536,7 @@ def anchors_of(document: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings}
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+@pytest.mark.parametrize("document", WITH_GITHUBS, ids=name_of)
 def test_links_within_lead_somewhere(document: Path) -> None:
     for target, anchor in links_of(document):
         assert target.exists(), target
@@ -550,12 +552,14 @@ def test_every_document_is_reached_from_the_readme() -> None:
     assert set(reached) == set(DOCUMENTS)
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+@pytest.mark.parametrize("document", WITH_GITHUBS, ids=name_of)
 def test_files_that_are_named_are_there(document: Path) -> None:
+    for name in re.findall(r"-m (tests[\w.]*)", TEXTS[document]):
+        assert (REPOSITORY / f"{name.replace('.', '/')}.py").exists(), name
     named = re.findall(r"[\w.-]+(?:/[\w.-]+)*/[\w-]+\.py\b", TEXTS[document])
     for name in named:
         if not name.startswith(("PATH/", "shop/")):  # the reader's
-            places = (REPOSITORY, document.parent, SITE_PACKAGES)
+            places = (REPOSITORY, document.parent, PACKAGE, SITE_PACKAGES)
             assert any((place / name).exists() for place in places), name
 
 

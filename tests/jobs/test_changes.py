@@ -5,6 +5,7 @@ The model is plain Python: the URLs that are done, and those that wait, by slot.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import pty
@@ -14,11 +15,13 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy import Request
+from scrapy.settings import Settings
 from scrapy.utils.request import fingerprint
+from spiders.follow import Follow
 from support.jobs import (
     COMMIT,
     IDENTITY,
@@ -36,6 +39,9 @@ from bloomdupe import BloomFilter
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.pending_requests import portions
+from bloomdupe.jobs.lines import Line, Problems
+from bloomdupe.jobs.project import Project
+from bloomdupe.jobs.request_line import Defaults, named, read_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -195,6 +201,34 @@ def test_broken_lines_are_named_and_the_others_taken_in(
     assert len(named) == 20
     assert set(urls(verb, job)) == {*WAIT, *good}
     assert "... and 10 more" in verb("add", job, "--from", tmp_path / "list").out
+
+
+def test_a_line_with_a_callback_that_the_spider_lacks_is_refused() -> None:
+    project = Project(Settings({"SPIDER_MODULES": ["spiders.follow"]}), Follow.name)
+    assert project.known
+    given: list[dict[str, Any]] = [
+        {"callback": "nope"},
+        {"callback": "parse"},
+        {"errback": "custom_settings"},  # no method
+        {"callback": None},
+    ]
+    lines = [
+        Line(number, json.dumps({"url": f"https://a.example/{number}", **fields}))
+        for number, fields in enumerate(given, 1)
+    ]
+    problems = Problems()
+    found = list(read_all(lines, Defaults(), project, problems))
+    assert [one.request.url[-1] for one in found] == ["2", "4"]
+    assert problems.shown == [
+        "line 1: callback 'nope': spider 'follow' has no such method",
+        "line 3: errback 'custom_settings': spider 'follow' has no such method",
+    ]
+    stored = named(Serializer(SPIDER).dump(Request(DONE[0])), "nope", None)
+    packed = {"url": DONE[0], "payload": base64.b64encode(stored).decode()}
+    unknown = Project(Settings(), "unknown")
+    for one, count in ((project, 3), (unknown, 3)):
+        list(read_all([Line(5, json.dumps(packed))], Defaults(), one, problems))
+        assert problems.count == count
 
 
 def test_binary_garbage_on_stdin_is_no_url(job: Path, tmp_path: Path) -> None:

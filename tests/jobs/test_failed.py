@@ -103,9 +103,9 @@ def test_failures_are_grouped_by_reason_exception_and_slot(
     assert answer.out.splitlines() == [
         "3  callback 503  ValueError  a.example",
         "1  callback 200  why\\n  b.example",
-        "1  status 404  b.example",
+        "1  HTTP 404  b.example",
         "1  timeout  why\\n  a.example",
-        "1  status 503  a.example",
+        "1  HTTP 503  a.example",
     ]
     lines = verb("list", job, "--failed", "--summary", "--reason", "503", "--json").out
     assert [json.loads(line)["requests"] for line in lines.splitlines()] == [3, 1]
@@ -124,13 +124,30 @@ def test_failures_are_grouped_by_reason_exception_and_slot(
     assert "7  4 callback  1 HTTP 404  1 timeout  1 HTTP 503" in top
 
 
+def test_a_crawl_of_which_no_page_succeeded_has_a_remedy(verb: Verb, job: Path) -> None:
+    said = " ".join(verb("top", job).out.split())
+    retry = "BLOOMDUPE_RETRY_FAILED=404,503,callback,timeout"
+    assert f"Mend the cause, then run the crawl with -s {retry}." in said
+
+
+@pytest.mark.parametrize("name", ["list", "requeue"])
+def test_a_reason_that_does_not_exist_is_refused_with_those_of_the_job(
+    verb: Verb, job: Path, name: str
+) -> None:
+    answer = verb(name, job, "--failed", "--reason", "foo")
+    assert answer.code == 2
+    assert "True" not in answer.err
+    assert "--reason 'foo': expected HTTP statuses such as 503, or " in answer.err
+    assert "; reasons in this job: 404, 503, callback, timeout\n" in answer.err
+
+
 def test_lines_stay_lines(verb: Verb, job: Path) -> None:
     lines = verb("list", job, "--failed").out.splitlines()
     assert (
         lines[0]
         == rf"b.example  callback 200  2x  2023-11-14 22:13:23 UTC  {B}4  why\n"
     )
-    assert lines[1] == f"b.example  status 404  2x  2023-11-14 22:13:22 UTC  {B}3"
+    assert lines[1] == f"b.example  HTTP 404  2x  2023-11-14 22:13:22 UTC  {B}3"
 
 
 def test_what_has_failed_waits_again_once(verb: Verb, job: Path) -> None:
@@ -153,10 +170,12 @@ def test_what_has_failed_waits_again_once(verb: Verb, job: Path) -> None:
 
 
 def test_check_knows_what_has_failed(verb: Verb, job: Path) -> None:
-    answer = verb("check", job, f"{A}1", f"{A}2", "https://c.example/")
+    asked = [f"{A}1", f"{A}2", f"{B}4", "https://c.example/"]
+    answer = verb("check", job, *asked)
     assert answer.out.splitlines() == [
-        f"failed (503, 2x): {A}1",
+        f"failed (HTTP 503, 2x): {A}1",
         f"failed (timeout, 2x): {A}2",
+        f"failed (callback 200, 2x): {B}4",
         "new: https://c.example/",
     ]
     found = json.loads(verb("check", job, f"{A}1", "--json").out)
@@ -237,7 +256,7 @@ def test_what_a_job_has_seen_itself_has_not_failed_there(verb: Verb, job: Path) 
     ("arguments", "says"),
     [
         (("list", "--reason", "dns"), "add --failed"),
-        (("list", "--failed", "--reason", "often"), "--reason = 'often': expected"),
+        (("list", "--failed", "--reason", "often"), "--reason 'often': expected"),
         (("requeue", "--failed", f"{A}1"), "--failed goes without URLs"),
         (("requeue", "--reason", "dns"), "add --failed"),
     ],

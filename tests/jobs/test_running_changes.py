@@ -14,6 +14,7 @@ from support.jobs import killed_after
 from support.site import PAGES, links
 
 from bloomdupe import BloomFilter
+from bloomdupe.crawl.changes.news import news_of
 from bloomdupe.store.inbox import Inbox
 
 if TYPE_CHECKING:
@@ -112,6 +113,55 @@ def test_a_request_that_the_crawl_cannot_read_passes_the_rules(
     said = crawl.bloomdupe("add", "job", "--from", "lines")
     assert said == f"{TAKEN_UP}1 pending now\n"
     running.kill()
+
+
+def test_a_large_addition_is_a_single_line_of_the_log(
+    crawl: Crawl, running: Process
+) -> None:
+    urls = [f"https://a.example/{number}" for number in range(2_500)]
+    (crawl.folder / "lines").write_text("\n".join([*urls, *urls[:12]]))
+    crawl.bloomdupe("add", "job", "--from", "lines")
+    news = "Added by `bloomdupe add`: "
+    running.until_logged(f"{news}2,500 requests, 12 known already\n")
+    assert running.log.count(news) == 1
+    running.kill()
+
+
+@pytest.mark.parametrize(
+    ("change", "answer", "news"),
+    [
+        (
+            {"kind": "requeue"},
+            {"taken_in": 1, "waited": 2, "unseen": 0, "blocked": 3},
+            "Made pending again by `bloomdupe requeue`: 1 request, 2 pending already,"
+            " 3 blocked",
+        ),
+        (
+            {"kind": "drop"},
+            {"dropped": 1_000, "in_progress": 1, "left": 7},
+            "Removed by `bloomdupe drop`: 1,000 requests, 1 in progress, 7 left",
+        ),
+        (
+            {"kind": "block", "undo": False},
+            {"dropped": 4, "in_progress": 0, "left": 0, "rules": [{"slot": "x"}]},
+            "Removed by `bloomdupe block`: 4 requests, 1 rule in all",
+        ),
+        (
+            {"kind": "block", "undo": True},
+            {"dropped": 0, "in_progress": 0, "rules": []},
+            "Allowed again by `bloomdupe block --undo`: 0 rules in all",
+        ),
+        (
+            {"kind": "pause", "slot": "x", "undo": True},
+            {"paused": [], "pending": 9},
+            "Let go on by `bloomdupe resume`: slot 'x', 9 pending",
+        ),
+    ],
+)
+def test_a_change_is_told_in_words(
+    change: dict[str, Any], answer: dict[str, Any], news: str
+) -> None:
+    assert news_of(change, answer) == news
 
 
 def test_failed_requests_are_repeated_while_the_crawl_runs(
@@ -234,7 +284,7 @@ def test_a_change_that_is_not_understood_is_refused_and_one_that_is_damaged_stay
     place = crawl.store / "inbox" / "2-damaged.json"
     place.with_suffix(".new").write_text("{")
     place.with_suffix(".new").rename(place)
-    running.until_logged("Taken up from the inbox: refused this version knows no")
+    running.until_logged("A change in the inbox is refused: this version knows no")
     running.until(lambda: inbox(crawl) == [])
     assert place.with_suffix(".unreadable").read_text() == "{"
     with BloomFilter.open(crawl.store, readonly=True) as seen:

@@ -21,7 +21,6 @@ from support.terminal import Terminal
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.progress.pace import clock
-from bloomdupe.jobs import state as decision
 from bloomdupe.jobs.on_disk import state_on_disk
 from bloomdupe.jobs.state import Signs, state_of
 from bloomdupe.store import files
@@ -246,4 +245,4 @@ FREE: dict[str, Any] = {"owner": None, "beat": None}
 )
 def test_the_state_follows_from_the_signs(signs: Signs, text: str) -> None:
     assert state_of(signs, NOW).text == text
-    assert decision.PATIENCE == 20.0
+    assert files.SILENT_AFTER == 20.0

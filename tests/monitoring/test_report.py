@@ -217,7 +217,7 @@ def test_where_it_cannot_be_written_is_refused(verb: Verb, tmp_path: Path) -> No
     assert answer.code == 2
     assert f"--output {tmp_path}: it is a directory" in answer.err
     answer = verb("report", job, "-o", tmp_path / "no" / "page.html")
-    assert answer.code == 2
+    assert answer.code == 1  # it might be written another time
     assert "No such file or directory" in answer.err
 
 

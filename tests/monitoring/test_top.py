@@ -90,6 +90,26 @@ def test_a_rate_falls_while_nothing_comes(job: Path) -> None:
     assert silent.seconds == pytest.approx(60)
 
 
+def test_an_old_rate_is_shown_only_where_it_can_be_dimmed(job: Path) -> None:
+    view = at_work(job, 120, SILENT)
+    plain = "\n".join(shown(view, 80))
+    assert "no sign of life for 2 min" in plain
+    assert "a minute" not in plain
+    assert "in sight" not in plain
+    terminal = Console(width=80, height=24, force_terminal=True)
+    with terminal.capture() as dimmed:
+        terminal.print(screen(view, terminal, "pending"))
+    assert "1,200 a minute" in dimmed.get()
+
+
+def test_the_time_to_go_is_at_least_that_of_a_rest(job: Path) -> None:
+    view = at_work(job, 10)
+    fewer = [one._replace(pending=70 - n) for n, one in enumerate(view.points)]
+    assert 0 < (replace(view, points=fewer).to_go or 0) < 60
+    rests = at_work(job, 10, a="no answer").job
+    assert replace(view, points=fewer, job=rests).to_go == pytest.approx(60)
+
+
 def test_a_narrow_terminal_has_the_reasons_of_rests(job: Path) -> None:
     view = at_work(job, 10, a="no answer")
     until = clock(NOW + 70, NOW)

@@ -112,7 +112,9 @@ def test_the_text_says_the_same(url: str, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_a_crawl_begins_stops_and_finishes(
-    url: str, info: Callable[[str], dict[str, Any]]
+    url: str,
+    info: Callable[[str], dict[str, Any]],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     SharedFrontier.open(url, 10_000, partitions=PARTITIONS, identity=IDENTITY).close()
     assert info(url)["job"]["state"] == "not begun"
@@ -127,7 +129,14 @@ def test_a_crawl_begins_stops_and_finishes(
     job = info(url)["job"]
     assert (job["state"], job["workers"]) == ("stopped", [])
     assert job["unowned_partitions"] == PARTITIONS
-    StandingCrawl(url).work_off()
+    looks = (["info", url], ["top", url, "--interval", "0.1"])
+    shown = [run(capsys, *look).out for look in looks]
+    assert all("without a worker" in one for one in shown)
+    crawl = StandingCrawl(url)
+    crawl.work_off()
+    crawl.close()
+    shown = [run(capsys, *look).out for look in looks]
+    assert not any("without a worker" in one for one in shown)
     job = info(url)["job"]
     assert (job["state"], job["pending"], job["done"]) == ("finished", 0, 21)
     assert (job["slots"], job["largest"]) == (0, {})

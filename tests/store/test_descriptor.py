@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from bloomdupe.errors import StoreLockedError
 from bloomdupe.store.descriptor import Descriptor
-from bloomdupe.store.files import lock_owner
+from bloomdupe.store.files import beat, lock_owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +56,22 @@ def test_a_fork_that_closes_it_releases_nothing(tmp_path: Path) -> None:
 
         assert in_a_fork(close)
         with pytest.raises(StoreLockedError, match=f"process {os.getpid()};"):
+            lock_owner(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "refused"),
+    [
+        (10, r"; wait for it or stop it$"),
+        (90, r", which has given no sign of life for 9\d s; kill it: nothing is lost$"),
+    ],
+)
+def test_an_owner_that_gives_no_sign_of_life_is_told_of(
+    tmp_path: Path, seconds: float, refused: str
+) -> None:
+    with lock_owner(tmp_path) as lock:
+        beat(lock, time.time() - seconds)
+        with pytest.raises(StoreLockedError, match=f"process {os.getpid()}{refused}"):
             lock_owner(tmp_path)
 
 

@@ -74,7 +74,7 @@ class AddingVerb(Verb["Added"]):
         """Yield the given requests; lines that cannot be read become problems."""
         from bloomdupe.jobs.request_line import Defaults, read_all
 
-        job.project.check_callback(options.callback)
+        job.project.check_method("--callback", options.callback)
         defaults = Defaults(options.callback, options.priority, start=start)
         lines = given_lines(options, added.problems)
         return read_all(lines, defaults, job.project, added.problems)

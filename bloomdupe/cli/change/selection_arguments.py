@@ -49,7 +49,15 @@ def reasons_of(options: Namespace) -> tuple[str, ...] | None:
         return () if options.failed else None
     if not options.failed:
         raise SettingError("--reason selects failed requests: add --failed")
-    return check_reasons(options.reason, "--reason") or ()
+    try:
+        return check_reasons(options.reason, "--reason") or ()
+    except SettingError as error:
+        failed = options.job.failed_requests(Selection(), ())
+        has = ", ".join(sorted({one.option for one in failed})) or "none"
+        raise SettingError(
+            f"--reason {options.reason!r}: expected HTTP statuses such as 503, or"
+            f" {', '.join(FAILURE_REASONS)}; reasons in this job: {has}"
+        ) from error
 
 
 def add_named(parser: ArgumentParser) -> None:

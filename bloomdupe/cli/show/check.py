@@ -8,6 +8,7 @@ from bloomdupe.cli.change.urls_argument import add_urls, check_named, given_line
 from bloomdupe.cli.progress_bar import counted
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
+from bloomdupe.crawl.leases.failure import in_words
 from bloomdupe.crawl.progress.pace import when
 from bloomdupe.jobs.lines import Problems
 
@@ -82,7 +83,7 @@ class Check(Verb[Checked]):
             else:
                 state = "seen, not pending" if one.seen else "new"
                 if one.failed is not None:
-                    reason = one.failed["status"] or one.failed["reason"]
+                    reason = in_words(one.failed["reason"], one.failed["status"])
                     state = f"failed ({reason}, {one.failed['times']}x)"
                 yield f"{state}: {one.url}"
         yield from result.problems.lines()

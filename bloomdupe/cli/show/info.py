@@ -132,7 +132,7 @@ def _rows_of_job(found: Description, job: Overview) -> Iterator[tuple[str, str]]
     if runs is not None:
         yield from _rules_and_outputs(runs)
     if workers is not None:
-        yield from _rows_of_workers(workers)
+        yield from _rows_of_workers(job, workers)
 
 
 def _counts_of_runs(job: Overview, runs: RunFigures) -> Iterator[tuple[str, str]]:
@@ -167,14 +167,16 @@ def _rules_and_outputs(runs: RunFigures) -> Iterator[tuple[str, str]]:
         yield "output", f"{_near(output.uri)}: {plural(output.items, 'item')}{written}"
 
 
-def _rows_of_workers(workers: WorkerFigures) -> Iterator[tuple[str, str]]:
+def _rows_of_workers(
+    job: Overview, workers: WorkerFigures
+) -> Iterator[tuple[str, str]]:
     yield "workers", f"{len(workers.alive):,}"
     for worker in workers.workers:
         gone = "" if worker.name in workers.alive else ", has not answered lately"
         share = plural(worker.partitions, "partition")
         yield f"  {worker.name}", f"{share}, {worker.leased:,} in progress{gone}"
-    if workers.unowned:
-        yield "partitions without a worker", f"{workers.unowned:,}"
+    if job.unattended:
+        yield "partitions without a worker", f"{job.unattended:,}"
     entries = plural(workers.entries, "entry", "entries")
     yield "output", f"{entries} in Redis, to be collected"
     limit = f", of {size(workers.memory_limit)}" if workers.memory_limit else ""

@@ -16,7 +16,7 @@ from bloomdupe.cli.progress_bar import counted
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.crawl.changes.selection import Selection
-from bloomdupe.crawl.leases.failure import Failure
+from bloomdupe.crawl.leases.failure import Failure, in_words
 from bloomdupe.crawl.progress.pace import plural, when
 from bloomdupe.errors import SettingError
 from bloomdupe.jobs.job_contract import ListedItems, ListedRequest
@@ -117,7 +117,7 @@ def _cells(one: Listed) -> list[str]:
     if isinstance(one, FailureGroup):
         return [f"{one.requests:,}", one.cause, one.exception, slot_name(one.slot)]
     if isinstance(one, Failure):
-        reason = one.reason if one.status is None else f"{one.reason} {one.status}"
+        reason = in_words(one.reason, one.status)
         detail = "" if one.reason == "status" else f"  {one.detail}"
         url = f"{one.url}{detail}"
         return [slot_name(one.slot), reason, f"{one.times}x", when(one.time), url]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from bloomdupe.cli.output import write
 from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
-from bloomdupe.errors import SettingError
+from bloomdupe.errors import BloomDupeError, SettingError
 from bloomdupe.monitoring.extra import need
 
 if TYPE_CHECKING:
@@ -63,10 +63,12 @@ class Report(Verb[WrittenPage]):
             write(page)
             return WrittenPage("-", len(page))
         target = Path(options.output)
+        if target.is_dir():
+            raise SettingError(f"--output {target}: it is a directory; name a file")
         try:
             _write(target, page)
         except OSError as error:
-            raise SettingError(f"--output {target}: {error.strerror}") from error
+            raise BloomDupeError(f"--output {target}: {error.strerror}") from error
         return WrittenPage(options.output, len(page))
 
     def text(self, result: WrittenPage) -> Iterable[str]:
@@ -85,8 +87,6 @@ def _page(job: Job) -> str:
 
 
 def _write(target: Path, data: bytes) -> None:
-    if target.is_dir():
-        raise IsADirectoryError(0, "it is a directory; name a file")
     mask = os.umask(0)
     os.umask(mask)
     file, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")

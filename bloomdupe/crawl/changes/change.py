@@ -98,7 +98,12 @@ def _push(job: OpenJob, one: Asked) -> None:
 
 
 def _add(change: Change) -> Steps:
-    """Make requests pending that the job has not seen: one step."""
+    """Make requests pending that the job has not seen: one step.
+
+    If the verb has ``more`` of them, it goes on with a change that has the counts
+    ``so_far``.
+    """
+    change["so_far"] = {name: int(n) for name, n in change.get("so_far", {}).items()}
     requests = [*map(Asked.of, change["requests"])]
 
     def steps(job: OpenJob, answer: Answer) -> Iterator[None]:

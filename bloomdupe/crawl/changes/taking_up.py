@@ -6,6 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.changes.change import steps_of
+from bloomdupe.crawl.changes.news import news_of
 from bloomdupe.errors import FilterFullError, StoreMismatchError
 from bloomdupe.printable import logger_of
 from bloomdupe.store.format import FAILURES
@@ -55,6 +56,7 @@ class TakingUp(Participant):
         self._begun: tuple[str, dict[str, Any]] | None = None
         if record.get("begun"):
             self._begun = record["begun"][0], record["begun"][1]
+        self._change: Change = {}
         self._steps: Iterator[None] | None = None
         self._aside: set[str] = set()
         self._changed = False
@@ -113,6 +115,7 @@ class TakingUp(Participant):
             return
         if self._begun is None or self._begun[0] != name:
             self._begun = name, {}
+        self._change = entry
         try:
             self._steps = steps_of(entry)(self.job, self._begun[1])
         except ValueError as error:
@@ -123,10 +126,9 @@ class TakingUp(Participant):
         self._steps = self._begun = None
         kept = [*self._answers.items(), (name, answer)]
         self._answers = dict(kept[-MOST_ANSWERS:])
-        logger.info(
-            "Taken up from the inbox: %(answer)s",
-            {"answer": ", ".join(f"{key} {value}" for key, value in answer.items())},
-        )
+        news = news_of(self._change, answer)
+        if news is not None:
+            logger.info("%(news)s", {"news": news})
 
     def take_up_all(self, commit: Callable[[Part], None]) -> None:
         """Make all changes that the inbox asks for, before anything else is done."""

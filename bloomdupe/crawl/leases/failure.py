@@ -18,6 +18,16 @@ PAGE_CAME = frozenset({"callback", "pipeline"})
 """Reasons of failures that lie behind the download."""
 
 
+def in_words(reason: str, status: int | None) -> str:
+    """Return a reason and the status of its response: ``HTTP 404``, ``callback 200``.
+
+    An HTTP status may be a reason of its own.
+    """
+    if reason == "status":
+        return f"HTTP {status}"
+    return reason if status is None else f"{reason} {status}"
+
+
 class Failure(NamedTuple):
     """A request that has given up."""
 

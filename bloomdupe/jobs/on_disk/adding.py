@@ -56,9 +56,12 @@ def add(found: Iterable[Wanted], job: Changing, added: Added) -> None:
 
     After an interruption, committed requests stay, and count as seen the next time.
     """
-    for portion in _portions(_asked(found, job)):
+    for portion, more in _portions(_asked(found, job)):
         requests = [one.values for one in portion]
-        added.count(job.make({"kind": "add", "requests": requests}))
+        names = ("taken_in", "seen", "blocked")
+        so_far = {name: getattr(added, name) for name in names}
+        change = {"kind": "add", "requests": requests, "more": more, "so_far": so_far}
+        added.count(job.make(change))
 
 
 def requeue(
@@ -100,13 +103,14 @@ def _asked(found: Iterable[Wanted], job: Changing) -> Iterator[Asked]:
         )
 
 
-def _portions(asked: Iterable[Asked]) -> Iterator[list[Asked]]:
+def _portions(asked: Iterable[Asked]) -> Iterator[tuple[list[Asked], bool]]:
+    """Yield portions, and whether there are more."""
     portion: list[Asked] = []
     size = 0
     for one in asked:
         portion.append(one)
         size += len(one.payload)
         if len(portion) == MOST_AT_ONCE or size >= MOST_BYTES:
-            yield portion
+            yield portion, True
             portion, size = [], 0
-    yield portion
+    yield portion, False

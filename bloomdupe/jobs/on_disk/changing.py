@@ -11,7 +11,6 @@ from bloomdupe.crawl.changes.taking_up import answer_in
 from bloomdupe.crawl.progress.pace import duration
 from bloomdupe.errors import StoreError, StoreLockedError, StoreMismatchError
 from bloomdupe.jobs.on_disk.held_job import HeldJob
-from bloomdupe.jobs.state import PATIENCE
 from bloomdupe.store import files
 from bloomdupe.store.inbox import Inbox
 from bloomdupe.store.store import Store
@@ -168,8 +167,8 @@ class Changing:
 
     @staticmethod
     def _check_alive(owner: files.Owner) -> None:
-        silence = 0.0 if owner.beat is None else time.time() - owner.beat
-        if silence > PATIENCE:
+        silence = owner.silence
+        if silence is not None:
             raise StoreError(
                 f"process {owner.process}, which runs the crawl, has given no sign of"
                 f" life for {duration(silence)}"
