@@ -45,10 +45,10 @@ def test_what_is_blocked_is_not_fetched_until_it_is_unblocked(
     assert run.finish_reason == "finished"
     found_later = {path for path in kept_out if path.endswith("1")} - {"/e1"}
     assert run.stats.get("bloomdupe/dropped_blocked", 0) == len(found_later)
-    assert ("of `bloomdupe block` keep requests out" in run.log) is True
+    assert ("`bloomdupe block` keeps requests out" in run.log) is True
 
     crawl.bloomdupe("block", "job", *rule, "--undo")
-    assert "keep requests out" not in crawl.run(Follow).log
+    assert "keeps requests out" not in crawl.run(Follow).log
 
 
 def test_start_requests_and_redirects_are_blocked_too(crawl: Crawl) -> None:
@@ -66,7 +66,7 @@ def test_without_rules_nothing_is_said(crawl: Crawl, site: Site) -> None:
     run = crawl.run(Follow)
     assert set(site.requested) == PAGES.keys()
     assert "bloomdupe/dropped_blocked" not in run.stats
-    assert "keep requests out" not in run.log
+    assert "keeps requests out" not in run.log
 
 
 def test_a_finished_job_goes_on_with_what_was_added(crawl: Crawl, site: Site) -> None:
@@ -151,4 +151,4 @@ def test_a_crawl_says_that_an_import_could_not_read_a_request(crawl: Crawl) -> N
     crawl.bloomdupe("import", "copy", "damaged", code=1)
     for jobdir, says in (("copy", True), ("job", False)):
         log = crawl.run(Follow, JOBDIR=jobdir).log
-        assert ("1 requests are missing in this job" in log) == says
+        assert ("1 request is missing in this job" in log) == says
