@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from bloomdupe.errors import (
     ExtraMissingError,
@@ -173,6 +173,11 @@ class Connection:
     def close(self) -> None:
         """Close the connection."""
         self._client.close()
+
+    def fail(self, error: Exception) -> NoReturn:
+        """Raise our error for an error of redis-py."""
+        with self._in_our_words():
+            raise error
 
     @contextmanager
     def _in_our_words(self) -> Iterator[None]:

@@ -171,8 +171,7 @@ class Server(Connection):
             answers[place] = answer
         for call, answer in zip(calls, answers, strict=True):
             if isinstance(answer, Exception):
-                with call.server._in_our_words():
-                    raise answer
+                call.server.fail(answer)
         return answers
 
     def _answers(self, calls: Sequence[Call]) -> list[Any]:

@@ -33,6 +33,10 @@ SHORTEST, LONGEST = 0.02, 1.0
 """Seconds between two requests to Redis, while it has no work for this worker."""
 LOOK = 0.5
 """Seconds between two looks for workers that have come or gone."""
+GATHERING = 0.1
+"""Seconds for which offers and settlements are gathered while enough requests are at
+hand: the more of them are in a script, the less each costs Redis.
+"""
 EVERYWHERE = 0.1
 """Seconds between two looks for requests that only other workers can have offered."""
 TENDING = 4
@@ -200,9 +204,9 @@ class Worker(Thread):
         pause = SHORTEST
         while True:
             with self._changed:
-                said = self._offers or self._done or self._left or self._asked
-                if not (said or self._not_begun or self._closing):
-                    self._changed.wait(pause)
+                if not self._has_calls():
+                    self._changed.wait_for(self._has_calls, pause)
+                self._changed.wait_for(self._hurries, GATHERING)
                 cookies, self._cookies = self._cookies, []
                 offers, self._offers = self._offers, []
                 done, self._done = self._done, []
@@ -226,12 +230,28 @@ class Worker(Thread):
                 self._patiently(self._frontier.not_begun, not_begun)
             for slot in again:
                 self._frontier.ask_again(slot)
-            if offers or done or asked or (wanted and self._lease(wanted)):
+            leased = bool(wanted) and self._lease(wanted)
+            if offers or done or asked or leased:
                 pause = SHORTEST
                 continue
             if wanted:
                 self._look_for_end(offered)
             pause = min(2 * pause, LOOK, self._tend_every)
+
+    def _has_calls(self) -> bool:
+        """Whether there is a call of the reactor to carry out."""
+        return bool(
+            self._offers
+            or self._done
+            or self._left
+            or self._asked
+            or self._not_begun
+            or self._closing
+        )
+
+    def _hurries(self) -> bool:
+        """Whether the reactor waits for what the next calls bring."""
+        return bool(self._wanted or self._asked or self._not_begun or self._closing)
 
     def _keep_partitions(self) -> None:
         """Renew the leases when it is time, and share with workers that have come."""
