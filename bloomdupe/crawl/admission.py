@@ -135,6 +135,7 @@ def _leave_alone(settings: BaseSettings, command: str | None) -> None:
     )
     settings.set("JOBDIR", None, "cmdline")
     settings.set("BLOOMDUPE_REDIS_URL", None, "cmdline")
+    settings.set("BLOOMDUPE_STAY", False, "cmdline")
     feeds = {}
     if (settings.getpriority("FEEDS") or 0) >= get_settings_priority("cmdline"):
         # `scrapy parse -o FILE`, which adds the file to those of the project.
