@@ -46,6 +46,7 @@ def find_job(crawler: Crawler, settings: BaseSettings) -> None:
     """
     command = running_command()
     if command not in CRAWLING or issubclass(crawler.spidercls, DefaultSpider):
+        settings.set("BLOOMDUPE_STAY", False, "cmdline")
         if settings["JOBDIR"] or settings["BLOOMDUPE_REDIS_URL"]:
             _leave_alone(settings, command)
         return
@@ -135,7 +136,6 @@ def _leave_alone(settings: BaseSettings, command: str | None) -> None:
     )
     settings.set("JOBDIR", None, "cmdline")
     settings.set("BLOOMDUPE_REDIS_URL", None, "cmdline")
-    settings.set("BLOOMDUPE_STAY", False, "cmdline")
     feeds = {}
     if (settings.getpriority("FEEDS") or 0) >= get_settings_priority("cmdline"):
         # `scrapy parse -o FILE`, which adds the file to those of the project.
