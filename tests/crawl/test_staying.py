@@ -26,7 +26,7 @@ WAITS = "Nothing is pending: the crawl waits for URLs (BLOOMDUPE_STAY)"
 
 @pytest.fixture
 def pages() -> Pages:
-    return {"/a": links("/b"), "/b": "x", "/c": "x"}
+    return {"/a": links("/b"), "/b": "x", "/c": "x", "/d": "x"}
 
 
 @pytest.fixture
@@ -114,17 +114,20 @@ def test_a_crawl_that_is_stopped_in_the_midst_goes_on_with_the_next_run(
     crawl: Crawl, site: Site, call: Callable[..., str]
 ) -> None:
     site.hold("/a")
-    process = crawl.start(Stays, CONCURRENT_REQUESTS=1)
-    process.until_logged(WAITS)
+    workers = 2 if crawl.engine.name == "redis" else 1
+    crew = [crawl.start(Stays, CONCURRENT_REQUESTS=1) for _ in range(workers)]
+    for worker in crew:
+        worker.until_logged(WAITS)
     call("add", f"{site.base}/a")
-    process.until_requested("/a")
+    site.until_requested("/a")
     call("stop")
-    process.until_logged("Closing spider (asked_to_stop)")
+    for worker in crew:
+        worker.until_logged("Closing spider (asked_to_stop)")
     site.release()
-    run = process.wait()
-    assert run.requested == ["/a"]
-    assert "Stopped; 1 page, 1 item" in run.log
-    assert "Finished" not in run.log
+    logs = "".join(worker.wait().log for worker in crew)
+    assert site.take() == ["/a"]
+    assert "Stopped; 1 page, 1 item" in logs
+    assert "Finished" not in logs
     again = crawl.start(Stays)
     again.until_requested("/b")
     until_waiting(again, call)
@@ -321,11 +324,16 @@ def test_output_is_followed_as_long_as_a_worker_waits(
 @pytest.mark.slow
 @pytest.mark.usefixtures("engine")
 def test_a_worker_that_is_closed_early_does_not_say_that_the_crawl_has_finished(
-    crawl: Crawl,
+    crawl: Crawl, site: Site, call: Callable[..., str]
 ) -> None:
-    crawl.settings["BLOOMDUPE_STAY"] = False
-    run = crawl.run(
-        Stays, starts=("/a",), CLOSESPIDER_PAGECOUNT=1, CONCURRENT_REQUESTS=1
-    )
+    crawl.settings |= {"CLOSESPIDER_PAGECOUNT": 1, "CONCURRENT_REQUESTS": 1}
+    run = crawl.run(Stays, starts=("/a",), BLOOMDUPE_STAY=False)
+    assert run.finish_reason == "closespider_pagecount"
+    assert "Finished" not in run.log
+    # It knows that nothing was pending, and then something is.
+    process = crawl.start(Stays, CLOSESPIDER_PAGECOUNT=2)
+    process.until_logged(WAITS)
+    call("add", f"{site.base}/c", f"{site.base}/d")
+    run = process.wait()
     assert run.finish_reason == "closespider_pagecount"
     assert "Finished" not in run.log
