@@ -27,6 +27,7 @@ SCRIPTS = {
     "unite": ("unite",),
     "clear": ("clear",),
     "present": ("present",),
+    "stop": ("stop",),
     "keep_cookies": ("keep_cookies",),
     "new_cookies": ("new_cookies",),
     "import": ("import",),

@@ -169,6 +169,10 @@ class Engine(LeaseEngine, Protocol):
         """Whether the crawl stays open because of pending requests."""
 
     @property
+    def finished_everywhere(self) -> bool:
+        """Whether other workers have no requests, as far as this worker knows."""
+
+    @property
     def left(self) -> int:
         """Number of requests that are not done."""
 
