@@ -130,7 +130,9 @@ def header_of(
         size = header["partitions"]
         share = math.ceil(ROOM * parameters["capacity"] / size)
         given = {**parameters, "capacity": share}
-        for number in range(size):
-            RedisFilter.on(part_of(server, number), given)
+        server.at_once(
+            RedisFilter.opening(part_of(server, number), given)
+            for number in range(size)
+        )
         server.set_field("whole", "1")
     return header

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from functools import partial
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -32,6 +33,8 @@ SHORTEST, LONGEST = 0.02, 1.0
 """Seconds between two requests to Redis, while it has no work for this worker."""
 LOOK = 0.5
 """Seconds between two looks for workers that have come or gone."""
+EVERYWHERE = 0.1
+"""Seconds between two looks for requests that only other workers can have offered."""
 TENDING = 4
 """Number of times that a lease is renewed before it would run out."""
 PATIENCE = 5.0
@@ -99,7 +102,7 @@ class Worker(Thread):
         super().__init__(name="bloomdupe-redis", daemon=True)
         self._frontier = frontier
         self._tend_every = lease_seconds / TENDING
-        self._tend_at = self._look_at = 0.0
+        self._tend_at = self._look_at = self._everywhere_at = 0.0
         self._crawl = crawl
         self._with_cookies = cookies
         self._post = _poster()
@@ -305,7 +308,12 @@ class Worker(Thread):
 
     def _lease(self, wanted: int) -> bool:
         """Lease requests; return whether there were any."""
-        leases = self._patiently(self._frontier.lease, wanted)
+        everywhere = time.monotonic() >= self._everywhere_at
+        leases = self._patiently(
+            partial(self._frontier.lease, wanted, everywhere=everywhere)
+        )
+        if everywhere:
+            self._everywhere_at = time.monotonic() + EVERYWHERE
         if not leases:
             return False
         self._over = False
