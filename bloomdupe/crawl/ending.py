@@ -94,12 +94,22 @@ class Ending:
             raise CloseSpider(reason)
 
     def _say_that_it_waits(self) -> None:
-        if not self._said_that_it_waits:
-            self._said_that_it_waits = True
-            logger.info(
-                "Nothing is pending: the crawl waits for URLs (BLOOMDUPE_STAY)."
-                " `bloomdupe add` adds them, and `bloomdupe stop` ends the crawl",
-                extra={"spider": self._crawler.spider},
+        if self._said_that_it_waits:
+            return
+        self._said_that_it_waits = True
+        extra = {"spider": self._crawler.spider}
+        logger.info(
+            "Nothing is pending: the crawl waits for URLs (BLOOMDUPE_STAY)."
+            " `bloomdupe add` adds them, and `bloomdupe stop` ends the crawl",
+            extra=extra,
+        )
+        held_back = ", ".join(self._engine.held_back)
+        if held_back:
+            logger.warning(
+                "Delivered only when `bloomdupe stop` finds nothing pending:"
+                " %(feeds)s. FEED_EXPORT_BATCH_ITEM_COUNT delivers a feed in parts",
+                {"feeds": held_back},
+                extra=extra,
             )
 
     def say_end(

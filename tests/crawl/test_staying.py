@@ -137,6 +137,38 @@ def test_a_crawl_that_is_stopped_in_the_midst_goes_on_with_the_next_run(
 
 
 @pytest.mark.slow
+def test_a_feed_is_delivered_by_batches_or_when_the_crawl_is_stopped(
+    crawl: Crawl, site: Site, call: Callable[..., str]
+) -> None:
+    """A batch that is full is delivered while the crawl goes on."""
+    batches, whole = crawl.folder / "batches", crawl.folder / "whole"
+    batches.mkdir()
+    whole.mkdir()
+    crawl.settings |= {
+        "FEED_STORAGES": {"mail": "spiders.feeds.Mailbox"},
+        "FEEDS": {
+            f"mail://{whole}": {"format": "jsonlines"},
+            f"mail://{batches}#%(batch_id)d": {
+                "format": "jsonlines", "batch_item_count": 2
+            },
+        },
+    }  # fmt: skip
+    process = crawl.start(Stays)
+    process.until_logged(f"finds nothing pending: mail://{whole}. ")
+    call("add", f"{site.base}/a")
+    process.until(lambda: len([*batches.iterdir()]) == 1)
+    call("add", f"{site.base}/c")
+    process.until_requested("/c")
+    until_waiting(process, call)
+    assert not [*whole.iterdir()]
+    call("stop")
+    assert process.wait().status == 0
+    (mail,) = whole.iterdir()
+    assert len(mail.read_text().splitlines()) == 3
+    assert sorted(len(m.read_text().splitlines()) for m in batches.iterdir()) == [1, 2]
+
+
+@pytest.mark.slow
 @pytest.mark.usefixtures("engine")
 def test_the_limits_of_scrapy_end_it(crawl: Crawl) -> None:
     run = crawl.run(Stays, starts=("/b",), CLOSESPIDER_PAGECOUNT=1)

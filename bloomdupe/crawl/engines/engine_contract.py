@@ -184,6 +184,10 @@ class Engine(LeaseEngine, Protocol):
         """Log that only requests are left that are scheduled for later."""
 
     @property
+    def held_back(self) -> Sequence[str]:
+        """Names of the feeds that are delivered when the crawl has finished."""
+
+    @property
     def remedy(self) -> str:
         """Where requests stay that are left, and the remedy, for a message."""
 

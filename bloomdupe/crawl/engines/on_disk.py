@@ -570,6 +570,11 @@ class EngineOnDisk(Settling):
         return self.cookies is not None
 
     @property
+    def held_back(self) -> Sequence[str]:
+        """See :attr:`Engine.held_back`."""
+        return self.checkpoint.held_back
+
+    @property
     def remedy(self) -> str:
         """See :attr:`Engine.remedy`."""
         if not self.durable:

@@ -75,6 +75,7 @@ class Run:
     def end(self, reason: str) -> None:
         """Record how the run ends; it is durable with the next checkpoint."""
         self._notes["run"] = reason
+        self._notes["stays"] = False
         if reason == FINISHED:
             self._notes["finished"] = round(time.time(), 3)
 

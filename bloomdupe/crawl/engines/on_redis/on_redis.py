@@ -99,6 +99,7 @@ class EngineOnRedis:
     features: Collection[Feature] = FEATURES
     hurries = False
     later = 0
+    held_back = ()
 
     def __init__(
         self, session: Session, job: CrawlJob, dupefilter: BloomDupeFilter
