@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from bloomdupe.errors import (
     ExtraMissingError,
@@ -90,13 +90,13 @@ class Connection:
             )
         except ValueError as error:
             raise SettingError(f"{self.address.shown}: {error}") from error
-        with self._in_our_words():
+        with self.in_our_words():
             self.facts: dict[str, Any] = client.info()
         if self.facts.get("cluster_enabled"):
             client.close()
             # Only INFO was sent, and it changes nothing.
             self.interruptions = Interruptions()
-            with self._in_our_words():
+            with self.in_our_words():
                 # It has the same methods, but is not a subclass.
                 client = cast(
                     "redis.Redis",
@@ -119,7 +119,7 @@ class Connection:
         every: dict[str, Any] = {}
         if self.facts.get("cluster_enabled"):
             every["target_nodes"] = redis.RedisCluster.PRIMARIES
-        with self._in_our_words():
+        with self.in_our_words():
             self._client.ping(**every)
 
     def _sent(self, commands: Sequence[tuple[str, list[Any]]]) -> list[Any]:
@@ -174,13 +174,8 @@ class Connection:
         """Close the connection."""
         self._client.close()
 
-    def fail(self, error: Exception) -> NoReturn:
-        """Raise our error for an error of redis-py."""
-        with self._in_our_words():
-            raise error
-
     @contextmanager
-    def _in_our_words(self) -> Iterator[None]:
+    def in_our_words(self) -> Iterator[None]:
         """Turn redis-py's errors into ours, which name the server and the remedy."""
         try:
             yield

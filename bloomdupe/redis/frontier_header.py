@@ -6,6 +6,9 @@ The head of the frontier is a hash of Redis at ``bloomdupe:{NAME}``:
 ``header``    parameters, secret key, identity, number of partitions, and the rule that
               assigns a request to a partition, as JSON; and whether items of
               ``start()`` have names
+``stops``     how often the running workers were asked to stop
+``stays_until``  time in milliseconds until which a worker runs that stays open when
+              nothing is pending
 ``whole``     1 when all partitions are created. A partition that is missing then is
               lost
 """

@@ -28,6 +28,7 @@ SCRIPTS = {
     "unite": ("unite",),
     "clear": ("clear",),
     "present": ("present",),
+    "stop": ("stop",),
     "keep_cookies": ("keep_cookies",),
     "new_cookies": ("new_cookies",),
     "import": ("import",),
@@ -119,7 +120,7 @@ class Server(Connection):
         where: dict[str, Any] = {}
         if self.facts.get("cluster_enabled"):
             where = {"target_nodes": "primaries"}
-        with self._in_our_words():
+        with self.in_our_words():
             found: dict[str, Any] = self._client.info("memory", **where)
         nodes = list(found.values()) if where else [found]
         if where and "used_memory" in found:  # there is only one
@@ -157,7 +158,7 @@ class Server(Connection):
 
         Raises the error of the first call that Redis has refused.
         """
-        with self._in_our_words():
+        with self.in_our_words():
             answers = self._answers(calls)
             unknown = [
                 place
@@ -171,7 +172,8 @@ class Server(Connection):
             answers[place] = answer
         for call, answer in zip(calls, answers, strict=True):
             if isinstance(answer, Exception):
-                call.server.fail(answer)
+                with call.server.in_our_words():
+                    raise answer
         return answers
 
     def _answers(self, calls: Sequence[Call]) -> list[Any]:
@@ -201,7 +203,7 @@ class Server(Connection):
 
     def values(self, names: Sequence[str]) -> list[bytes | None]:
         """Return the values of keys; None for a missing key."""
-        with self._in_our_words():
+        with self.in_our_words():
             return cast("list[bytes | None]", self._client.mget(names))
 
     def at(self, address: Address) -> Server:
@@ -227,7 +229,7 @@ class Server(Connection):
         where = {}
         if self.facts.get("cluster_enabled"):
             where["target_nodes"] = client.get_node_from_key(self.address.head)
-        with self._in_our_words():
+        with self.in_our_words():
             # WAIT covers only the writes of its own connection, which may be new.
             client.hset(f"{self.address.head}:state", "replicated", replicas)
             have = client.execute_command(
@@ -241,7 +243,7 @@ class Server(Connection):
 
     def set_field(self, name: str, value: str) -> None:
         """Set a field of the head."""
-        with self._in_our_words():
+        with self.in_our_words():
             self._client.hset(self.address.head, name, value)
 
     def keys(self, pattern: str, at_once: int) -> Iterator[bytes]:
@@ -250,12 +252,12 @@ class Server(Connection):
         Of a Redis Cluster, the keys of all nodes. Redis looks at so many keys
         ``at_once``.
         """
-        with self._in_our_words():
+        with self.in_our_words():
             yield from self._client.scan_iter(match=pattern, count=at_once)
 
     def remove(self, keys: Sequence[bytes]) -> int:
         """Remove keys, and return how many were there."""
-        with self._in_our_words():
+        with self.in_our_words():
             return self._client.unlink(*keys)
 
     def _wrong_type(self) -> StoreMismatchError:

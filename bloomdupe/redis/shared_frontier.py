@@ -23,6 +23,7 @@ from bloomdupe.redis.cookie_store import CookieStore
 from bloomdupe.redis.frontier_header import (
     NAMED,
     check_partitions,
+    header_in,
     header_of,
     mark_of,
     part_of,
@@ -87,6 +88,7 @@ class SharedFrontier:
         *,
         fifo: bool,
         replicas: int,
+        stays: bool,
     ) -> None:
         self._server = server
         self.identity: dict[str, Any] = header["identity"]
@@ -101,6 +103,10 @@ class SharedFrontier:
         self._milliseconds = int(lease_seconds * 1000)
         self._fifo = fifo
         self._replicas = replicas
+        self._stays = stays
+        self._stops: int | None = None
+        self.asked_to_stop = False
+        """Whether the workers were asked to stop since this worker began."""
         self.partition_by: str = header["partition_by"]
         """The rule that assigns requests to partitions: ``slot`` or ``url``."""
         self._by_slot = self.partition_by == "slot"
@@ -145,6 +151,7 @@ class SharedFrontier:
         lease_seconds: float = 30.0,
         fifo: bool = False,
         replicas: int = 0,
+        stays: bool = False,
         partition_by: str | None = None,
         identity: dict[str, Any] | None = None,
         key: bytes | None = None,
@@ -160,7 +167,8 @@ class SharedFrontier:
 
         The name of a ``worker`` must be unique; by default it is drawn at random. With
         ``fifo``, the oldest request of a slot has its turn first, among requests of the
-        same priority. So many ``replicas`` must confirm an offer before it counts.
+        same priority. So many ``replicas`` must confirm an offer before it counts. A
+        worker that ``stays`` goes on when nothing is pending; others can see that.
         ``identity`` says to which crawl the frontier belongs, in JSON; opening it with
         a different identity is refused. ``key`` is the secret key of a new frontier.
 
@@ -182,7 +190,13 @@ class SharedFrontier:
             )
             name = worker or f"{socket.gethostname()}-{secrets.token_hex(6)}"
             frontier = cls(
-                server, header, name, lease_seconds, fifo=fifo, replicas=replicas
+                server,
+                header,
+                name,
+                lease_seconds,
+                fifo=fifo,
+                replicas=replicas,
+                stays=stays,
             )
             undo.pop_all()
         return frontier
@@ -221,6 +235,19 @@ class SharedFrontier:
         finally:
             server.close()
 
+    @classmethod
+    def stop_workers(cls, url: str) -> int:
+        """Ask the running workers of a frontier to stop; return how many there are.
+
+        Workers that begin later do not notice it.
+        """
+        server = Server(Address.of(url))
+        try:
+            header_in(server.fields(), server.address)
+            return int(server.run("stop"))
+        finally:
+            server.close()
+
     def close(self, not_begun: Iterable[RedisLease] = ()) -> None:
         """Give back all partitions, and close the connection.
 
@@ -233,7 +260,7 @@ class SharedFrontier:
             self._give_back(list(self._owned))
             if self._present:
                 self._present = False
-                self._server.run("present", self.worker, 0, 0)
+                self._run_present(0)
         finally:
             self._server.close()
 
@@ -317,12 +344,20 @@ class SharedFrontier:
         """Say that this worker is alive; return the number of workers that are."""
         self._make_up()
         self._present = True
-        workers: int = self._server.run(
-            "present", self.worker, self._milliseconds, self.imports.number
-        )
+        workers, stops = self._run_present(self._milliseconds)
         if workers < 0:
             raise self.imports.changed()
+        if self._stops is None:
+            self._stops = stops
+        self.asked_to_stop = stops > self._stops
         return workers
+
+    def _run_present(self, milliseconds: int) -> tuple[int, int]:
+        """Register this worker for so long; return the answer of the script."""
+        workers, stops = self._server.run(
+            "present", self.worker, milliseconds, self.imports.number, +self._stays
+        )
+        return workers, stops
 
     def _share_of(self, workers: int) -> int:
         return -(-self._size // workers)
@@ -701,6 +736,11 @@ class SharedFrontier:
         """Whether no request is pending or in progress in any partition."""
         return self.left_over() == (0, 0)
 
+    @property
+    def stays_open(self) -> bool:
+        """Whether a worker is running that goes on when nothing is pending."""
+        return bool(self._server.run("workers")[0])
+
     def left_over(self) -> tuple[int, int] | None:
         """Count the requests that were left, and those that cannot be restored.
 
@@ -739,7 +779,7 @@ class SharedFrontier:
         the lease of a killed worker has run out. :meth:`close` gives the partitions
         back.
         """
-        there = self._server.run("present", self.worker, 0, 0)
+        there, _ = self._run_present(0)
         if not there:
             self._take(self._some(range(self._size)), expired=True)
         if len(self._owned) < self._size:

@@ -52,6 +52,7 @@ SCRAPY_REDIS = {
     "SCHEDULER_PERSIST": True,
 }
 
+
 class Variant(NamedTuple):
     name: str
     workers: int = 1
