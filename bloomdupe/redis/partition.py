@@ -43,8 +43,6 @@ FORGOTTEN_AT_ONCE = 10_000
 NUMBER_BYTES = 9
 """Bytes of a request's number, which precedes its payload."""
 NO_BOUND = 2**53
-NEW = ord("1")
-"""The answer to an offer that was accepted."""
 READ_AT_ONCE = 500
 """Requests, or names of slots, per command."""
 
@@ -304,9 +302,10 @@ class Partition:
         keys = [offer.fingerprint for offer in offers]
         words = [self._arguments(offer) for offer in offers]
         flags = yield from self.seen.each("offer", keys, words)
-        if any(flag == NEW for flag in flags):
+        answers = [flag - ord("0") for flag in flags]
+        if Taken.NEW in answers:
             self.is_dry = False
-        return [flag - ord("0") for flag in flags]
+        return answers
 
     def knows(self, marks: Sequence[SeenMark]) -> Talk[list[int]]:
         """Say of each mark whether it is set."""
