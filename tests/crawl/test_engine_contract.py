@@ -1,7 +1,7 @@
 """The contract of the engines: on disk and on Redis, beside a model in plain Python.
 
 No site is asked. A spider works on the requests in the place of Scrapy, in any order.
-Whatever happens, each request is settled once, with its output.
+However a run ends, each request is settled once, with its output.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def check(crew: Crew, program: Program, interrupted: list[Run]) -> None:
     # Each example makes a crawl of its own.
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-def test_whatever_happens_each_request_is_done_once(
+def test_each_request_is_done_once(
     crews: Callable[..., Crew], program: Program, interrupted: list[Run]
 ) -> None:
     check(crews(), program, interrupted)

@@ -143,7 +143,7 @@ class Drives(Spider):
                 await self.work_on(self.chosen(at_work))
 
     def chosen(self, several: list[Any]) -> Any:
-        """Take one of several out."""
+        """Take an element out."""
         return several.pop(next(self.choices) % len(several))
 
     async def handed_out(self, *, wait: bool) -> Request | None:
@@ -300,7 +300,7 @@ def identities() -> None:
     def another(*arguments: Any) -> bytes:
         return identity(*arguments) + os.urandom(8)
 
-    Acceptance._identity = another  # type: ignore[method-assign]
+    Acceptance._identity = another  # type: ignore[method-assign,assignment]
 
 
 def successions() -> None:
@@ -308,8 +308,8 @@ def successions() -> None:
     from bloomdupe.crawl.engines.on_redis.page_on_redis import PageOnRedis
     from bloomdupe.crawl.engines.settling import Settling
 
-    def replaced(page: Any, root: Any, has_lines: object) -> tuple[Any, None]:
-        del page, has_lines
+    def replaced(self: PageOnRedis, root: Any, has_lines: bool) -> tuple[Any, None]:
+        del self, has_lines
         return root.instead, None
 
     Settling.owes = lambda *_: False  # type: ignore[method-assign]

@@ -1,8 +1,8 @@
 """Programs for the contract of the engines, and its model in plain Python.
 
 A program says which requests and items each page yields. The model has no engine: it
-follows from the promise that each request is done once, whatever happens meanwhile.
-The spider ``Drives`` carries out programs, see ``spiders/contract.py``.
+follows from the promise that each request is done once. The spider ``Drives`` carries
+out programs, see ``spiders/contract.py``.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class Run(NamedTuple):
     durable: tuple[bool, ...] = ()
     """Whether all before a step is durable, by turns."""
     failures: tuple[str, ...] = ()
-    """Of the first requests in this run: who retries them in the place of all output,
-    the ``downloader`` or the ``callback``; or nobody.
+    """Of the first requests in this run: whether the ``downloader`` or the ``callback``
+    retries them, in the place of all output.
     """
     helped: bool = False
     """Whether a second worker works at the same time, where that is possible."""
@@ -94,7 +94,7 @@ class Model:
     """Does a program without any interruption, and counts its items.
 
     The items of a request tell that it was done. Stops after ``most`` requests. Retries
-    in the place of all output change nothing, so there are none here.
+    in the place of all output change nothing, so it has no such retries.
     """
 
     def __init__(self, program: Program, most: int) -> None:
