@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from mmh3 import mmh3_32_uintdigest
+from mmh3 import mmh3_32_uintdigest, mmh3_x64_128_digest
 
 from bloomdupe.errors import (
     SettingError,
@@ -518,8 +518,32 @@ class SharedFrontier:
             leases += partition.lease(count - len(leases), of_each)
             if not partition.fence:
                 self._lost(number)
+        self._move([lease for lease in leases if self._is_misplaced(lease)])
+        leases = [lease for lease in leases if not self._is_misplaced(lease)]
         self._handed_out = leases[count:]
         return leases[:count]
+
+    def _is_misplaced(self, lease: RedisLease) -> bool:
+        """Whether the slot of a request belongs to another partition."""
+        slot = SeenMark(lease.slot, b"")
+        return self._by_slot and self._partition_of(slot) != lease.partition
+
+    def _move(self, leases: list[RedisLease]) -> None:
+        """Move requests to the partitions of their slots.
+
+        Each has taken the place of a request here. It may be moved once more after a
+        crash, so its name is made of its place.
+        """
+        if not leases:
+            return
+        offers = []
+        for lease in leases:
+            place = b"moved %d %b" % (lease.partition, lease.number)
+            name = mmh3_x64_128_digest(place + lease.payload)
+            offers.append(lease.again._replace(fingerprint=name, of=lease))
+            self._partition(lease.partition).ask_again(lease.slot)
+        self.offer(offers)
+        self.settle(map(Settled, leases))
 
     def holds(self, lease: RedisLease) -> bool:
         """Whether this worker may still settle a request, as far as it knows.
@@ -549,15 +573,6 @@ class SharedFrontier:
             asked = list(self._owned.values())
         for partition in asked:
             partition.ask_again(slot)
-
-    def may_stand_in(self, offer: Offer | SeenMark, lease: RedisLease) -> bool:
-        """Whether a new request may take the place of a request that is done.
-
-        Then one step settles the old request and makes the new request pending, so that
-        never both are to be done. They must be in the same partition, and the new
-        request is not marked as seen. Any thread may call this.
-        """
-        return not self._by_slot or self._partition_of(offer) == lease.partition
 
     def settle(
         self, done: Iterable[tuple[RedisLease, Sequence[bytes]] | Settled]

@@ -49,9 +49,9 @@ runs = st.builds(
     ).map(tuple),
     order=st.lists(st.integers(0, 9), max_size=8).map(tuple),
     durable=st.lists(st.booleans(), max_size=6).map(tuple),
-    failures=st.lists(st.sampled_from(["", "downloader", "callback"]), max_size=4).map(
-        tuple
-    ),
+    failures=st.lists(
+        st.sampled_from(["", "downloader", "callback", "mirror"]), max_size=4
+    ).map(tuple),
     helped=st.booleans(),
 )
 
@@ -108,7 +108,13 @@ EVERYTHING = Program(
 EVERY_END = [
     Run(((9, "break"), (17, "kill")), (3, 1, 4, 1, 5), (True, False)),
     Run(((12, "cut"),), (2, 7, 1), (False, True, True), ("", "downloader")),
-    Run(((4, "break"), (15, "stop")), (8, 2), (True,), ("callback",), helped=True),
+    Run(
+        ((4, "break"), (15, "stop")),
+        (8, 2),
+        (True,),
+        ("callback", "mirror"),
+        helped=True,
+    ),
 ]
 
 
@@ -195,6 +201,7 @@ def check(crew: Crew, program: Program, interrupted: list[Run]) -> None:
 
 
 @example(EVERYTHING, EVERY_END)
+@example(Program(), [Run(((2, "kill"),), durable=(True,), failures=("mirror",))])
 @given(short_programs, st.lists(runs, max_size=3))
 @settings(
     max_examples=settings().max_examples // 4,

@@ -89,8 +89,8 @@ def unstorable(_: Response) -> None:
     """Be no method of the spider, so that a request with it cannot be stored."""
 
 
-def url_of(page: int) -> str:
-    return f"http://host{page % HOSTS}.example/{page}"
+def url_of(page: int, mirror: int = 0) -> str:
+    return f"http://host{(page + mirror) % HOSTS}.example/{page}"
 
 
 class Drives(Spider):
@@ -199,6 +199,9 @@ class Drives(Spider):
             items, requests = self.output_of(request, page)
             if retried_by:
                 items, requests = [], [failed(request)]
+            if retried_by == "mirror":
+                mirror = url_of(number_of(request), tries_of(request) + 1)
+                requests = [requests[0].replace(url=mirror)]
             await self.put_out(response, items, requests, lease)
 
     def retried_by(self, request: Request, page: Page) -> str:
@@ -246,6 +249,7 @@ class Drives(Spider):
             text = next(texts)
             if lease.takes_item():
                 self.put_item(text, response, lease)
+        await self.step()
 
     def asked(self, ask: Ask) -> Request:
         shared = {"values": self.shared} if ask.memory == "shared" else {}

@@ -79,7 +79,8 @@ class Run(NamedTuple):
     """Whether all before a step is durable, by turns."""
     failures: tuple[str, ...] = ()
     """Of the first requests in this run: whether the ``downloader`` or the ``callback``
-    retries them, in the place of all output.
+    retries them, in the place of all output; or the callback does at a ``mirror``,
+    which is another host.
     """
     helped: bool = False
     """Whether a second worker works at the same time, where that is possible."""
