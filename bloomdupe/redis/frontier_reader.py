@@ -169,7 +169,13 @@ class FrontierReader:
 
     def workers(self) -> list[str]:
         """Return the sorted names of the workers that are alive."""
-        return sorted(name.decode() for name in self._server.run("workers"))
+        _, *names = self._server.run("workers")
+        return sorted(name.decode() for name in names)
+
+    @property
+    def stays(self) -> bool:
+        """Whether a worker is alive that stays open when nothing is pending."""
+        return bool(self._server.run("workers")[0])
 
     def states(self) -> list[PartitionState]:
         """Yield the state of each partition, one after another."""
