@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from bloomdupe.errors import StoreError, StoreMismatchError
 from bloomdupe.filter.parameters import Parameters
 from bloomdupe.redis.address import Address
+from bloomdupe.redis.failed_requests import read_failures
 from bloomdupe.redis.frontier_header import header_in, mark_of, part_of
 from bloomdupe.redis.record import Record
 from bloomdupe.redis.server import Server
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from bloomdupe.filter.sizing import Geometry
+    from bloomdupe.redis.failed_requests import StoredFailure
 
 __all__ = ["FrontierReader", "OnRedis", "PartitionState", "kind_at"]
 
@@ -55,6 +57,10 @@ class PartitionState(NamedTuple):
     """The worker whose lease ran out before it gave the partition back; or empty."""
     lost_for: float
     """Seconds since its lease ran out."""
+    failing: int
+    """Number of changes to the failed requests."""
+    forgotten: int
+    """Failed requests that were removed, because there were too many."""
 
     @property
     def pending(self) -> int:
@@ -177,9 +183,9 @@ class FrontierReader:
 
     def _state(self, number: int) -> PartitionState:
         part = self._parts[number]
-        pushed, slots, leased, done, owner, left, entries, head, aside, reasons = (
-            part.run("state")
-        )
+        state = part.run("state")
+        pushed, slots, leased, done, owner, left, entries, head, aside = state[:9]
+        reasons, failing, forgotten = state[9:]
         fields = dict(zip(head[::2], head[1::2], strict=True))
         record = Record.read(fields, part.address)
         return PartitionState(
@@ -195,6 +201,8 @@ class FrontierReader:
             [reason.decode(errors="replace") for reason in reasons],
             "" if left > 0 else owner.decode(),
             max(0.0, -left / 1000),
+            failing,
+            forgotten,
         )
 
     def memory_used(self) -> tuple[int, int]:
@@ -241,6 +249,10 @@ class FrontierReader:
                     after = score, number
                 yield OnRedis(asked[place], -int(float(score)), payload, None)
             begin += read
+
+    def failures(self, partition: int) -> Iterator[StoredFailure]:
+        """Yield the failed requests of a partition, in no order."""
+        return read_failures(self._parts[partition], partition)
 
     def handed_out(self, partition: int) -> Iterator[OnRedis]:
         """Yield the requests in progress of a partition, in no order."""

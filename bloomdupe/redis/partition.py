@@ -9,11 +9,13 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.errors import StoreDamagedError, StoreError
+from bloomdupe.redis.failed_requests import FailedKeys, read_failures
 from bloomdupe.redis.redis_filter import MAX_BATCH, RedisFilter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from bloomdupe.redis.failed_requests import FailedRequest, StoredFailure
     from bloomdupe.redis.server import Server
 
 __all__ = [
@@ -167,6 +169,8 @@ class Settled(NamedTuple):
     """
     about: AboutSlot | None = None
     """The new state of its slot, if that has changed."""
+    failed: FailedRequest | None = None
+    """The change that it makes to the failed requests, if it makes one."""
 
 
 class LeftRequest(NamedTuple):
@@ -250,6 +254,7 @@ class _Step(NamedTuple):
     arguments: tuple[bytes | str | int, ...]
     settles: tuple[bytes, ...] = ()
     again: tuple[str, ...] = ()
+    failed: tuple[FailedRequest, ...] = ()
 
 
 class Partition:
@@ -281,6 +286,8 @@ class Partition:
         """
         self.clock_ahead = 0.0
         """Seconds by which Redis' clock is ahead of this machine's clock."""
+        self.failed = FailedKeys()
+        """The failed requests of the partition; empty if it is not the owner."""
         self._step = 0
         self._unanswered: _Step | None = None
         self._handed_out: list[RedisLease] = []
@@ -322,12 +329,13 @@ class Partition:
         """
         self.lose()
         fence = secrets.token_hex(8)
-        taken, since, now = self.server.run(
+        taken, since, now, failed = self.server.run(
             "take", self._worker, milliseconds, fence, +expired
         )
         if taken:
             self.fence = fence
             self._step = 0
+            self.failed.begin(failed)
             self.clock_ahead = now / 1000 - time.time()
             self.last_owner_until = None
             if since >= 0:
@@ -350,6 +358,7 @@ class Partition:
         self._unanswered = None
         self._handed_out.clear()
         self._again.clear()
+        self.failed.begin(())
 
     @property
     def is_idle(self) -> bool:
@@ -390,11 +399,13 @@ class Partition:
             waiting = [word for offer in instead for word in self._arguments(offer)]
             lines = [line for one in done for line in one.lines]
             states = _states_of(done)
+            failed = tuple(one.failed for one in done if one.failed is not None)
+            changes: list[bytes | int] = [word for one in failed for word in one]
             arguments = (
-                b"".join(numbers), len(instead), len(states) // 3,
-                *waiting, *states, *lines,
+                b"".join(numbers), len(instead), len(states) // 3, len(failed),
+                *waiting, *states, *changes, *lines,
             )  # fmt: skip
-            self._do(_Step("settle", arguments, settles=numbers))
+            self._do(_Step("settle", arguments, settles=numbers, failed=failed))
         return bool(self.fence)
 
     def leave(self, left: Sequence[LeftRequest]) -> None:
@@ -444,6 +455,8 @@ class Partition:
             self._handed_out.append(RedisLease(*lease))
         self.in_progress.difference_update(step.settles)
         self._again.difference_update(step.again)
+        for failed in step.failed:
+            self.failed.change(failed)
 
     # Its contents
 
@@ -467,6 +480,18 @@ class Partition:
                     member[:1] in b"ac",
                     member[NUMBER_BYTES:],
                 )
+
+    def failures(self) -> Iterator[StoredFailure]:
+        """Yield the failed requests, in no order."""
+        return read_failures(self.server, self.number)
+
+    def requeue(self, failed: Sequence[tuple[StoredFailure, Offer]]) -> int:
+        """Make failed requests pending again; return how many were not before."""
+        words: list[bytes | str | int] = []
+        for one, offer in failed:
+            words += one.key, one.times, *self._arguments(offer)
+        requeued: int = self.server.run("requeue", *words)
+        return requeued
 
     def _portions(self, script: str, *arguments: bytes) -> Iterator[bytes]:
         first = 0

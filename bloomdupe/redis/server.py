@@ -34,7 +34,7 @@ SCRIPTS = {
     "take": ("queue", "take"),
     "renew": ("queue", "renew"),
     "lease": ("queue", "owner", "lease"),
-    "settle": ("queue", "owner", "put_out", "about", "settle"),
+    "settle": ("queue", "owner", "put_out", "about", "failed", "settle"),
     "leave": ("queue", "owner", "put_out", "about", "leave"),
     "counts": ("queue", "counts"),
     "pending": ("queue", "pending"),
@@ -46,6 +46,8 @@ SCRIPTS = {
     "states": ("queue", "states"),
     "pending_of": ("queue", "pending_of"),
     "handed_out": ("queue", "handed_out"),
+    "failures": ("queue", "failures"),
+    "requeue": ("queue", "requeue"),
 }
 """The files that each script consists of."""
 

@@ -28,7 +28,14 @@ from bloomdupe.redis.frontier_header import (
     part_of,
 )
 from bloomdupe.redis.kept_offers import KeptOffers
-from bloomdupe.redis.partition import Offer, Partition, SeenMark, Settled, Taken
+from bloomdupe.redis.partition import (
+    Offer,
+    Partition,
+    RedisLease,
+    SeenMark,
+    Settled,
+    Taken,
+)
 from bloomdupe.redis.redis_filter import RedisFilter
 from bloomdupe.redis.server import Server
 from bloomdupe.redis.shared_import import Imports
@@ -38,19 +45,21 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from bloomdupe.redis.failed_requests import StoredFailure
     from bloomdupe.redis.partition import (
         Counts,
         LeftRequest,
         OutputEntry,
         OutputLine,
         Pending,
-        RedisLease,
     )
 
 __all__ = ["SharedFrontier"]
 
 MIN_LEASE = 0.05
 """Seconds."""
+REQUEUED_AT_ONCE = 500
+"""Failed requests per script."""
 PAUSE = 0.25
 """Seconds after which a worker first looks again for partitions."""
 
@@ -540,6 +549,19 @@ class SharedFrontier:
             return None
         return partition.last_owner_until
 
+    def may_have_failed(self, request: RedisLease | SeenMark, mark: bytes) -> bool:
+        """Whether a failed request in the partition of this request has this mark.
+
+        See :class:`~bloomdupe.redis.failed_requests.FailedRequest`. Another thread may
+        call this.
+        """
+        if isinstance(request, RedisLease):
+            number = request.partition
+        else:
+            number = self._partition_of(request)
+        partition = self._owned.get(number)
+        return partition is not None and partition.failed.has_mark(mark)
+
     def ask_again(self, slot: str) -> None:
         """Let a slot have its next turn."""
         if self._by_slot:
@@ -677,6 +699,27 @@ class SharedFrontier:
                 return None
         aside = sum(found.aside for found in first.values())
         return sum(found.left for found in first.values()) - aside, aside
+
+    def failures(self) -> Iterator[StoredFailure]:
+        """Yield the failed requests of all partitions."""
+        self._make_up()
+        for number in range(self._size):
+            yield from self._partition(number).failures()
+
+    def requeue(self, failed: Iterable[tuple[StoredFailure, Offer]]) -> int:
+        """Make failed requests pending again, each as an offer.
+
+        Returns how many there are, without those that were pending already.
+        """
+        self._make_up()
+        by_partition: dict[int, list[tuple[StoredFailure, Offer]]] = {}
+        for one in failed:
+            by_partition.setdefault(one[0].partition, []).append(one)
+        return sum(
+            self._partition(number).requeue(some[first : first + REQUEUED_AT_ONCE])
+            for number, some in by_partition.items()
+            for first in range(0, len(some), REQUEUED_AT_ONCE)
+        )
 
     # As a whole, while no worker is running
 

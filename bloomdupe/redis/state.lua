@@ -4,9 +4,11 @@
 -- progress, requests that are done; the name of the owner, and the milliseconds that are
 -- left of its lease; the number of entries of the output that are not collected and deleted
 -- yet; the fields and values of the filter's head; the number of requests that cannot be
--- restored, and the reasons of some of them.
+-- restored, and the reasons of some of them; and the numbers of changes to the failed
+-- requests, and of those that were removed, because there were too many.
 
-local found = redis.call('HMGET', state_key, 'pushed', 'done', 'worker', 'until', 'deleted')
+local found = redis.call('HMGET', state_key, 'pushed', 'done', 'worker', 'until', 'deleted',
+  'failing', 'forgotten')
 local output_key = KEYS[1] .. ':output'
 local entries = redis.call('XLEN', output_key)
 if found[5] then
@@ -19,5 +21,5 @@ return {
   tonumber(found[1] or 0), redis.call('ZCARD', slots_key),
   redis.call('HLEN', leased_key), tonumber(found[2] or 0), found[3] or '',
   found[4] and found[4] - now() or 0, entries, redis.call('HGETALL', KEYS[1]),
-  redis.call('HLEN', aside_key), reasons
+  redis.call('HLEN', aside_key), reasons, tonumber(found[6] or 0), tonumber(found[7] or 0)
 }

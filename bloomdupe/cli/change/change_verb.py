@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from bloomdupe.crawl.changes.change import Change
+    from bloomdupe.jobs.job_contract import ChangingJob, Made
     from bloomdupe.jobs.on_disk.adding import Added
-    from bloomdupe.jobs.on_disk.changing import Changing, Made
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.request_line import Wanted
 
@@ -69,7 +69,7 @@ class AddingVerb(Verb["Added"]):
 
     @staticmethod
     def found(
-        options: Namespace, job: Changing, added: Added, *, start: bool = False
+        options: Namespace, job: ChangingJob, added: Added, *, start: bool = False
     ) -> Iterator[Wanted]:
         """Yield the given requests; lines that cannot be read become problems."""
         from bloomdupe.jobs.request_line import Defaults, read_all

@@ -143,7 +143,7 @@ def _requeue(change: Change) -> Steps:
         if wanted:
             search = Search({key: one.url for key, one in wanted.items()}, job.keys)
             for found in portions(job.store):
-                for key in map(search.key_of, found):
+                for key in (search.key_of(one.payload) for one in found):
                     if key is not None and wanted.pop(key, None) is not None:
                         answer["waited"] += 1
                 yield
@@ -160,7 +160,7 @@ def _requeue_failed(change: Change) -> Steps:
     Each stays among the failed requests until it succeeds. A request that could not be
     stored is a problem in the answer.
     """
-    selection = _selection_of(change)
+    selection = selection_of(change)
     reasons = tuple(change["reasons"])
 
     def steps(job: OpenJob, answer: Answer) -> Iterator[None]:
@@ -177,18 +177,22 @@ def _repeat(job: OpenJob, digest: bytes, one: Failure, answer: Answer) -> None:
     if one.waiting:
         answer["waited"] += 1
     elif one.payload is None:
-        source = one.parent or "the page that has led to it"
-        problem = (
-            "it could not be stored, or its page comes again by itself;"
-            f" {source} yields it again"
-        )
-        answer["problems"].append([one.url, problem])
+        answer["problems"].append([one.url, never_stored(one)])
     elif job.blocks(one.slot, one.payload):
         answer["blocked"] += 1
     else:
         job.push(one.slot, one.priority, one.payload)
         job.failures[digest] = one._replace(waiting=True).packed()
         answer["taken_in"] += 1
+
+
+def never_stored(one: Failure) -> str:
+    """Return why a failed request cannot be pending again, and the remedy."""
+    source = one.parent or "the page that has led to it"
+    return (
+        "it could not be stored, or its page comes again by itself;"
+        f" {source} yields it again"
+    )
 
 
 def _failures_in(store: Store) -> Iterator[tuple[bytes, Failure]]:
@@ -206,11 +210,11 @@ def _drop(change: Change) -> Steps:
     If the change has ``pages``, the URL of each fingerprint, only requests for them are
     removed. Requests in progress go on, and are counted.
     """
-    selection = _selection_of(change)
+    selection = selection_of(change)
     pages = {bytes.fromhex(key): url for key, url in change["pages"].items()}
 
     def has(one: PendingRequest, search: Search | None) -> bool:
-        if search is not None and search.key_of(one) is None:
+        if search is not None and search.key_of(one.payload) is None:
             return False
         if selection.pattern is None:
             return True
@@ -309,7 +313,8 @@ def _without(
     return there
 
 
-def _selection_of(change: Change) -> Selection:
+def selection_of(change: Change) -> Selection:
+    """Return the requests that a change selects by slot and pattern."""
     return Selection.of(change["slot"], change["pattern"])
 
 

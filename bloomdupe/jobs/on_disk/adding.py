@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from bloomdupe.crawl.changes.selection import Selection
-    from bloomdupe.jobs.on_disk.changing import Changing, Made
+    from bloomdupe.jobs.job_contract import ChangingJob, Made
     from bloomdupe.jobs.request_line import Wanted
 
 MOST_AT_ONCE = 1_000
@@ -51,7 +51,7 @@ class Added:
         self.taken_up = self.taken_up or made.taken_up
 
 
-def add(found: Iterable[Wanted], job: Changing, added: Added) -> None:
+def add(found: Iterable[Wanted], job: ChangingJob, added: Added) -> None:
     """Add requests that were not seen, in a transaction for every thousand.
 
     After an interruption, committed requests stay, and count as seen the next time.
@@ -65,7 +65,7 @@ def add(found: Iterable[Wanted], job: Changing, added: Added) -> None:
 
 
 def requeue(
-    found: Iterable[Wanted], job: Changing, selection: Selection, added: Added
+    found: Iterable[Wanted], job: ChangingJob, selection: Selection, added: Added
 ) -> None:
     """Make finished pages pending again, in one transaction.
 
@@ -80,14 +80,14 @@ def requeue(
 
 
 def requeue_failed(
-    job: Changing, selection: Selection, reasons: tuple[str, ...], added: Added
+    job: ChangingJob, selection: Selection, reasons: tuple[str, ...], added: Added
 ) -> None:
     """Make failed requests pending again, in one transaction."""
     change = {"kind": "requeue failed", **selection.values, "reasons": reasons}
     added.count(job.make(change))
 
 
-def _asked(found: Iterable[Wanted], job: Changing) -> Iterator[Asked]:
+def _asked(found: Iterable[Wanted], job: ChangingJob) -> Iterator[Asked]:
     for one in found:
         key, exact = job.project.key_of(one.request)
         yield Asked(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.engines.on_redis.messages import ITEM, message_of
+from bloomdupe.crawl.engines.on_redis.messages import REQUESTS, message_of
 from bloomdupe.errors import StoreError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
@@ -94,10 +94,12 @@ def _requests(frontier: SharedFrontier, queue: Frontier, total: int) -> Iterator
     for number in range(frontier.partitions):
         for one in frontier.pending_in(number):
             message = message_of(one.payload)
-            if message.kind == ITEM:
+            if message.kind not in REQUESTS:
                 raise StoreError(
                     f"{frontier.shown}: items that start() has yielded are not put out"
-                    " yet, and no file can hold them: let a worker run for a moment"
+                    " yet, or failures of requests that cannot be stored are not"
+                    " recorded, and no file can hold them: let a worker run for a"
+                    " moment"
                 )
             queue.push(
                 one.slot,
