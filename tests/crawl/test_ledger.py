@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy.settings import Settings
-from spiders.ledger import StoppedAtOnce, Wrong
+from spiders.ledger import StoppedAtOnce, Unstorable, Wrong
 from support.engines import Disk, on_both_engines
 from support.site import Answer, links
 
@@ -147,6 +147,40 @@ def test_what_is_blocked_is_not_taken_up(crawl: Crawl) -> None:
     assert run.stats["bloomdupe/retried_failures"] == 1
     assert run.stats["bloomdupe/dropped_blocked"] == 1
     assert failures(crawl).keys() == {"/x", "/y"}
+
+
+@both
+def test_failed_requests_and_pages_are_requeued_by_hand(
+    crawl: Crawl, pages: dict[str, Page]
+) -> None:
+    crawl.run(Wrong, starts=("/x", "/fine"))
+    job = crawl.engine.job
+    assert crawl.bloomdupe("requeue", job, "--failed") == "1 pending now\n"
+    assert crawl.bloomdupe("requeue", job, "--failed").splitlines() == [
+        "0 pending now",
+        "1 was pending already: not added",
+    ]
+    assert crawl.bloomdupe("list", job, "--failed") == ""
+    base = crawl.site.base
+    again = crawl.bloomdupe(
+        "requeue", job, f"{base}/fine", f"{base}/x", f"{base}/new", code=1
+    )
+    assert again.splitlines() == [
+        "1 pending now",
+        "1 was pending already: not added",
+        "1 was never seen: use `bloomdupe add`",
+    ]
+    pages["/x"] = "a page"
+    assert sorted(crawl.run(Wrong, starts=()).requested) == ["/fine", "/x"]
+    assert failures(crawl) == {}
+
+
+@both
+def test_a_failed_request_that_cannot_be_stored_is_listed_only(crawl: Crawl) -> None:
+    crawl.run(Unstorable, starts=("/fine",))
+    assert failures(crawl)["/x"].payload is None
+    refused = crawl.bloomdupe("requeue", crawl.engine.job, "--failed", code=1)
+    assert "it could not be stored" in refused
 
 
 @both
