@@ -11,7 +11,13 @@ if TYPE_CHECKING:
 
     from bloomdupe.redis.server import Server
 
-__all__ = ["FailedKeys", "FailedRequest", "StoredFailure", "read_failures"]
+__all__ = [
+    "MARK_BYTES",
+    "FailedKeys",
+    "FailedRequest",
+    "StoredFailure",
+    "read_failures",
+]
 
 MARK_BYTES = 8
 """Bytes at the beginning of a key that requests with the same URL share."""

@@ -485,6 +485,13 @@ class Partition:
         """Yield the failed requests, in no order."""
         return read_failures(self.server, self.number)
 
+    def import_failures(self, failed: Sequence[StoredFailure]) -> None:
+        """Store failed requests, unless they are there."""
+        words: list[bytes | int] = []
+        for one in failed:
+            words += one.key, one.times, +one.waiting, one.record
+        self.server.run("import_failed", *words)
+
     def requeue(self, failed: Sequence[tuple[StoredFailure, Offer]]) -> int:
         """Make failed requests pending again; return how many were not before."""
         words: list[bytes | str | int] = []

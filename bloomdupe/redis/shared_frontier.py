@@ -58,7 +58,7 @@ __all__ = ["SharedFrontier"]
 
 MIN_LEASE = 0.05
 """Seconds."""
-REQUEUED_AT_ONCE = 500
+FAILED_AT_ONCE = 500
 """Failed requests per script."""
 PAUSE = 0.25
 """Seconds after which a worker first looks again for partitions."""
@@ -706,6 +706,17 @@ class SharedFrontier:
         for number in range(self._size):
             yield from self._partition(number).failures()
 
+    def import_failures(self, failed: Iterable[tuple[SeenMark, StoredFailure]]) -> None:
+        """Store failed requests, unless they are there, in the partitions of marks."""
+        self._make_up()
+        by_partition: dict[int, list[StoredFailure]] = {}
+        for mark, one in failed:
+            by_partition.setdefault(self._partition_of(mark), []).append(one)
+        for number, some in by_partition.items():
+            for first in range(0, len(some), FAILED_AT_ONCE):
+                portion = some[first : first + FAILED_AT_ONCE]
+                self._partition(number).import_failures(portion)
+
     def requeue(self, failed: Iterable[tuple[StoredFailure, Offer]]) -> int:
         """Make failed requests pending again, each as an offer.
 
@@ -716,9 +727,9 @@ class SharedFrontier:
         for one in failed:
             by_partition.setdefault(one[0].partition, []).append(one)
         return sum(
-            self._partition(number).requeue(some[first : first + REQUEUED_AT_ONCE])
+            self._partition(number).requeue(some[first : first + FAILED_AT_ONCE])
             for number, some in by_partition.items()
-            for first in range(0, len(some), REQUEUED_AT_ONCE)
+            for first in range(0, len(some), FAILED_AT_ONCE)
         )
 
     # As a whole, while no worker is running

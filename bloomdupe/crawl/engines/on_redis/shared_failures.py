@@ -8,21 +8,32 @@ from typing import TYPE_CHECKING, NamedTuple
 from bloomdupe.crawl.engines.on_redis.messages import (
     REQUEST,
     START_PAGE,
+    message_of,
     payload_of,
 )
 from bloomdupe.crawl.leases.failure import Failure, mark_of, to_retry
 from bloomdupe.crawl.requests.names import name_of
-from bloomdupe.redis.failed_requests import FailedRequest
+from bloomdupe.redis.failed_requests import (
+    MARK_BYTES,
+    FailedRequest,
+    StoredFailure,
+)
 from bloomdupe.redis.partition import Offer, SeenMark
 
 if TYPE_CHECKING:
     from bloomdupe.crawl.engines.on_redis.page_on_redis import PageOnRedis
     from bloomdupe.crawl.leases.lease import Lease
     from bloomdupe.crawl.state.failure_records import FailureRecords
-    from bloomdupe.redis.failed_requests import StoredFailure
     from bloomdupe.redis.shared_frontier import SharedFrontier
 
-__all__ = ["Retried", "SharedFailures", "failure_of", "repetition_of"]
+__all__ = [
+    "Retried",
+    "SharedFailures",
+    "as_in_a_store",
+    "failure_of",
+    "repetition_of",
+    "stored_of",
+]
 
 MOST_RECENT = 10_000
 """Failures of this worker that are remembered here. Redis knows them by then."""
@@ -32,6 +43,24 @@ def failure_of(stored: StoredFailure) -> Failure:
     """Return a failed request as Redis stores it."""
     failure = Failure.unpacked(stored.record)
     return failure._replace(times=stored.times, waiting=stored.waiting)
+
+
+def stored_of(digest: bytes, failure: Failure) -> StoredFailure:
+    """Return a failed request of a store as Redis stores it, in any partition."""
+    if failure.payload is not None:
+        name = name_of(b"failed", digest)
+        payload = payload_of(REQUEST, name, failure.payload)
+        failure = failure._replace(payload=payload)
+    key = mark_of(failure.url) + digest
+    return StoredFailure(0, key, failure.times, failure.waiting, failure.packed())
+
+
+def as_in_a_store(stored: StoredFailure) -> tuple[bytes, Failure]:
+    """Return the digest of a failed request, and the request as a store has it."""
+    failure = failure_of(stored)
+    if failure.payload is not None:
+        failure = failure._replace(payload=message_of(failure.payload).body)
+    return stored.key[MARK_BYTES:], failure
 
 
 def repetition_of(failure: Failure) -> Offer:
