@@ -36,7 +36,7 @@ class PartitionState(NamedTuple):
 
     number: int
     pushed: int
-    """Requests that were ever accepted."""
+    """Requests that were ever accepted, and not removed by hand."""
     slots: int
     """Slots with pending requests."""
     leased: int
@@ -78,6 +78,8 @@ class OnRedis(NamedTuple):
 
     slot: str
     priority: int
+    number: bytes
+    """Its number in the partition."""
     payload: bytes
     worker: str | None
     """The worker that it was handed out to; None if it is pending."""
@@ -247,7 +249,8 @@ class FrontierReader:
             for place, number, score, payload in zip(*[iter(some)] * 4, strict=True):
                 if place == read:  # the slot goes on behind this one
                     after = score, number
-                yield OnRedis(asked[place], -int(float(score)), payload, None)
+                priority = -int(float(score))
+                yield OnRedis(asked[place], priority, number, payload, None)
             begin += read
 
     def failures(self, partition: int) -> Iterator[StoredFailure]:
@@ -267,6 +270,6 @@ class FrontierReader:
                 if number not in met:
                     met.add(number)
                     name, priority = slot.decode(errors="replace"), -int(float(score))
-                    yield OnRedis(name, priority, payload, worker)
+                    yield OnRedis(name, priority, number, payload, worker)
             if not int(cursor):
                 return

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from bloomdupe.redis.failed_requests import FailedRequest, StoredFailure
+    from bloomdupe.redis.frontier_reader import OnRedis
     from bloomdupe.redis.server import Server
 
 __all__ = [
@@ -222,7 +223,7 @@ class Counts(NamedTuple):
     """Counts of the requests in a partition at one moment."""
 
     pushed: int
-    """Requests that were ever accepted."""
+    """Requests that were ever accepted, and not removed by hand."""
     slots: int
     """Slots with pending requests."""
     leased: int
@@ -491,6 +492,17 @@ class Partition:
         for one in failed:
             words += one.key, one.times, +one.waiting, one.record
         self.server.run("import_failed", *words)
+
+    def drop(self, slot: str, found: Sequence[tuple[OnRedis, bytes]]) -> int:
+        """Remove pending requests of a slot; return how many were pending still.
+
+        With each comes the key of the failed request that it repeats, or nothing.
+        """
+        words: list[bytes] = []
+        for one, failed in found:
+            words += one.number + one.payload, failed
+        dropped: int = self.server.run("drop", slot, *words)
+        return dropped
 
     def requeue(self, failed: Sequence[tuple[StoredFailure, Offer]]) -> int:
         """Make failed requests pending again; return how many were not before."""

@@ -6,7 +6,8 @@
 --                  no request when it gave the partition back; `unknown`, the time until
 --                  which another owner may have sent requests; `failing`, the number of
 --                  changes to the failed requests; `forgotten`, the number of those that
---                  were removed, because there were too many
+--                  were removed, because there were too many; `dropped`, the number of
+--                  pending requests that were removed by hand
 -- HEAD:slots       sorted set of the slots with pending requests; the score is a slot's
 --                  turn, or PARKED while its owner has enough of it
 -- HEAD:queue:SLOT  sorted set; the score is the priority, negated; the member is the
@@ -45,6 +46,12 @@ local failed_key, failures_key = KEYS[1] .. ':failed', KEYS[1] .. ':failed:order
 local function now()
   local time = redis.call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- Returns the number of requests ever accepted, without those that were removed by hand.
+local function accepted()
+  local found = redis.call('HMGET', state_key, 'pushed', 'dropped')
+  return (found[1] or 0) - (found[2] or 0)
 end
 
 -- Lets a slot take turns, after all other slots.

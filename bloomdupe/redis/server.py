@@ -48,6 +48,7 @@ SCRIPTS = {
     "handed_out": ("queue", "handed_out"),
     "failures": ("queue", "failures"),
     "requeue": ("queue", "requeue"),
+    "drop": ("queue", "drop"),
     "import_failed": ("queue", "import_failed"),
 }
 """The files that each script consists of."""

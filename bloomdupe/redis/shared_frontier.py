@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from bloomdupe.redis.failed_requests import StoredFailure
+    from bloomdupe.redis.frontier_reader import OnRedis
     from bloomdupe.redis.partition import (
         Counts,
         LeftRequest,
@@ -705,6 +706,12 @@ class SharedFrontier:
         self._make_up()
         for number in range(self._size):
             yield from self._partition(number).failures()
+
+    def drop(
+        self, partition: int, slot: str, found: Sequence[tuple[OnRedis, bytes]]
+    ) -> int:
+        """Remove pending requests of a slot; see :meth:`Partition.drop`."""
+        return self._partition(partition).drop(slot, found)
 
     def import_failures(self, failed: Iterable[tuple[SeenMark, StoredFailure]]) -> None:
         """Store failed requests, unless they are there, in the partitions of marks."""

@@ -176,6 +176,26 @@ def test_failed_requests_and_pages_are_requeued_by_hand(
 
 
 @both
+def test_requests_are_dropped_by_hand(crawl: Crawl) -> None:
+    crawl.run(Wrong, starts=("/x", "/y", "/z"))
+    job = crawl.engine.job
+    crawl.bloomdupe("requeue", job, "--failed")
+    url = f"{crawl.site.base}/x"
+    assert crawl.bloomdupe("drop", job, url) == "1 removed, 2 pending\n"
+    assert crawl.bloomdupe("drop", job, url) == "0 removed, 2 pending\n"
+    assert url in crawl.bloomdupe("list", job, "--failed")  # pending no more
+    assert crawl.bloomdupe("drop", job, "--slot", "elsewhere").startswith("0 removed")
+    assert crawl.bloomdupe("drop", job, "--pattern", "y$") == "1 removed, 1 pending\n"
+    assert crawl.run(Wrong, starts=()).requested == ["/z"]
+    assert crawl.engine.finished
+    crawl.bloomdupe("requeue", job, "--failed", "--pattern", "z$")
+    assert crawl.bloomdupe("drop", job, "--pattern", ".") == "1 removed, 0 pending\n"
+    times = {path: one.times for path, one in failures(crawl).items()}
+    assert times == {"/x": 1, "/y": 1, "/z": 2}
+    assert crawl.run(Wrong, starts=()).finish_reason == "finished"
+
+
+@both
 def test_a_failed_request_that_cannot_be_stored_is_listed_only(crawl: Crawl) -> None:
     crawl.run(Unstorable, starts=("/fine",))
     assert failures(crawl)["/x"].payload is None

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from bloomdupe.crawl.changes.open_job import OpenJob
-    from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.store.store import Store
 
     Change: TypeAlias = dict[str, Any]
@@ -210,29 +209,25 @@ def _drop(change: Change) -> Steps:
     If the change has ``pages``, the URL of each fingerprint, only requests for them are
     removed. Requests in progress go on, and are counted.
     """
-    selection = selection_of(change)
-    pages = {bytes.fromhex(key): url for key, url in change["pages"].items()}
-
-    def has(one: PendingRequest, search: Search | None) -> bool:
-        if search is not None and search.key_of(one.payload) is None:
-            return False
-        if selection.pattern is None:
-            return True
-        try:
-            return selection.has(one.slot, summary_of(one.payload).url)
-        except UnserializableError:
-            return False
+    selection, pages = selection_of(change), pages_of(change)
 
     def steps(job: OpenJob, answer: Answer) -> Iterator[None]:
         answer.setdefault("dropped", 0)
         answer["in_progress"] = 0
         search = Search(pages, job.keys) if pages else None
-        requeued = _RequeuedFailures(job.store)
+        requeued = RequeuedFailures(_failures_in(job.store))
         for found in portions(job.store, selection.slot):
-            chosen = [one for one in found if has(one, search)]
+            chosen = [
+                one
+                for one in found
+                if is_chosen(one.slot, one.payload, selection, search)
+            ]
             pending = [one for one in chosen if not job.frontier.is_out(one)]
             job.frontier.remove(pending)
-            job.failures |= requeued.removed(pending)
+            for failed in (requeued.taken(one.payload) for one in pending):
+                if failed is not None:
+                    digest, failure = failed
+                    job.failures[digest] = failure._replace(waiting=False).packed()
             answer["dropped"] += len(pending)
             answer["in_progress"] += len(chosen) - len(pending)
             yield
@@ -241,29 +236,42 @@ def _drop(change: Change) -> Steps:
     return steps
 
 
-class _RequeuedFailures:
+def is_chosen(
+    slot: str, payload: bytes, selection: Selection, search: Search | None
+) -> bool:
+    """Whether a pending request is to be removed."""
+    if search is not None and search.key_of(payload) is None:
+        return False
+    if selection.pattern is None:
+        return selection.slot in (None, slot)
+    try:
+        return selection.has(slot, summary_of(payload).url)
+    except UnserializableError:
+        return False
+
+
+def pages_of(change: Change) -> dict[bytes, str]:
+    """Return the URL of each fingerprint that a change names."""
+    return {bytes.fromhex(key): url for key, url in change["pages"].items()}
+
+
+class RequeuedFailures:
     """Failed requests that are pending again, as long as they may be removed.
 
     A retry has different ``meta``, so they are told apart by method and URL.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, failures: Iterable[tuple[bytes, Failure]]) -> None:
         self._failures: dict[tuple[str, str], list[tuple[bytes, Failure]]] = {}
-        for digest, one in _failures_in(store):
+        for digest, one in failures:
             if one.waiting and one.payload is not None:
                 same = self._failures.setdefault(_name_of(one.payload), [])
                 same.append((digest, one))
 
-    def removed(self, found: Iterable[PendingRequest]) -> dict[bytes, bytes]:
-        """Return the failed requests to store when these requests are removed."""
-        puts: dict[bytes, bytes] = {}
-        if self._failures:
-            for one in found:
-                same = self._failures.get(_name_of(one.payload))
-                if same:
-                    digest, failure = same.pop()
-                    puts[digest] = failure._replace(waiting=False).packed()
-        return puts
+    def taken(self, payload: bytes) -> tuple[bytes, Failure] | None:
+        """Take out the failed request that a pending request repeats, with its key."""
+        same = self._failures.get(_name_of(payload)) if self._failures else None
+        return same.pop() if same else None
 
 
 def _name_of(payload: bytes) -> tuple[str, str]:

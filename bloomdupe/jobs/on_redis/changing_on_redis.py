@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.crawl.changes.change import Asked, never_stored, selection_of
+from bloomdupe.crawl.changes.change import (
+    Asked,
+    RequeuedFailures,
+    is_chosen,
+    never_stored,
+    pages_of,
+    selection_of,
+)
 from bloomdupe.crawl.changes.selection import Search
 from bloomdupe.crawl.engines.on_redis.messages import (
     REQUEST,
@@ -15,9 +23,11 @@ from bloomdupe.crawl.engines.on_redis.messages import (
     payload_of,
 )
 from bloomdupe.crawl.engines.on_redis.shared_failures import (
+    as_in_a_store,
     failure_of,
     repetition_of,
 )
+from bloomdupe.crawl.leases.failure import mark_of
 from bloomdupe.crawl.requests.names import name_of
 from bloomdupe.jobs.job_contract import Made
 from bloomdupe.jobs.on_redis.shared_job import project_of_shared_job
@@ -31,10 +41,15 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings
 
     from bloomdupe.crawl.changes.change import Change
+    from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.jobs.project import Project
     from bloomdupe.redis.frontier_reader import OnRedis
 
     Answer = dict[str, Any]
+
+
+AT_ONCE = 500
+"""Requests per script."""
 
 
 class ChangingOnRedis:
@@ -55,6 +70,7 @@ class ChangingOnRedis:
         self._kinds = {
             "requeue": self._requeue,
             "requeue failed": self._requeue_failed,
+            "drop": self._drop,
         }
 
     def close(self) -> None:
@@ -108,14 +124,41 @@ class ChangingOnRedis:
         }
         self._frontier.offer(_offer_of(one) for one in again)
 
+    def _drop(self, change: Change, answer: Answer) -> None:
+        """Remove pending requests, slot by slot."""
+        answer |= {"dropped": 0, "in_progress": 0}
+        selection, pages = selection_of(change), pages_of(change)
+        search = Search(pages, self.project) if pages else None
+        reader = self._reader
+
+        def chosen(found: Iterable[OnRedis]) -> Iterator[tuple[OnRedis, bytes]]:
+            for one, payload in _requests(found):
+                if is_chosen(one.slot, payload, selection, search):
+                    yield one, payload
+
+        for number in range(reader.partitions):
+            failures = map(as_in_a_store, reader.failures(number))
+            requeued = RequeuedFailures(failures)
+            slots = reader.slots(number).keys()
+            for slot in sorted(slots & {selection.slot or slot for slot in slots}):
+                found = chosen(reader.pending_of(number, [slot]))
+                while portion := list(islice(found, AT_ONCE)):
+                    removed = [
+                        (one, _key_of(requeued.taken(payload)))
+                        for one, payload in portion
+                    ]
+                    answer["dropped"] += self._frontier.drop(number, slot, removed)
+            answer["in_progress"] += sum(1 for _ in chosen(reader.handed_out(number)))
+        answer["left"] = sum(one.pending for one in reader.states())
+
     def _pending_among(self, wanted: Iterable[Asked]) -> set[bytes]:
         """Return the fingerprints of requests that are pending or in progress."""
         urls = {one.key: one.url for one in wanted}
         search = Search(urls, self.project)
-        found = map(search.key_of, self._stored())
+        found = (search.key_of(payload) for _, payload in self._stored())
         return {key for key in found if key is not None}
 
-    def _stored(self) -> Iterator[bytes]:
+    def _stored(self) -> Iterator[tuple[OnRedis, bytes]]:
         """Yield the requests that are pending or in progress, as a store has them."""
         reader = self._reader
         for number in range(reader.partitions):
@@ -125,11 +168,17 @@ class ChangingOnRedis:
             yield from _requests(reader.handed_out(number))
 
 
-def _requests(found: Iterable[OnRedis]) -> Iterator[bytes]:
+def _key_of(failed: tuple[bytes, Failure] | None) -> bytes:
+    """Return the key of a failed request on Redis, or nothing."""
+    return b"" if failed is None else mark_of(failed[1].url) + failed[0]
+
+
+def _requests(found: Iterable[OnRedis]) -> Iterator[tuple[OnRedis, bytes]]:
+    """Yield requests, each with its payload in a store."""
     for one in found:
         message = message_of(one.payload)
         if message.kind in REQUESTS:
-            yield message.body
+            yield one, message.body
 
 
 def _offer_of(one: Asked) -> Offer:

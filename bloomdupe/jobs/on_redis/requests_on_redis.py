@@ -68,7 +68,7 @@ class RequestsOnRedis:
 
 
 def _read(found: OnRedis) -> ListedRequest | ListedItems:
-    slot, priority, payload, worker = found
+    slot, priority, _, payload, worker = found
     unread = f"{len(payload):,} bytes"
     try:
         message = message_of(payload)
