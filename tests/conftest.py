@@ -27,7 +27,7 @@ __all__ = ["crawl", "engine", "feed", "pages", "redis_server", "site", "verb"]
 sys.path += [str(REPOSITORY / "tests" / "idioms"), str(REPOSITORY)]
 
 LEAVE_OUT_SLOW = "BLOOMDUPE_LEAVE_OUT_SLOW"
-FEW_EXAMPLES, MANY_EXAMPLES = 20, 100
+FEW_EXAMPLES, MANY_EXAMPLES = 10, 100
 """Of each property that Hypothesis tests: where slow tests are left out, and else."""
 
 

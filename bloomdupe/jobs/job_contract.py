@@ -22,12 +22,18 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.changes.change import Change
     from bloomdupe.crawl.changes.selection import Selection
     from bloomdupe.crawl.leases.failure import Failure
+    from bloomdupe.jobs.added import Added
     from bloomdupe.jobs.overview import Description
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.receiver import Receiver, Source
+    from bloomdupe.jobs.request_line import Wanted
     from bloomdupe.jobs.view import Reader
     from bloomdupe.store.store import Store
 
+    Found: TypeAlias = Callable[[Project, Added], Iterator[Wanted]]
+    """Yields the requests to add to a job of this project; lines that cannot be read
+    become problems of the result.
+    """
     Watched: TypeAlias = Callable[..., Iterator[Any]]
     """Yields the given things and shows their progress, by total and kind.
 
@@ -211,3 +217,26 @@ class Job(ABC):
     def url(self) -> str:
         """The URL on Redis, where the output of workers is."""
         raise self._lacks("output to collect: name a crawl, redis://host:6379/0#name")
+
+    def add(
+        self,
+        found: Found,  # noqa: ARG002 - of the engines that have it
+        settings: Settings | None,  # noqa: ARG002
+        spider: str | None,  # noqa: ARG002
+        say: Callable[[str], None],  # noqa: ARG002
+        watched: Watched,  # noqa: ARG002
+    ) -> Added:
+        """Make requests pending that the job has not seen, also while its crawl runs.
+
+        ``spider`` is the spider of a job that this begins. ``say`` is called with news
+        for the user.
+        """
+        raise self._lacks("requests to add to")
+
+    def stop(self, say: Callable[[str], None], watched: Watched) -> int:  # noqa: ARG002
+        """Ask the running crawl to end; return how many processes will end.
+
+        ``say`` is called with news for the user. Raises
+        :class:`~bloomdupe.errors.StoreError` if no crawl runs.
+        """
+        raise self._lacks("crawl to stop")

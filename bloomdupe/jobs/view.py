@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from bloomdupe.crawl.leases.failure import in_words
 from bloomdupe.crawl.progress.pace import per_minute, recent, since, time_to_go
 from bloomdupe.jobs.overview import MOST_SLOTS
-from bloomdupe.jobs.state import SILENT
+from bloomdupe.jobs.state import SILENT, WAITING
 
 if TYPE_CHECKING:
     from bloomdupe.crawl.changes.selection import Selection
@@ -184,14 +184,15 @@ class View:
         It takes until the end of the last rest, at least.
         """
         points, runs = self.present, self.job.runs
-        if not (self.job.state.has_crawl and points):
+        state = self.job.state
+        if not (state.has_crawl and points) or state.name == WAITING:
             return None
         if runs is not None and not self.job.slots.keys().isdisjoint(runs.paused):
             return None  # until they are resumed
         left = time_to_go(recent(points), points[-1])
         if left is None:
             return None
-        now = self.job.state.read_at
+        now = state.read_at
         return max([left, *(one.until - now for one in self.job.resting.values())])
 
     def as_dict(self) -> dict[str, Any]:

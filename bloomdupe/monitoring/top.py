@@ -72,6 +72,7 @@ DIM = "dim"
 STYLES = {
     states.RUNNING: "bold green",
     states.SLEEPING: "bold blue",
+    states.WAITING: "bold blue",
     states.SILENT: "bold white on red",
     states.IN_USE: "bold",
     states.HALF_IMPORTED: "bold yellow",

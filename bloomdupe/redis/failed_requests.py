@@ -6,10 +6,12 @@ from collections import Counter
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+from bloomdupe.redis.server import Call
 
-    from bloomdupe.redis.server import Server
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from bloomdupe.redis.server import Server, Talk
 
 __all__ = [
     "MARK_BYTES",
@@ -50,19 +52,18 @@ class StoredFailure(NamedTuple):
     """Its description."""
 
 
-def read_failures(server: Server, partition: int) -> Iterator[StoredFailure]:
-    """Yield the failed requests of the partition on this server, in no order."""
-    met = set()
+def read_failures(server: Server, partition: int) -> Talk[list[StoredFailure]]:
+    """Return the failed requests of the partition on this server, in no order."""
+    found: dict[bytes, StoredFailure] = {}
     cursor: bytes | int = 0
     while True:
-        cursor, *some = server.run("failures", cursor, AT_ONCE)
+        cursor, *some = yield Call(server, "failures", (cursor, AT_ONCE))
         for key, entry in zip(some[::2], some[1::2], strict=True):
-            if key not in met:
-                met.add(key)
-                times, waiting = _HEAD.unpack_from(entry)
-                yield StoredFailure(partition, key, times, waiting, entry[_HEAD.size :])
+            times, waiting = _HEAD.unpack_from(entry)
+            record = entry[_HEAD.size :]
+            found[key] = StoredFailure(partition, key, times, waiting, record)
         if not int(cursor):
-            return
+            return list(found.values())
 
 
 class FailedKeys:

@@ -177,7 +177,13 @@ class FrontierReader:
 
     def workers(self) -> list[str]:
         """Return the sorted names of the workers that are alive."""
-        return sorted(name.decode() for name in self._server.run("workers"))
+        _, *names = self._server.run("workers")
+        return sorted(name.decode() for name in names)
+
+    @property
+    def stays(self) -> bool:
+        """Whether a worker is alive that stays open when nothing is pending."""
+        return bool(self._server.run("workers")[0])
 
     def states(self) -> list[PartitionState]:
         """Yield the state of each partition, one after another."""
@@ -253,9 +259,9 @@ class FrontierReader:
                 yield OnRedis(asked[place], priority, number, payload, None)
             begin += read
 
-    def failures(self, partition: int) -> Iterator[StoredFailure]:
-        """Yield the failed requests of a partition, in no order."""
-        return read_failures(self._parts[partition], partition)
+    def failures(self, partition: int) -> list[StoredFailure]:
+        """Return the failed requests of a partition, in no order."""
+        return self._server.carry_out(read_failures(self._parts[partition], partition))
 
     def handed_out(self, partition: int) -> Iterator[OnRedis]:
         """Yield the requests in progress of a partition, in no order."""

@@ -2,7 +2,7 @@
 -- lease has run out, or the worker is the owner and does not know it. Begins with queue.lua.
 --
 -- ARGV[1]  name of the worker
--- ARGV[2]  milliseconds for which it is the owner
+-- ARGV[2]  milliseconds for which it is the owner; 0: changes nothing
 -- ARGV[3]  its fencing token, drawn at random
 -- ARGV[4]  1: also if another worker is the owner, and its lease has run out
 --
@@ -15,6 +15,7 @@ local owner = redis.call('HMGET', state_key, 'worker', 'until', 'fence', 'idle',
 local now = now()
 local others = owner[1] and owner[1] ~= '' and owner[1] ~= ARGV[1]
 if others and (ARGV[4] ~= '1' or tonumber(owner[2]) > now) then return {0, 0, now, {}} end
+if ARGV[2] == '0' then return {1, 0, now, {}} end
 local unknown = owner[5]
 if owner[2] and owner[3] ~= owner[4] then
   unknown = math.min(now, tonumber(owner[2]))

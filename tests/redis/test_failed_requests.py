@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from bloomdupe.errors import StoreUnreachableError
 from bloomdupe.redis.failed_requests import FailedRequest, StoredFailure
 from bloomdupe.redis.partition import Offer, RedisLease, Settled
 from bloomdupe.redis.shared_frontier import SharedFrontier
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import NoReturn
+
+    from bloomdupe.redis.server import Call
 
 LONG = 3_600.0
 """Seconds; no lease of this length runs out in a test."""
@@ -97,17 +105,16 @@ def test_a_failure_whose_answer_was_lost_counts_once(url: str) -> None:
     with opened(url) as one:
         (lease,) = leased(one, 1)
         done = [Settled(lease, [b"a line"], failed=failed(1))]
-        partition = one._owned[0]
-        run = partition.server.run
+        ask = one._server.ask
 
-        def lose(*arguments: object) -> None:
-            run(*arguments)  # type: ignore[arg-type]
+        def lose(calls: Sequence[Call]) -> NoReturn:
+            ask(calls)
             raise StoreUnreachableError("lost")
 
-        partition.server.run = lose  # type: ignore[method-assign, assignment]
+        one._server.ask = lose  # type: ignore[method-assign]
         with pytest.raises(StoreUnreachableError):
             one.settle(done)
-        partition.server.run = run  # type: ignore[method-assign]
+        one._server.ask = ask  # type: ignore[method-assign]
         assert one.settle(done) == []
         assert stored(one) == {key(1): (1, False, b"why 1")}
         assert one.may_have_failed(lease, key(1)[:8])

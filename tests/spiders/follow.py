@@ -20,16 +20,7 @@ class Follow(Spider):
 
 
 class AtOnce(Follow):
-    """Yields all links of a page before any of them is asked for."""
+    """Follows every link; none is asked for before all of its page are scheduled."""
 
     name = "at_once"
-
-    def parse(self, response: Response) -> Any:
-        engine: Any = self.crawler.engine
-        engine.pause()
-        yield from super().parse(response)
-        self.all_yielded()
-        engine.unpause()
-
-    def all_yielded(self) -> None:
-        """Do nothing more."""
+    custom_settings = {"SCRAPER_SLOT_MAX_ACTIVE_SIZE": 0}

@@ -9,7 +9,7 @@ import signal
 from typing import Any
 
 import scrapy
-from scrapy import Request
+from scrapy import Request, signals
 from scrapy.exceptions import CloseSpider
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
@@ -147,14 +147,18 @@ class Twice(scrapy.Spider):
 
 
 class Status(AtOnce):
-    """What est() prints, when the links of the start page wait."""
+    """What est() prints when the first link of the start page is asked for."""
 
     name = "status"
-    shown = False
 
-    def all_yielded(self) -> None:
-        if not self.shown:
-            self.shown = True
+    @classmethod
+    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.show, signals.request_reached_downloader)
+        return spider
+
+    def show(self, request: Any) -> None:
+        if "depth" in request.meta:
             self.log(format_engine_status(self.crawler.engine))
 
 

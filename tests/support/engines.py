@@ -78,6 +78,12 @@ class Redis(Disk):
             "BLOOMDUPE_REDIS_LEASE": 1,
         }
 
+    def make(self, identity: dict[str, Any]) -> None:
+        """Make the job, without a worker."""
+        from bloomdupe.redis.shared_frontier import SharedFrontier
+
+        SharedFrontier.open(self.job, 1_000, partitions=4, identity=identity).close()
+
     def frontier(self) -> SharedFrontier:
         from bloomdupe.redis.shared_frontier import SharedFrontier
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from bloomdupe.crawl.changes.change import Change
+    from bloomdupe.jobs.added import Added
     from bloomdupe.jobs.job_contract import ChangingJob, Made
-    from bloomdupe.jobs.on_disk.adding import Added
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.request_line import Wanted
 
@@ -69,15 +69,15 @@ class AddingVerb(Verb["Added"]):
 
     @staticmethod
     def found(
-        options: Namespace, job: ChangingJob, added: Added, *, start: bool = False
+        options: Namespace, project: Project, added: Added, *, start: bool = False
     ) -> Iterator[Wanted]:
         """Yield the given requests; lines that cannot be read become problems."""
         from bloomdupe.jobs.request_line import Defaults, read_all
 
-        job.project.check_method("--callback", options.callback)
+        project.check_method("--callback", options.callback)
         defaults = Defaults(options.callback, options.priority, start=start)
         lines = given_lines(options, added.problems)
-        return read_all(lines, defaults, job.project, added.problems)
+        return read_all(lines, defaults, project, added.problems)
 
     def text(self, result: Added) -> Iterator[str]:
         """Yield a line for each count that is not 0."""

@@ -25,7 +25,7 @@ from bloomdupe.errors import SettingError
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from bloomdupe.jobs.on_disk.adding import Added
+    from bloomdupe.jobs.added import Added
 
 
 class Requeue(AddingVerb):
@@ -54,7 +54,8 @@ class Requeue(AddingVerb):
 
     def run(self, options: Namespace) -> Added:
         """Add the requests."""
-        from bloomdupe.jobs.on_disk.adding import Added, requeue, requeue_failed
+        from bloomdupe.jobs.added import Added
+        from bloomdupe.jobs.on_disk.adding import requeue, requeue_failed
 
         added = Added()
         selection = Selection.of(options.slot, options.pattern)
@@ -67,7 +68,8 @@ class Requeue(AddingVerb):
         opened = options.job.changing(settings, warn, counted, by_url=True)
         with closing(opened) as job:
             if reasons is None:
-                requeue(self.found(options, job, added), job, selection, added)
+                found = self.found(options, job.project, added)
+                requeue(found, job, selection, added)
             else:
                 requeue_failed(job, selection, reasons, added)
         return added

@@ -347,6 +347,21 @@ def _pause(change: Change) -> Steps:
     return steps
 
 
+def _stop(change: Change) -> Steps:  # noqa: ARG001 - it has no fields
+    """Close the running crawl: one step.
+
+    If the crawl dies first, the next run finds the change, and refuses it.
+    """
+
+    def steps(job: OpenJob, answer: Answer) -> Iterator[None]:  # noqa: ARG001
+        if job.stop is None:
+            raise StoreMismatchError("no crawl runs, so there is nothing to stop")
+        job.stop()
+        yield from ()
+
+    return steps
+
+
 _KINDS: dict[str, Callable[[Change], Steps]] = {
     "add": _add,
     "requeue": _requeue,
@@ -354,4 +369,5 @@ _KINDS: dict[str, Callable[[Change], Steps]] = {
     "drop": _drop,
     "block": _block,
     "pause": _pause,
+    "stop": _stop,
 }

@@ -169,6 +169,10 @@ class Engine(LeaseEngine, Protocol):
         """Whether the crawl stays open because of pending requests."""
 
     @property
+    def finished_everywhere(self) -> bool:
+        """Whether other workers have no requests, as far as this worker knows."""
+
+    @property
     def left(self) -> int:
         """Number of requests that are not done."""
 
@@ -178,6 +182,10 @@ class Engine(LeaseEngine, Protocol):
 
     def say_later(self) -> None:
         """Log that only requests are left that are scheduled for later."""
+
+    @property
+    def held_back(self) -> Sequence[str]:
+        """Names of the feeds that are delivered when the crawl has finished."""
 
     @property
     def remedy(self) -> str:

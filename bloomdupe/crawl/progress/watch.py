@@ -102,7 +102,8 @@ class Watch:
         self._glance = min(GLANCE, self._interval or GLANCE)
         self._recent: deque[Point] = deque(maxlen=int(RECENT / GLANCE) + 1)
         self._room = Room(session.crawler.settings, settings, frontier.seen)
-        self._line = ProgressLine(self._capacity)
+        self._stays = settings.stay
+        self._line = ProgressLine(self._capacity, stays=self._stays)
         self._complete = line
         self._checkpoint_at = 0.0
         self._tick = Timer(self._on_tick)
@@ -223,7 +224,7 @@ class Watch:
         return Glance(
             point,
             self._checkpoint_at,
-            time_to_go(recent(list(self._recent)), point),
+            None if self._stays else time_to_go(recent(list(self._recent)), point),
             frontier.next_due if frontier.waiting else None,
             self._reasons,
             get("retry/count", 0),

@@ -2,53 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.changes.change import Asked
-from bloomdupe.jobs.lines import Problems
 from bloomdupe.jobs.request_line import brought_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from bloomdupe.crawl.changes.selection import Selection
-    from bloomdupe.jobs.job_contract import ChangingJob, Made
+    from bloomdupe.jobs.added import Added
+    from bloomdupe.jobs.job_contract import ChangingJob
     from bloomdupe.jobs.request_line import Wanted
 
 MOST_AT_ONCE = 1_000
 """Requests that one change adds, so that a running crawl need not stop for long."""
 MOST_BYTES = 1 << 20
 """Bytes of the stored requests that one change adds, unless a single one has more."""
-
-
-@dataclass
-class Added:
-    """Counts of requests by result."""
-
-    taken_in: int = 0
-    """Requests that are pending now."""
-    seen: int = 0
-    """Requests that were seen before, and so skipped."""
-    waited: int = 0
-    """Requests that were pending already, and so left as they are."""
-    unseen: int = 0
-    """Requests that were never seen, and so cannot be repeated."""
-    blocked: int = 0
-    """Requests that a rule of ``bloomdupe block`` keeps out."""
-    taken_up: bool = False
-    """Whether the running crawl has taken up any of them."""
-    problems: Problems = field(default_factory=Problems)
-
-    def count(self, made: Made) -> None:
-        """Add the counts of a change."""
-        for name, value in made.answer.items():
-            if name == "problems":
-                for url, why in value:
-                    self.problems.add(url, why)
-            else:
-                setattr(self, name, getattr(self, name) + value)
-        self.taken_up = self.taken_up or made.taken_up
 
 
 def add(found: Iterable[Wanted], job: ChangingJob, added: Added) -> None:
@@ -61,7 +31,8 @@ def add(found: Iterable[Wanted], job: ChangingJob, added: Added) -> None:
         names = ("taken_in", "seen", "blocked")
         so_far = {name: getattr(added, name) for name in names}
         change = {"kind": "add", "requests": requests, "more": more, "so_far": so_far}
-        added.count(job.make(change))
+        made = job.make(change)
+        added.count(made.answer, taken_up=made.taken_up)
 
 
 def requeue(
@@ -76,7 +47,8 @@ def requeue(
         for one in _asked(found, job)
         if selection.has(one.slot, one.url)
     ]
-    added.count(job.make({"kind": "requeue", "requests": requests}))
+    made = job.make({"kind": "requeue", "requests": requests})
+    added.count(made.answer, taken_up=made.taken_up)
 
 
 def requeue_failed(
@@ -84,7 +56,8 @@ def requeue_failed(
 ) -> None:
     """Make failed requests pending again, in one transaction."""
     change = {"kind": "requeue failed", **selection.values, "reasons": reasons}
-    added.count(job.make(change))
+    made = job.make(change)
+    added.count(made.answer, taken_up=made.taken_up)
 
 
 def _asked(found: Iterable[Wanted], job: ChangingJob) -> Iterator[Asked]:

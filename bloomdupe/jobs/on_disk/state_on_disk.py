@@ -149,6 +149,7 @@ class StoreReader:
             ready=frontier["requests"] > 0,
             due=None if first is None else first.due,
             finished_at=notes.get("finished"),
+            stays=bool(notes.get("stays")),
             half_imported=not notes.get(IMPORT, {"done": True})["done"],
         )
         rests = rests_in(crawl, now)

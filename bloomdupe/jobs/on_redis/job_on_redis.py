@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import StoreError
+from bloomdupe.jobs.added import Added
 from bloomdupe.jobs.job_contract import Job, Removal
 
 if TYPE_CHECKING:
@@ -20,7 +21,12 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.changes.selection import Selection
     from bloomdupe.crawl.leases.failure import Failure
-    from bloomdupe.jobs.job_contract import ListedItems, ListedRequest, Watched
+    from bloomdupe.jobs.job_contract import (
+        Found,
+        ListedItems,
+        ListedRequest,
+        Watched,
+    )
     from bloomdupe.jobs.on_redis.changing_on_redis import ChangingOnRedis
     from bloomdupe.jobs.on_redis.shared_job import SharedJob
     from bloomdupe.jobs.on_redis.state_on_redis import CrawlReader
@@ -119,8 +125,42 @@ class JobOnRedis(Job):
         from bloomdupe.jobs.on_redis.shared_job import SharedJob
 
         return closing(
-            SharedJob.open_or_begin(self.url, settings, spider, source, marks=marks)
+            SharedJob.open_or_begin(
+                self.url,
+                settings,
+                spider,
+                source.header,
+                alone=source.is_job,
+                marks=marks,
+            )
         )
+
+    def add(
+        self,
+        found: Found,
+        settings: Settings | None,
+        spider: str | None,
+        say: Callable[[str], None],  # noqa: ARG002 - Redis answers at once
+        watched: Watched,  # noqa: ARG002
+    ) -> Added:
+        """Offer them to the crawl."""
+        from bloomdupe.jobs.on_redis.shared_job import SharedJob
+
+        added, url = Added(), self.url
+        with closing(SharedJob.open_to_add(url, settings, spider)) as job:
+            job.add(found(job.project, added), added)
+        return added
+
+    def stop(self, say: Callable[[str], None], watched: Watched) -> int:  # noqa: ARG002
+        """Ask all workers to end that are running now."""
+        from bloomdupe.redis.address import Address
+        from bloomdupe.redis.shared_frontier import SharedFrontier
+
+        workers = SharedFrontier.stop_workers(self.url)
+        if not workers:
+            shown = Address.of(self.url).shown
+            raise StoreError(f"{shown}: no worker runs, so there is nothing to stop")
+        return workers
 
     @contextmanager
     def removal(self) -> Iterator[Removal]:

@@ -98,14 +98,15 @@ def _signs(
     if any(one.done or one.leased for one in states):
         ended = NO_WORKER
     ready = any(one.slots or one.leased for one in states)
-    if ended and not ready and _counts(states) == _counts(reader.states()):
+    stays = reader.stays
+    if ended and not (ready or stays) and _counts(states) == _counts(reader.states()):
         ended = FINISHED
     elif alive:
         owner, beat = plural(len(alive), "worker"), now
     elif lost := [one for one in states if one.lost_owner]:
         owner = ", ".join(sorted({one.lost_owner for one in lost}))
         beat = now - min(one.lost_for for one in lost)
-    return Signs(owner, beat, ended, ready, patience=0.0)
+    return Signs(owner, beat, ended, ready, stays=stays, patience=0.0)
 
 
 def _slots(

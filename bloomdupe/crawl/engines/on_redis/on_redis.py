@@ -108,6 +108,7 @@ class EngineOnRedis:
     features: Collection[Feature] = FEATURES
     hurries = False
     later = 0
+    held_back = ()
 
     def __init__(
         self, session: Session, job: CrawlJob, dupefilter: BloomDupeFilter
@@ -160,6 +161,7 @@ class EngineOnRedis:
             lease_seconds=settings.redis_lease,
             fifo=order.fifo,
             replicas=settings.redis_replicas,
+            stays=settings.stay,
         )
         self.starting = StartOutputs(session.processing, START, session.fingerprint)
         concurrent = crawler.settings.getint("CONCURRENT_REQUESTS")
@@ -607,6 +609,11 @@ class EngineOnRedis:
         return here > 0 or not self._finished
 
     @property
+    def finished_everywhere(self) -> bool:
+        """See :meth:`Engine.finished_everywhere`."""
+        return self._finished
+
+    @property
     def left(self) -> int:
         """See :meth:`Engine.left`."""
         return self._left + self._aside
@@ -673,6 +680,7 @@ class EngineOnRedis:
         """Take requests to work on."""
         if self._closed:
             return
+        self._finished = False
         ahead = self._frontier.clock_ahead
         for lease in leases:
             message = message_of(lease.payload)
@@ -791,6 +799,12 @@ class EngineOnRedis:
         self._finished = True
         self._left, self._aside = left, aside
         self._access.wake()
+
+    def asked_to_stop(self, over: bool) -> None:
+        """Close the crawl; ``over`` says whether nothing is pending."""
+        if not self._closed:
+            self._finished = self._finished and over
+            self._session.stopping.stop()
 
     def interrupted(self) -> None:
         """Forget the seen requests, because Redis may have lost its last writes.

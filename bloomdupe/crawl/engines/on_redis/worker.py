@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from functools import partial
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -39,6 +40,8 @@ SHORTEST, LONGEST = 0.02, 1.0
 """Seconds between two requests to Redis, while it has no work for this worker."""
 LOOK = 0.5
 """Seconds between two looks for workers that have come or gone."""
+EVERYWHERE = 0.1
+"""Seconds between two looks for requests that only other workers can have offered."""
 TENDING = 4
 """Number of times that a lease is renewed before it would run out."""
 PATIENCE = 5.0
@@ -80,6 +83,9 @@ class WorkerReports(Protocol):
     def finished(self, offered: int, left: int, aside: int) -> None:
         """End the crawl, unless more was offered: only ``left`` pages are pending."""
 
+    def asked_to_stop(self, over: bool) -> None:
+        """Close the crawl; ``over`` says that nothing is pending."""
+
     def interrupted(self) -> None:
         """Forget the seen requests, because Redis may have lost some of the offers."""
 
@@ -109,7 +115,7 @@ class Worker(Thread):
         super().__init__(name="bloomdupe-redis", daemon=True)
         self._frontier = frontier
         self._tend_every = lease_seconds / TENDING
-        self._tend_at = self._look_at = 0.0
+        self._tend_at = self._look_at = self._everywhere_at = 0.0
         self._crawl = crawl
         self._with_cookies = cookies
         self._first, self._last = first, last
@@ -127,6 +133,7 @@ class Worker(Thread):
         self._again: set[str] = set()
         self._wanted = 0
         self._closing: float | None = None
+        self._stops = self._over = False
         self._interruptions = frontier.interruptions
         self.offered = 0
         """Number of requests that were ever offered."""
@@ -242,10 +249,11 @@ class Worker(Thread):
                 self._patiently(self._frontier.not_begun, not_begun)
             for slot in again:
                 self._frontier.ask_again(slot)
+            self._stop_if_asked(offered)
             if offers or done or asked or (wanted and self._lease(wanted)):
                 pause = SHORTEST
                 continue
-            if wanted:
+            if wanted and not self._over:
                 self._look_for_end(offered)
             pause = min(2 * pause, LOOK, self._tend_every)
 
@@ -268,6 +276,8 @@ class Worker(Thread):
 
     def _say(self, offers: list[Offer], done: list[Settled]) -> None:
         """Offer, and then settle, because all children must be offered before."""
+        if offers or done:
+            self._over = False
         if offers:
             new = self._patiently(self._frontier.offer, offers)
             if known := new.count(Taken.SEEN):
@@ -302,16 +312,30 @@ class Worker(Thread):
             who = (local for _, local in asked)
             self._tell(self._crawl.answered, list(zip(who, known, strict=True)))
 
-    def _look_for_end(self, offered: int) -> None:
+    def _stop_if_asked(self, offered: int) -> None:
+        if self._frontier.asked_to_stop and not self._stops:
+            self._stops = True
+            over = self._look_for_end(offered)
+            self._tell(self._crawl.asked_to_stop, over)
+
+    def _look_for_end(self, offered: int) -> bool:
         left = self._patiently(self._frontier.left_over)
+        self._over = left is not None
         if left is not None:
             self._tell(self._crawl.finished, offered, *left)
+        return self._over
 
     def _lease(self, wanted: int) -> bool:
         """Lease requests; return whether there were any."""
-        leases = self._patiently(self._frontier.lease, wanted)
+        everywhere = time.monotonic() >= self._everywhere_at
+        leases = self._patiently(
+            partial(self._frontier.lease, wanted, everywhere=everywhere)
+        )
+        if everywhere:
+            self._everywhere_at = time.monotonic() + EVERYWHERE
         if not leases:
             return False
+        self._over = False
         requests = []
         for lease in leases:
             message = message_of(lease.payload)
