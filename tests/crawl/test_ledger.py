@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy.settings import Settings
-from spiders.ledger import StoppedAtOnce, Unstorable, Wrong
+from spiders.ledger import HalfWay, StoppedAtOnce, Unstorable, Wrong
 from support.engines import Disk, on_both_engines
 from support.site import Answer, links
 
@@ -193,6 +193,18 @@ def test_requests_are_dropped_by_hand(crawl: Crawl) -> None:
     times = {path: one.times for path, one in failures(crawl).items()}
     assert times == {"/x": 1, "/y": 1, "/z": 2}
     assert crawl.run(Wrong, starts=()).finish_reason == "finished"
+
+
+@both
+def test_a_repeated_page_yields_everything_again(
+    crawl: Crawl, pages: dict[str, Page]
+) -> None:
+    pages |= {"/x": "a page", "/child": "a page"}
+    again: dict[str, Any] = {"BLOOMDUPE_RETRY_FAILED": "callback"}
+    for _ in range(2):
+        run = crawl.run(HalfWay, starts=("/x",), **again)
+        assert run.requested == ["/x", "/child"]
+    assert failures(crawl)["/x"].times == 2
 
 
 @both

@@ -40,6 +40,15 @@ class Wrong(Spider):
         raise ZeroDivisionError("errback")
 
 
+class HalfWay(Wrong):
+    """Yields a request, and fails."""
+
+    def parse(self, response: Any) -> Any:
+        if response.url.endswith("/x"):
+            yield response.follow("/child", dont_filter=True)
+            raise RuntimeError("half way")
+
+
 class Unstorable(Wrong):
     """Yields a request with a value that cannot be stored."""
 
