@@ -158,9 +158,9 @@ class Settled(NamedTuple):
     lines: Sequence[bytes] = ()
     """Its lines of output."""
     instead: Offer | None = None
-    """The request that takes its place, such as its retry: see
-    :meth:`SharedFrontier.may_stand_in
-    <bloomdupe.redis.shared_frontier.SharedFrontier.may_stand_in>`.
+    """The request that takes its place in the same step, such as its retry: never are
+    both to be done. It is not marked as seen. If its slot belongs to another partition,
+    it moves there before it is handed out.
     """
     marks: Sequence[SeenMark] = ()
     """Requests that were done as a part of it, without being offered."""

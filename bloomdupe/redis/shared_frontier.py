@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mmh3 import mmh3_32_uintdigest
+from mmh3 import mmh3_32_uintdigest, mmh3_x64_128_digest
 
 from bloomdupe.errors import (
     SettingError,
@@ -604,6 +604,7 @@ class SharedFrontier:
                 n for n in some if n in self._owned and not self._owned[n].is_dry
             ]
             portion = min(2 * portion, missing)
+        self._move_misplaced()
         leases, self._handed_out = self._handed_out[:count], self._handed_out[count:]
         return leases
 
@@ -618,6 +619,31 @@ class SharedFrontier:
         self._carry_out({one.number: one.lease(part, of_each) for one, part in asked})
         for one, part in asked:
             self._handed_out += one.handed_out(part)
+
+    def _move_misplaced(self) -> None:
+        """Move requests that are handed out to the partitions of their slots.
+
+        Each has taken the place of a request here. A request may be moved once more
+        after a crash, so its name is made of its place.
+        """
+        moved = [lease for lease in self._handed_out if self._is_misplaced(lease)]
+        if not moved:
+            return
+        offers = []
+        for lease in moved:
+            place = b"moved %d %b" % (lease.partition, lease.number)
+            name = mmh3_x64_128_digest(place + lease.payload)
+            offers.append(lease.again._replace(fingerprint=name, of=lease))
+            self._partition(lease.partition).ask_again(lease.slot)
+        self.offer(offers)
+        self.settle(map(Settled, moved))
+        kept = [lease for lease in self._handed_out if not self._is_misplaced(lease)]
+        self._handed_out = kept
+
+    def _is_misplaced(self, lease: RedisLease) -> bool:
+        """Whether the slot of a request belongs to another partition."""
+        slot = SeenMark(lease.slot, b"")
+        return self._by_slot and self._partition_of(slot) != lease.partition
 
     def holds(self, lease: RedisLease) -> bool:
         """Whether this worker may still settle a request, as far as it knows.
@@ -660,15 +686,6 @@ class SharedFrontier:
             asked = list(self._owned.values())
         for partition in asked:
             partition.ask_again(slot)
-
-    def may_stand_in(self, offer: Offer | SeenMark, lease: RedisLease) -> bool:
-        """Whether a new request may take the place of a request that is done.
-
-        Then one step settles the old request and makes the new request pending, so that
-        never both are to be done. They must be in the same partition, and the new
-        request is not marked as seen. Any thread may call this.
-        """
-        return not self._by_slot or self._partition_of(offer) == lease.partition
 
     def settle(
         self, done: Iterable[tuple[RedisLease, Sequence[bytes]] | Settled]

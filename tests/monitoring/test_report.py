@@ -21,7 +21,6 @@ from bloomdupe.jobs.on_disk.state_on_disk import StoreReader
 from bloomdupe.jobs.view import FailedRequests
 from bloomdupe.monitoring import extra
 from bloomdupe.monitoring import page as html
-from bloomdupe.monitoring.charts import ticks
 from bloomdupe.monitoring.tables import failures
 from bloomdupe.store import files
 
@@ -30,6 +29,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from support.jobs import Verb
+
+    from bloomdupe.crawl.progress.history import Point
+    from bloomdupe.monitoring.charts import Tick
 
 CHARTS = {
     "Pages", "Rate", "Pending", "Hosts over time", "Failed", "Links", "Checkpoints",
@@ -124,6 +126,13 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         time.tzset()
         yield
     time.tzset()
+
+
+def ticks(points: list[Point]) -> list[Tick]:
+    # Not at the head of this module, which each process reads: matplotlib is slow.
+    from bloomdupe.monitoring import charts
+
+    return charts.ticks(points)
 
 
 @pytest.mark.parametrize(

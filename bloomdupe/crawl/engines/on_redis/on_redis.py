@@ -290,7 +290,7 @@ class EngineOnRedis:
         """See :meth:`Engine.concerns`: no page comes again."""
         return False
 
-    def may_replace(self, lease: Lease, slot: str, *, answers: bool) -> bool:  # noqa: ARG002
+    def may_replace(self, lease: Lease, *, answers: bool) -> bool:  # noqa: ARG002
         """See :meth:`Engine.may_replace`.
 
         Otherwise both would be pending for a moment, and the failed parent might
@@ -302,7 +302,6 @@ class EngineOnRedis:
             and page.may_hold
             and lease.root is lease
             and not lease.left
-            and self._frontier.may_stand_in(SeenMark(slot, b""), page.lease)
         )
 
     def take(self, offer: Accepted) -> bool:
