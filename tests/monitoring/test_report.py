@@ -8,7 +8,7 @@ import re
 import subprocess
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.monitored_jobs import monitored_job, point
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from support.jobs import Verb
 
-    from bloomdupe.crawl.progress.history import Point
-    from bloomdupe.monitoring.charts import Tick
 
 CHARTS = {
     "Pages", "Rate", "Pending", "Hosts over time", "Failed", "Links", "Checkpoints",
@@ -128,11 +126,12 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
-def ticks(points: list[Point]) -> list[Tick]:
-    # Not at the head of this module, which each process reads: matplotlib is slow.
+@pytest.fixture
+def ticks() -> Any:
+    needs_package("matplotlib")
     from bloomdupe.monitoring import charts
 
-    return charts.ticks(points)
+    return charts.ticks
 
 
 @pytest.mark.parametrize(
@@ -145,14 +144,16 @@ def ticks(points: list[Point]) -> list[Tick]:
     ],
 )
 @pytest.mark.usefixtures("ahead")
-def test_the_axis_has_the_times_of_the_clock(length: int, named: list[str]) -> None:
+def test_the_axis_has_the_times_of_the_clock(
+    ticks: Any, length: int, named: list[str]
+) -> None:
     begun = 1_700_000_400.0
     points = [point(0, time=begun + at, seconds=at) for at in (0.0, 1.0 * length)]
     assert [tick.text.partition("\n")[0] for tick in ticks(points)] == named
 
 
 @pytest.mark.usefixtures("ahead")
-def test_a_pause_between_two_runs_takes_no_room() -> None:
+def test_a_pause_between_two_runs_takes_no_room(ticks: Any) -> None:
     begun, week = 1_700_000_400.0, 7 * 86_400
     points = [
         point(0, time=begun + at, seconds=at % week, run=1 + at // week)
