@@ -5,14 +5,14 @@
 -- key writes nothing, so it costs neither the replicas nor the log anything.
 
 for offset = 1, #batch, size do
-  local where, hash = read(offset)
-  if seen(hash, where) then
+  local where = read(offset)
+  if seen(where) then
     flags[#flags + 1] = '0'
   elseif is_full() then
     state = 'full'
     break
   else
-    mark(hash, where)
+    mark(where)
     added = added + 1
     flags[#flags + 1] = '1'
   end

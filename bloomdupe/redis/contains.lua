@@ -4,7 +4,7 @@
 
 local flags = {}
 for offset = 1, #batch, size do
-  local where, hash = read(offset)
-  flags[#flags + 1] = seen(hash, where) and '1' or '0'
+  local where = read(offset)
+  flags[#flags + 1] = seen(where) and '1' or '0'
 end
 return {'done', table.concat(flags)}

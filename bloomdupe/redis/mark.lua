@@ -2,29 +2,27 @@
 -- offer.lua follows.
 
 local growth, capacity = ARGV[5], tonumber(ARGV[6])
-local counter = 'keys:' .. (count - 1)
-local left = capacity - tonumber(redis.call('HGET', head, counter))
+local left = capacity - tonumber(found[3])
 local added, flags, state = 0, {}, 'done'
-local words = {}
 
--- Sets the bits of a key in the newest layer. The last word adds 0 to the last bit, so
+-- Sets the bits of a key in the newest layer. The first words add 0 to the last bit, so
 -- that a page has its full length from the first key on: a string that grows takes up to
 -- twice the memory.
-local function mark(hash, where)
-  local last = 4 * newest.hashes
+local function mark(where)
   if added == 0 then
     -- Counted before any bit is set: if Redis refuses one of the two commands, because the
     -- user has no right to it, no key is added without being reported to the caller.
     redis.call('HINCRBY', head, counter, 1)
-    for i = 1, newest.hashes do
-      words[4 * i - 3], words[4 * i - 2], words[4 * i] = 'SET', 'u1', 1
-    end
-    words[last + 1], words[last + 2] = 'INCRBY', 'u1'
-    words[last + 3], words[last + 4] = PAGE_BITS - 1, 0
   end
-  -- At least one position is inside the page, because the key was not seen.
-  place(words, 3, 4, newest.hashes, where)
-  redis.call('BITFIELD', newest.prefix .. hash % newest.pages, unpack(words))
+  local words, last = {'INCRBY', 'u1', PAGE_BITS - 1, 0}, 4
+  for i = 2, newest.hashes + 1 do
+    if where[i] < PAGE_BITS then
+      words[last + 1], words[last + 2] = 'SET', 'u1'
+      words[last + 3], words[last + 4] = where[i], 1
+      last = last + 4
+    end
+  end
+  redis.call('BITFIELD', newest.prefix .. where[1] % newest.pages, unpack(words))
 end
 
 -- Whether the layer is full, so that no further key may be added.

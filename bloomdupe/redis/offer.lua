@@ -25,26 +25,27 @@ local function refusal(slot, most_pages, most_pending)
   redis.call('HINCRBY', pages_key, slot, 1)
 end
 
-local number = tonumber(redis.call('HGET', state_key, 'pushed') or 0)
 local field = 2 * count + 7
 for offset = 1, #batch, size do
-  local where, hash = read(offset)
-  if seen(hash, where) then
+  local where = read(offset)
+  if seen(where) then
     flags[#flags + 1] = '0'
   elseif is_full() then
     state = 'full'
     break
   else
-    local kind, most_pages, most_pending =
-      string.match(ARGV[field + 2], '^(.),?(%d*),?(%d*)$')
-    local refused = most_pages ~= '' and refusal(ARGV[field], most_pages, most_pending)
+    local kind, refused = ARGV[field + 2], nil
+    if #kind > 1 then
+      local most_pages, most_pending = string.match(kind, '^.,(%d+),(%d+)$')
+      refused = refusal(ARGV[field], most_pages, most_pending)
+      kind = string.sub(kind, 1, 1)
+    end
     if not refused then
-      number = number + 1
       -- It is put into the queue before it is marked: if Redis refuses one of the two
       -- commands, the request is done twice, and not lost.
-      redis.call('HSET', state_key, 'pushed', number)
+      local number = redis.call('HINCRBY', state_key, 'pushed', 1)
       put(ARGV[field], ARGV[field + 1], numbered(kind, number) .. ARGV[field + 3])
-      mark(hash, where)
+      mark(where)
       added = added + 1
     end
     flags[#flags + 1] = refused or '1'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 import time
+from collections import Counter
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -45,8 +46,6 @@ FORGOTTEN_AT_ONCE = 10_000
 NUMBER_BYTES = 9
 """Bytes of a request's number, which precedes its payload."""
 NO_BOUND = 2**53
-NEW = ord("1")
-"""The answer to an offer that was accepted."""
 READ_AT_ONCE = 500
 """Requests, or names of slots, per command."""
 
@@ -300,6 +299,8 @@ class Partition:
         self._step = 0
         self._unanswered: _Step | None = None
         self._handed_out: list[RedisLease] = []
+        # Slots that have had a turn, and may have further requests.
+        self._parked: set[str] = set()
         self._again: set[str] = set()
         # The slot whose turn has begun, and the requests that it has had in this turn.
         self._turn: tuple[str, int] = ("", 0)
@@ -309,9 +310,10 @@ class Partition:
         keys = [offer.fingerprint for offer in offers]
         words = [self._arguments(offer) for offer in offers]
         flags = yield from self.seen.each("offer", keys, words)
-        if any(flag == NEW for flag in flags):
+        answers = [flag - ord("0") for flag in flags]
+        if Taken.NEW in answers:
             self.is_dry = False
-        return [flag - ord("0") for flag in flags]
+        return answers
 
     def knows(self, marks: Sequence[SeenMark]) -> Talk[list[int]]:
         """Say of each mark whether it is set."""
@@ -380,6 +382,7 @@ class Partition:
         self.not_begun.clear()
         self._unanswered = None
         self._handed_out.clear()
+        self._parked.clear()
         self._again.clear()
         self.failed.begin(())
         self._turn = "", 0
@@ -392,8 +395,9 @@ class Partition:
 
     def ask_again(self, slot: str) -> None:
         """Let a slot have its next turn, after it has had a turn."""
-        self._again.add(slot)
-        self.is_dry = False
+        if slot in self._parked:
+            self._again.add(slot)
+            self.is_dry = False
 
     def lease(self, count: int, of_each: int) -> Talk[None]:
         """Get up to ``count`` requests for :meth:`handed_out`, ``of_each`` of a slot.
@@ -491,18 +495,26 @@ class Partition:
             lease = (self.number, self.fence, number, slot.decode(), priority, *rest)
             handed.append(RedisLease(*lease))
         self._handed_out += handed
-        self._begin_turn([lease.slot for lease in handed], step.of_each)
+        self._parked.difference_update(step.again)
+        self._count_turns([lease.slot for lease in handed], step.of_each)
         self.in_progress.difference_update(step.settles)
         self._again.difference_update(step.again)
         for failed in step.failed:
             self.failed.change(failed)
 
-    def _begin_turn(self, slots: list[str], of_each: int) -> None:
-        """Remember the last slot, if it has had fewer requests than it may have."""
+    def _count_turns(self, slots: list[str], of_each: int) -> None:
+        """Remember which slots have had as many requests as they may have in a turn.
+
+        The last slot may have had fewer: then its turn goes on.
+        """
         if slots:
+            counts = Counter(slots)
             slot, had = self._turn
-            had = slots.count(slots[-1]) + (had if slot == slots[-1] else 0)
-            self._turn = (slots[-1], had) if had < of_each else ("", 0)
+            if slot in counts:
+                counts[slot] += had
+            self._parked.update(one for one, had in counts.items() if had >= of_each)
+            last = slots[-1]
+            self._turn = (last, counts[last]) if counts[last] < of_each else ("", 0)
 
     # Its contents
 

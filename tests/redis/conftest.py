@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from redis.client import Pipeline
 from support.redis_cluster import RedisCluster
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from support.redis_server import RedisServer
 
@@ -39,3 +40,23 @@ def name() -> str:
 def url(server: RedisServer, name: str) -> str:
     """Return the URL of a filter that is not there yet."""
     return server.url(name)
+
+
+@pytest.fixture
+def trips(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], int]:
+    """Return a function that counts how often a call waits for answers."""
+    sent: list[Pipeline] = []
+    execute = Pipeline.execute
+
+    def counted(self: Pipeline, *arguments: Any, **options: Any) -> Any:
+        sent.append(self)
+        return execute(self, *arguments, **options)
+
+    monkeypatch.setattr(Pipeline, "execute", counted)
+
+    def count(call: Callable[[], object]) -> int:
+        before = len(sent)
+        call()
+        return len(sent) - before
+
+    return count

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 import redis
@@ -13,8 +13,12 @@ from bloomdupe import BloomFilter
 from bloomdupe.cli import main as cli
 from bloomdupe.redis.address import Address
 from bloomdupe.redis.keys import Keys
+from bloomdupe.redis.partition import Offer
+from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pytest
     from support.redis_server import RedisServer
 
@@ -95,3 +99,49 @@ def test_a_crawl_on_a_cluster_can_be_looked_at(
     assert cli.main(["list", url]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert (len(lines), sum("in progress" in line for line in lines)) == (560, 60)
+
+
+def test_each_node_is_asked_once(
+    nodes: list[RedisServer], trips: Callable[[Callable[[], object]], int]
+) -> None:
+    url = f"redis://127.0.0.1:{nodes[0].port}#trips"
+    with SharedFrontier.open(url, 1_000, partitions=32) as one:
+        one.tend()
+        one.offer(links(0, 100))
+        assert trips(lambda: one.offer(links(100, 100))) == len(nodes)
+
+
+def links(first: int, count: int) -> list[Offer]:
+    numbers = range(first, first + count)
+    return [Offer(f"host{n}", b"%d" % n, b"%d" % n) for n in numbers]
+
+
+def test_a_partition_that_has_moved_to_another_node(nodes: list[RedisServer]) -> None:
+    url = f"redis://127.0.0.1:{nodes[0].port}#moving"
+    with SharedFrontier.open(url, 1_000, partitions=2) as one:
+        one.tend()
+        one.offer(links(0, 20))
+        held = one.lease(10)
+        move(nodes, "bloomdupe:{moving:0}")
+        assert one.offer(links(0, 40)) == [0] * 20 + [1] * 20
+        assert one.settle((lease, []) for lease in held) == []
+        assert {lease.partition for lease in one.lease(30)} == {0, 1}
+
+
+def move(nodes: list[RedisServer], key: str) -> None:
+    """Move the slot of a key to another node."""
+    with ExitStack() as stack:
+        clients = [stack.enter_context(node.client()) for node in nodes]
+        ask = [client.execute_command for client in clients]
+        slot = ask[0]("CLUSTER KEYSLOT", key)
+        counts = [one("CLUSTER COUNTKEYSINSLOT", slot) for one in ask]
+        source = counts.index(max(counts))
+        target = (source + 1) % len(nodes)
+        ids = [one("CLUSTER MYID") for one in ask]
+        ask[target]("CLUSTER SETSLOT", slot, "IMPORTING", ids[source])
+        ask[source]("CLUSTER SETSLOT", slot, "MIGRATING", ids[target])
+        names = ask[source]("CLUSTER GETKEYSINSLOT", slot, 1_000)
+        to = "127.0.0.1", nodes[target].port, "", 0, 60_000, "KEYS"
+        ask[source]("MIGRATE", *to, *names)
+        for one in (ask[target], ask[source]):
+            one("CLUSTER SETSLOT", slot, "NODE", ids[target])

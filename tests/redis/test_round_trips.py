@@ -1,14 +1,18 @@
-"""How often a frontier that many workers share asks Redis: Redis counts the scripts."""
+"""How often a frontier that many workers share asks Redis, and how many scripts run."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.redis.partition import Offer
+import pytest
+
+from bloomdupe.errors import StoreFullError
+from bloomdupe.redis.partition import Offer, SeenMark
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from support.redis_server import RedisServer
 
@@ -25,6 +29,107 @@ def scripts(server: RedisServer, call: Callable[[], object]) -> int:
         after: Any = judge.info("commandstats")
     calls: int = after["cmdstat_evalsha"]["calls"] - before["cmdstat_evalsha"]["calls"]
     return calls
+
+
+def links(first: int, count: int) -> list[Offer]:
+    """Return requests on so many hosts."""
+    numbers = range(first, first + count)
+    return [Offer(f"host{n}", b"%d" % n, b"%d" % n) for n in numbers]
+
+
+def test_all_partitions_share_a_round_trip(
+    url: str, trips: Callable[[Callable[[], object]], int]
+) -> None:
+    marks = [SeenMark(f"host{n}", b"mark %d" % n) for n in range(200)]
+    with SharedFrontier.open(url, 1_000, partitions=PARTITIONS) as one:
+        one.tend()
+        one.offer(links(0, 200))  # now Redis knows the scripts
+        one.mark_seen(marks)
+        assert one.knows(marks) == [True] * 200
+        one.counts()
+        assert trips(lambda: one.offer(links(200, 200))) == 1
+        assert trips(lambda: one.mark_seen(marks)) == 1
+        assert trips(lambda: one.knows(marks)) == 1
+        assert trips(one.counts) == 1
+        # The worker is there; the leases; which partitions are free.
+        assert trips(one.tend) <= 3
+        held = one.lease(200)
+        assert len(held) == 200
+        assert len({lease.partition for lease in held}) > PARTITIONS // 2
+        one.settle([(held[0], [])])
+        assert trips(lambda: one.settle((lease, []) for lease in held[1:])) == 1
+        # Few partitions are asked first, and then twice as many.
+        assert trips(lambda: held.extend(one.lease(200))) <= 8
+        assert len(held) == 400
+        one.lease(1)
+        # All have shown that they have nothing left.
+        assert trips(lambda: one.lease(64, everywhere=False)) == 0
+        assert trips(lambda: one.lease(64)) == 1
+
+
+def test_scripts_that_redis_has_forgotten(server: RedisServer, url: str) -> None:
+    with SharedFrontier.open(url, 1_000, partitions=PARTITIONS) as one:
+        one.tend()
+        with server.client() as other:
+            other.script_flush()
+            assert one.offer(links(0, 50) + links(0, 50)) == [1] * 50 + [0] * 50
+            other.script_flush()
+            held = one.lease(50)
+            other.script_flush()
+            assert one.settle((lease, [b"line"]) for lease in held) == []
+        assert sum(counts.done for counts in one.counts()) == len(held) == 50
+
+
+@contextmanager
+def full(server: RedisServer) -> Iterator[None]:
+    with server.client() as other:
+        other.config_set("maxmemory", 1)
+        yield
+        other.config_set("maxmemory", 0)
+
+
+def test_a_refusal_of_all_is_repeated(server: RedisServer, url: str) -> None:
+    """None of many scripts is done twice, and none is left out."""
+    with SharedFrontier.open(url, 1_000, partitions=PARTITIONS) as one:
+        one.tend()
+        with full(server), pytest.raises(StoreFullError):
+            one.offer(links(0, 50))
+        assert one.offer(links(0, 50)) == [1] * 50
+        with full(server), pytest.raises(StoreFullError):
+            one.lease(50)
+        held = one.lease(50)
+        assert sorted(int(lease.payload) for lease in held) == list(range(50))
+        with full(server), pytest.raises(StoreFullError):
+            one.settle((lease, [lease.payload]) for lease in held)
+        assert one.settle((lease, [lease.payload]) for lease in held) == []
+        lines = [int(output.line) for output in one.outputs()]
+        assert sorted(lines) == list(range(50))
+
+
+def test_a_turn_goes_on(url: str) -> None:
+    """A slot that was cut short gets the rest of its turn, and not more."""
+    requests = [Offer("host", b"%d" % n, b"") for n in range(20)]
+    with SharedFrontier.open(url, 1_000, partitions=1) as one:
+        one.tend()
+        one.offer(requests)
+        assert [len(one.lease(count, 8)) for count in (3, 3, 3, 3)] == [3, 3, 2, 0]
+        one.ask_again("host")
+        assert len(one.lease(20, 8)) == 8
+
+
+def test_one_without_requests_is_asked_when_one_is_offered(url: str) -> None:
+    with (
+        SharedFrontier.open(url, 1_000, partitions=1) as one,
+        SharedFrontier.open(url) as other,
+    ):
+        one.tend()
+        assert one.lease(1) == []
+        other.offer(links(0, 1))
+        assert one.lease(1, everywhere=False) == []
+        (lease,) = one.lease(1)
+        one.offer([Offer("host0", b"more", b"")])
+        assert len(one.lease(1, everywhere=False)) == 1
+        one.settle([(lease, [])])
 
 
 def finished(frontier: SharedFrontier) -> bool:

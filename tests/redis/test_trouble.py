@@ -231,7 +231,7 @@ def test_what_a_user_must_be_allowed(server: RedisServer, name: str) -> None:
     """The list is that of bloomdupe/docs/redis.md."""
     allowed = (
         "+info +hgetall +mget +evalsha +script|load +exists +hset +hget +hmget"
-        " +hincrby +hdel +bitfield +bitfield_ro +set +bitop +del +unlink"
+        " +hincrby +hdel +bitfield +getbit +set +bitop +del +unlink"
     )
     with server.client() as other:
         other.execute_command(

@@ -424,7 +424,8 @@ class EngineOnRedis:
         while True:
             entry = self._at_hand.lease()
             pending = self._at_hand.pending
-            wanted = max(0, self._enough - pending)
+            # Half of them at once: many requests in each script are cheap.
+            wanted = self._enough - pending if 2 * pending <= self._enough else 0
             if entry is None:
                 # All hosts at hand are busy, and further hosts may be free.
                 wanted = max(wanted, HUNGRY)

@@ -40,6 +40,10 @@ SHORTEST, LONGEST = 0.02, 1.0
 """Seconds between two requests to Redis, while it has no work for this worker."""
 LOOK = 0.5
 """Seconds between two looks for workers that have come or gone."""
+GATHERING = 0.1
+"""Seconds for which offers and settlements are gathered while enough requests are at
+hand: the more of them are in a script, the less each costs Redis.
+"""
 EVERYWHERE = 0.1
 """Seconds between two looks for requests that only other workers can have offered."""
 TENDING = 4
@@ -115,6 +119,7 @@ class Worker(Thread):
         super().__init__(name="bloomdupe-redis", daemon=True)
         self._frontier = frontier
         self._tend_every = lease_seconds / TENDING
+        self._gathering = min(GATHERING, self._tend_every / TENDING)
         self._tend_at = self._look_at = self._everywhere_at = 0.0
         self._crawl = crawl
         self._with_cookies = cookies
@@ -222,9 +227,9 @@ class Worker(Thread):
         pause = SHORTEST
         while True:
             with self._changed:
-                said = self._offers or self._done or self._left or self._asked
-                if not (said or self._not_begun or self._closing):
+                if not self._has_calls():
                     self._changed.wait(pause)
+                self._changed.wait_for(self._hurries, self._gathering)
                 cookies, self._cookies = self._cookies, []
                 offers, self._offers = self._offers, []
                 done, self._done = self._done, []
@@ -250,12 +255,28 @@ class Worker(Thread):
             for slot in again:
                 self._frontier.ask_again(slot)
             self._stop_if_asked(offered)
-            if offers or done or asked or (wanted and self._lease(wanted)):
+            leased = bool(wanted) and self._lease(wanted)
+            if offers or done or asked or leased:
                 pause = SHORTEST
                 continue
             if wanted and not self._over:
                 self._look_for_end(offered)
             pause = min(2 * pause, LOOK, self._tend_every)
+
+    def _has_calls(self) -> bool:
+        """Whether there is a call of the reactor to carry out."""
+        return bool(
+            self._offers
+            or self._done
+            or self._left
+            or self._asked
+            or self._not_begun
+            or self._closing
+        )
+
+    def _hurries(self) -> bool:
+        """Whether the reactor waits for what the next calls bring."""
+        return bool(self._wanted or self._asked or self._not_begun or self._closing)
 
     def _keep_partitions(self) -> None:
         """Renew the leases when it is time, and share with workers that have come."""
