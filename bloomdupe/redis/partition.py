@@ -9,11 +9,14 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.errors import StoreDamagedError, StoreError
+from bloomdupe.redis.failed_requests import FailedKeys, read_failures
 from bloomdupe.redis.server import Call
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from bloomdupe.redis.failed_requests import FailedRequest, StoredFailure
+    from bloomdupe.redis.frontier_reader import OnRedis
     from bloomdupe.redis.redis_filter import RedisFilter
     from bloomdupe.redis.server import Server, Talk
 
@@ -155,9 +158,9 @@ class Settled(NamedTuple):
     lines: Sequence[bytes] = ()
     """Its lines of output."""
     instead: Offer | None = None
-    """The request that takes its place, such as its retry: see
-    :meth:`SharedFrontier.may_stand_in
-    <bloomdupe.redis.shared_frontier.SharedFrontier.may_stand_in>`.
+    """The request that takes its place in the same step, such as its retry: never are
+    both to be done. It is not marked as seen. If its slot belongs to another partition,
+    it moves there before it is handed out.
     """
     marks: Sequence[SeenMark] = ()
     """Requests that were done as a part of it, without being offered."""
@@ -168,6 +171,8 @@ class Settled(NamedTuple):
     """
     about: AboutSlot | None = None
     """The new state of its slot, if that has changed."""
+    failed: FailedRequest | None = None
+    """The change that it makes to the failed requests, if it makes one."""
 
 
 class LeftRequest(NamedTuple):
@@ -219,7 +224,7 @@ class Counts(NamedTuple):
     """Counts of the requests in a partition at one moment."""
 
     pushed: int
-    """Requests that were ever accepted."""
+    """Requests that were ever accepted, and not removed by hand."""
     slots: int
     """Slots with pending requests."""
     leased: int
@@ -251,6 +256,7 @@ class _Step(NamedTuple):
     arguments: tuple[bytes | str | int, ...]
     settles: tuple[bytes, ...] = ()
     again: tuple[str, ...] = ()
+    failed: tuple[FailedRequest, ...] = ()
     of_each: int = 0
 
 
@@ -289,6 +295,8 @@ class Partition:
         """
         self.clock_ahead = 0.0
         """Seconds by which Redis' clock is ahead of this machine's clock."""
+        self.failed = FailedKeys()
+        """The failed requests of the partition; empty if it is not the owner."""
         self._step = 0
         self._unanswered: _Step | None = None
         self._handed_out: list[RedisLease] = []
@@ -342,10 +350,11 @@ class Partition:
         self.lose()
         fence = secrets.token_hex(8)
         words = self._worker, milliseconds, fence, +expired
-        taken, since, now = yield Call(self.server, "take", words)
+        taken, since, now, failed = yield Call(self.server, "take", words)
         if taken:
             self.fence = fence
             self._step = 0
+            self.failed.begin(failed)
             self.is_dry = False
             self.clock_ahead = now / 1000 - time.time()
             self.last_owner_until = None
@@ -372,6 +381,7 @@ class Partition:
         self._unanswered = None
         self._handed_out.clear()
         self._again.clear()
+        self.failed.begin(())
         self._turn = "", 0
 
     @property
@@ -424,11 +434,14 @@ class Partition:
             waiting = [word for offer in instead for word in self._arguments(offer)]
             lines = [line for one in done for line in one.lines]
             states = _states_of(done)
+            failed = tuple(one.failed for one in done if one.failed is not None)
+            changes: list[bytes | int] = [word for one in failed for word in one]
             arguments = (
-                b"".join(numbers), len(instead), len(states) // 3,
-                *waiting, *states, *lines,
+                b"".join(numbers), len(instead), len(states) // 3, len(failed),
+                *waiting, *states, *changes, *lines,
             )  # fmt: skip
-            yield from self._do(_Step("settle", arguments, settles=numbers))
+            step = _Step("settle", arguments, settles=numbers, failed=failed)
+            yield from self._do(step)
             if instead:
                 self.is_dry = False
 
@@ -481,6 +494,8 @@ class Partition:
         self._begin_turn([lease.slot for lease in handed], step.of_each)
         self.in_progress.difference_update(step.settles)
         self._again.difference_update(step.again)
+        for failed in step.failed:
+            self.failed.change(failed)
 
     def _begin_turn(self, slots: list[str], of_each: int) -> None:
         """Remember the last slot, if it has had fewer requests than it may have."""
@@ -512,6 +527,36 @@ class Partition:
                     member[:1] in b"ac",
                     member[NUMBER_BYTES:],
                 )
+
+    def failures(self) -> Talk[list[StoredFailure]]:
+        """Return the failed requests, in no order."""
+        return read_failures(self.server, self.number)
+
+    def import_failures(self, failed: Sequence[StoredFailure]) -> Talk[None]:
+        """Store failed requests, unless they are there."""
+        words: list[bytes | int] = []
+        for one in failed:
+            words += one.key, one.times, +one.waiting, one.record
+        yield Call(self.server, "import_failed", tuple(words))
+
+    def drop(self, slot: str, found: Sequence[tuple[OnRedis, bytes]]) -> Talk[int]:
+        """Remove pending requests of a slot; return how many were pending still.
+
+        With each comes the key of the failed request that it repeats, or nothing.
+        """
+        words: list[bytes | str] = [slot]
+        for one, failed in found:
+            words += one.number + one.payload, failed
+        dropped: int = yield Call(self.server, "drop", tuple(words))
+        return dropped
+
+    def requeue(self, failed: Sequence[tuple[StoredFailure, Offer]]) -> Talk[int]:
+        """Make failed requests pending again; return how many were not before."""
+        words: list[bytes | str | int] = []
+        for one, offer in failed:
+            words += one.key, one.times, *self._arguments(offer)
+        requeued: int = yield Call(self.server, "requeue", tuple(words))
+        return requeued
 
     def _portions(self, script: str, *arguments: bytes) -> Iterator[bytes]:
         first = 0

@@ -36,7 +36,7 @@ SCRIPTS = {
     "take": ("queue", "take"),
     "renew": ("queue", "renew"),
     "lease": ("queue", "owner", "lease"),
-    "settle": ("queue", "owner", "put_out", "about", "settle"),
+    "settle": ("queue", "owner", "put_out", "about", "failed", "settle"),
     "leave": ("queue", "owner", "put_out", "about", "leave"),
     "counts": ("queue", "counts"),
     "pending": ("queue", "pending"),
@@ -48,6 +48,10 @@ SCRIPTS = {
     "states": ("queue", "states"),
     "pending_of": ("queue", "pending_of"),
     "handed_out": ("queue", "handed_out"),
+    "failures": ("queue", "failures"),
+    "requeue": ("queue", "requeue"),
+    "drop": ("queue", "drop"),
+    "import_failed": ("queue", "import_failed"),
 }
 """The files that each script consists of."""
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mmh3 import mmh3_32_uintdigest
+from mmh3 import mmh3_32_uintdigest, mmh3_x64_128_digest
 
 from bloomdupe.errors import (
     SettingError,
@@ -29,7 +29,14 @@ from bloomdupe.redis.frontier_header import (
     part_of,
 )
 from bloomdupe.redis.kept_offers import KeptOffers
-from bloomdupe.redis.partition import Offer, Partition, SeenMark, Settled, Taken
+from bloomdupe.redis.partition import (
+    Offer,
+    Partition,
+    RedisLease,
+    SeenMark,
+    Settled,
+    Taken,
+)
 from bloomdupe.redis.redis_filter import MAX_BATCH, RedisFilter
 from bloomdupe.redis.server import Server
 from bloomdupe.redis.shared_import import Imports
@@ -39,22 +46,26 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from bloomdupe.redis.failed_requests import StoredFailure
+    from bloomdupe.redis.frontier_reader import OnRedis
     from bloomdupe.redis.partition import (
         Counts,
         LeftRequest,
         OutputEntry,
         OutputLine,
         Pending,
-        RedisLease,
     )
     from bloomdupe.redis.server import Talk
 
     One = TypeVar("One", Offer, SeenMark)
+    Item = TypeVar("Item")
 
 __all__ = ["SharedFrontier"]
 
 MIN_LEASE = 0.05
 """Seconds."""
+FAILED_AT_ONCE = 500
+"""Failed requests per script."""
 PAUSE = 0.25
 """Seconds after which a worker first looks again for partitions."""
 
@@ -593,6 +604,7 @@ class SharedFrontier:
                 n for n in some if n in self._owned and not self._owned[n].is_dry
             ]
             portion = min(2 * portion, missing)
+        self._move_misplaced()
         leases, self._handed_out = self._handed_out[:count], self._handed_out[count:]
         return leases
 
@@ -607,6 +619,31 @@ class SharedFrontier:
         self._carry_out({one.number: one.lease(part, of_each) for one, part in asked})
         for one, part in asked:
             self._handed_out += one.handed_out(part)
+
+    def _move_misplaced(self) -> None:
+        """Move requests that are handed out to the partitions of their slots.
+
+        Each has taken the place of a request here. A request may be moved once more
+        after a crash, so its name is made of its place.
+        """
+        moved = [lease for lease in self._handed_out if self._is_misplaced(lease)]
+        if not moved:
+            return
+        offers = []
+        for lease in moved:
+            place = b"moved %d %b" % (lease.partition, lease.number)
+            name = mmh3_x64_128_digest(place + lease.payload)
+            offers.append(lease.again._replace(fingerprint=name, of=lease))
+            self._partition(lease.partition).ask_again(lease.slot)
+        self.offer(offers)
+        self.settle(map(Settled, moved))
+        kept = [lease for lease in self._handed_out if not self._is_misplaced(lease)]
+        self._handed_out = kept
+
+    def _is_misplaced(self, lease: RedisLease) -> bool:
+        """Whether the slot of a request belongs to another partition."""
+        slot = SeenMark(lease.slot, b"")
+        return self._by_slot and self._partition_of(slot) != lease.partition
 
     def holds(self, lease: RedisLease) -> bool:
         """Whether this worker may still settle a request, as far as it knows.
@@ -627,6 +664,19 @@ class SharedFrontier:
             return None
         return partition.last_owner_until
 
+    def may_have_failed(self, request: RedisLease | SeenMark, mark: bytes) -> bool:
+        """Whether a failed request in the partition of this request has this mark.
+
+        See :class:`~bloomdupe.redis.failed_requests.FailedRequest`. Another thread may
+        call this.
+        """
+        if isinstance(request, RedisLease):
+            number = request.partition
+        else:
+            number = self._partition_of(request)
+        partition = self._owned.get(number)
+        return partition is not None and partition.failed.has_mark(mark)
+
     def ask_again(self, slot: str) -> None:
         """Let a slot have its next turn."""
         if self._by_slot:
@@ -636,15 +686,6 @@ class SharedFrontier:
             asked = list(self._owned.values())
         for partition in asked:
             partition.ask_again(slot)
-
-    def may_stand_in(self, offer: Offer | SeenMark, lease: RedisLease) -> bool:
-        """Whether a new request may take the place of a request that is done.
-
-        Then one step settles the old request and makes the new request pending, so that
-        never both are to be done. They must be in the same partition, and the new
-        request is not marked as seen. Any thread may call this.
-        """
-        return not self._by_slot or self._partition_of(offer) == lease.partition
 
     def settle(
         self, done: Iterable[tuple[RedisLease, Sequence[bytes]] | Settled]
@@ -770,6 +811,47 @@ class SharedFrontier:
         aside = sum(found.aside for found in first.values())
         return sum(found.left for found in first.values()) - aside, aside
 
+    def failures(self) -> list[StoredFailure]:
+        """Return the failed requests of all partitions."""
+        self._make_up()
+        partitions = self._some(range(self._size))
+        found = self._server.at_once(one.failures() for one in partitions)
+        return [one for some in found for one in some]
+
+    def requeue(self, failed: Iterable[tuple[StoredFailure, Offer]]) -> int:
+        """Make failed requests pending again, each as an offer.
+
+        Returns how many there are, without those that were pending already.
+        """
+        self._make_up()
+        by_partition: dict[int, list[tuple[StoredFailure, Offer]]] = {}
+        for one in failed:
+            by_partition.setdefault(one[0].partition, []).append(one)
+        requeued = self._server.at_once(
+            self._partition(number).requeue(portion)
+            for number, some in by_partition.items()
+            for portion in _portions(some)
+        )
+        return sum(requeued)
+
+    def import_failures(self, failed: Iterable[tuple[SeenMark, StoredFailure]]) -> None:
+        """Store failed requests, unless they are there, in the partitions of marks."""
+        self._make_up()
+        by_partition: dict[int, list[StoredFailure]] = {}
+        for mark, one in failed:
+            by_partition.setdefault(self._partition_of(mark), []).append(one)
+        self._server.at_once(
+            self._partition(number).import_failures(portion)
+            for number, some in by_partition.items()
+            for portion in _portions(some)
+        )
+
+    def drop(
+        self, partition: int, slot: str, found: Sequence[tuple[OnRedis, bytes]]
+    ) -> int:
+        """Remove pending requests of a slot; see :meth:`Partition.drop`."""
+        return self._server.carry_out(self._partition(partition).drop(slot, found))
+
     # As a whole, while no worker is running
 
     def hold(self) -> None:
@@ -866,3 +948,9 @@ def _doubling(numbers: Sequence[int], first: int) -> Iterator[Sequence[int]]:
     while numbers:
         yield numbers[:first]
         numbers, first = numbers[first:], 2 * first
+
+
+def _portions(some: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    """Yield portions of a size for a script, which blocks Redis for some time."""
+    for first in range(0, len(some), FAILED_AT_ONCE):
+        yield some[first : first + FAILED_AT_ONCE]

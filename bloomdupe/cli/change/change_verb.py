@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.changes.change import Change
     from bloomdupe.jobs.added import Added
-    from bloomdupe.jobs.on_disk.changing import Made
+    from bloomdupe.jobs.job_contract import ChangingJob, Made
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.request_line import Wanted
 
@@ -41,11 +41,11 @@ class ChangeVerb(Verb["Made"]):
 
     def run(self, options: Namespace) -> Made:
         """Make the change."""
-        from bloomdupe.jobs.on_disk.changing import Changing
-
-        path, settings = options.job.directory, options.project_settings
         by_url = bool(getattr(options, "urls", None))
-        with closing(Changing(path, settings, warn, counted, by_url=by_url)) as job:
+        job: ChangingJob = options.job.changing(
+            options.project_settings, warn, counted, by_url=by_url
+        )
+        with closing(job):
             return job.make(self.change(options, lambda: job.project))
 
     def text(self, result: Made) -> Iterable[str]:

@@ -128,8 +128,8 @@ class Engine(LeaseEngine, Protocol):
     def concerns(self, request: Request, follows: Lease | None) -> bool:
         """Whether a request needs a payload in memory, because it comes again."""
 
-    def may_replace(self, lease: Lease, slot: str, *, answers: bool) -> bool:
-        """Whether a request in ``slot`` must be held back to replace this request."""
+    def may_replace(self, lease: Lease, *, answers: bool) -> bool:
+        """Whether a request must be held back to replace this request."""
 
     def take(self, offer: Accepted) -> bool:
         """Make a request pending and mark it; False if it is a duplicate."""

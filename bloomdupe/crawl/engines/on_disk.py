@@ -356,7 +356,7 @@ class EngineOnDisk(Settling):
         """See :meth:`Engine.concerns`."""
         return self.revisits.concerns(request, follows)
 
-    def may_replace(self, lease: Lease, slot: str, *, answers: bool) -> bool:  # noqa: ARG002
+    def may_replace(self, lease: Lease, *, answers: bool) -> bool:
         """See :meth:`Engine.may_replace`.
 
         If the process is killed while both are pending, the page may answer well in the

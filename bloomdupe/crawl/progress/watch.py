@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.progress.metrics import Metrics
     from bloomdupe.crawl.progress.slot_times import SlotLook, SlotTimes
-    from bloomdupe.crawl.state.failures import Failures
     from bloomdupe.crawl.totals import Totals
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.settings import JobSettings
@@ -50,6 +49,17 @@ class Counted(Protocol):
         """Requests dropped as duplicates."""
 
 
+class FailedCounts(Protocol):
+    """The number of failed requests of a crawl, or of one worker."""
+
+    def __len__(self) -> int:
+        """Count them."""
+
+    @property
+    def by_reason(self) -> dict[str, int]:
+        """Count them by reason, the largest number first."""
+
+
 class Watch:
     """Gives a sign of life and adds a point to the history every few seconds.
 
@@ -65,7 +75,7 @@ class Watch:
         session: Session,
         frontier: Frontier,
         counts: Counted,
-        failures: Failures | None,
+        failures: FailedCounts | None,
         slots: SlotTimes,
         place: str,
         *,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.changes.selection import Selection
     from bloomdupe.jobs.added import Added
-    from bloomdupe.jobs.on_disk.changing import Changing
+    from bloomdupe.jobs.job_contract import ChangingJob
     from bloomdupe.jobs.request_line import Wanted
 
 MOST_AT_ONCE = 1_000
@@ -21,7 +21,7 @@ MOST_BYTES = 1 << 20
 """Bytes of the stored requests that one change adds, unless a single one has more."""
 
 
-def add(found: Iterable[Wanted], job: Changing, added: Added) -> None:
+def add(found: Iterable[Wanted], job: ChangingJob, added: Added) -> None:
     """Add requests that were not seen, in a transaction for every thousand.
 
     After an interruption, committed requests stay, and count as seen the next time.
@@ -36,7 +36,7 @@ def add(found: Iterable[Wanted], job: Changing, added: Added) -> None:
 
 
 def requeue(
-    found: Iterable[Wanted], job: Changing, selection: Selection, added: Added
+    found: Iterable[Wanted], job: ChangingJob, selection: Selection, added: Added
 ) -> None:
     """Make finished pages pending again, in one transaction.
 
@@ -52,7 +52,7 @@ def requeue(
 
 
 def requeue_failed(
-    job: Changing, selection: Selection, reasons: tuple[str, ...], added: Added
+    job: ChangingJob, selection: Selection, reasons: tuple[str, ...], added: Added
 ) -> None:
     """Make failed requests pending again, in one transaction."""
     change = {"kind": "requeue failed", **selection.values, "reasons": reasons}
@@ -60,7 +60,7 @@ def requeue_failed(
     added.count(made.answer, taken_up=made.taken_up)
 
 
-def _asked(found: Iterable[Wanted], job: Changing) -> Iterator[Asked]:
+def _asked(found: Iterable[Wanted], job: ChangingJob) -> Iterator[Asked]:
     for one in found:
         key, exact = job.project.key_of(one.request)
         yield Asked(

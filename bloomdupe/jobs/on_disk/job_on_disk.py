@@ -26,6 +26,7 @@ from bloomdupe.jobs.added import Added
 from bloomdupe.jobs.job_contract import Job, ListedRequest, Removal
 from bloomdupe.jobs.on_disk.state_on_disk import FailureReader, StoreReader
 from bloomdupe.jobs.overview import Description
+from bloomdupe.jobs.view import FailedRequests
 from bloomdupe.store import files
 from bloomdupe.store.store import Store
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.changes.selection import Selection
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.jobs.job_contract import Found, Watched
+    from bloomdupe.jobs.on_disk.changing import Changing
     from bloomdupe.jobs.on_disk.stopped_job import StoppedJob
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.receiver import Source
@@ -126,11 +128,20 @@ class JobOnDisk(Job):
         """Return them, newest first, without the requests that were retried since."""
         with closing(self._opened()) as store, store.snapshot() as snapshot:
             found = FailureReader().read(store, snapshot)
-        return [
-            one
-            for one in found
-            if one.is_for(reasons) and selection.has(one.slot, one.url)
-        ]
+        return FailedRequests(found).selected(selection, reasons)
+
+    def changing(
+        self,
+        settings: Settings | None,
+        say: Callable[[str], None],
+        watched: Watched,
+        *,
+        by_url: bool,
+    ) -> Changing:
+        """Open the job, or give the changes to the process that has it open."""
+        from bloomdupe.jobs.on_disk.changing import Changing
+
+        return Changing(self.directory, settings, say, watched, by_url=by_url)
 
     def add(
         self,

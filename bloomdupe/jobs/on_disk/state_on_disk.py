@@ -161,6 +161,7 @@ class StoreReader:
             slots=slots,
             resting={slot: rest for slot, rest in rests.items() if slot in slots},
             delays=delays,
+            failed=dict(failed.reasons.most_common()),
             runs=RunFigures(
                 process=None if owner is None else owner.process,
                 last_run=notes.get("run"),
@@ -173,7 +174,6 @@ class StoreReader:
                 runs=totals.runs,
                 seconds=totals.seconds,
                 outputs=outputs,
-                failed=dict(failed.reasons.most_common()),
                 blocked=notes.get(BLOCKED, []),
                 paused=notes.get(PAUSED, []),
             ),
@@ -185,6 +185,7 @@ class StoreReader:
             read_at=written,
             job=job,
             points=points,
-            history=JobHistory(totals, failed, runs),
+            failed=failed,
+            history=JobHistory(totals, runs),
             paces={},
         )

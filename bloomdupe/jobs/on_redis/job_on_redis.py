@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings
 
     from bloomdupe.crawl.changes.selection import Selection
+    from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.jobs.job_contract import (
         Found,
         ListedItems,
         ListedRequest,
         Watched,
     )
+    from bloomdupe.jobs.on_redis.changing_on_redis import ChangingOnRedis
     from bloomdupe.jobs.on_redis.shared_job import SharedJob
     from bloomdupe.jobs.on_redis.state_on_redis import CrawlReader
     from bloomdupe.jobs.overview import Description
@@ -62,6 +64,30 @@ class JobOnRedis(Job):
 
         found = RequestsOnRedis(self.url, selection)
         return watched(found, found.count(), "requests")
+
+    def failed_requests(
+        self, selection: Selection, reasons: tuple[str, ...]
+    ) -> list[Failure]:
+        """Return them, newest first, without the requests that were retried since."""
+        from bloomdupe.jobs.on_redis.failures_on_redis import FailuresOnRedis
+        from bloomdupe.redis.frontier_reader import FrontierReader
+
+        with FrontierReader.open(self.url) as reader:
+            found = FailuresOnRedis(reader).read(reader.states())
+        return found.selected(selection, reasons)
+
+    def changing(
+        self,
+        settings: Settings | None,
+        say: Callable[[str], None],  # noqa: ARG002 - no process is waited for
+        watched: Watched,  # noqa: ARG002
+        *,
+        by_url: bool,  # noqa: ARG002 - the project is made when it is needed
+    ) -> ChangingOnRedis:
+        """Open the crawl; workers go on."""
+        from bloomdupe.jobs.on_redis.changing_on_redis import ChangingOnRedis
+
+        return ChangingOnRedis(self.url, settings)
 
     def reader(self) -> AbstractContextManager[CrawlReader]:
         """Connect a reader, which makes a history of its reads."""
@@ -139,13 +165,14 @@ class JobOnRedis(Job):
     @contextmanager
     def removal(self) -> Iterator[Removal]:
         """Read the crawl; refuse a URL that names no crawl."""
+        from bloomdupe.jobs.on_redis.failures_on_redis import FailuresOnRedis
         from bloomdupe.jobs.on_redis.state_on_redis import overview
         from bloomdupe.redis.frontier_reader import FrontierReader
         from bloomdupe.redis.frontier_removal import remove_frontier
 
         with FrontierReader.open(self.url) as reader:
             try:
-                job = overview(reader)
+                job, _ = overview(reader, FailuresOnRedis(reader))
             except StoreError as error:
                 contents = f"it cannot be read ({error})"
             else:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.crawl.engines.on_redis.joining import check_not_shared, open_frontier
 from bloomdupe.crawl.engines.on_redis.messages import REQUEST, payload_of
+from bloomdupe.crawl.engines.on_redis.shared_failures import stored_of
 from bloomdupe.crawl.engines.on_redis.shared_feeds import feed_names
 from bloomdupe.crawl.progress.rounds import IMPORT
 from bloomdupe.crawl.requests.names import name_of
@@ -18,7 +19,7 @@ from bloomdupe.errors import SettingError, StoreMismatchError
 from bloomdupe.filter.parameters import Parameters, check_same
 from bloomdupe.jobs.on_redis.partition_layer import parsed
 from bloomdupe.jobs.project import Project
-from bloomdupe.redis.partition import Offer
+from bloomdupe.redis.partition import Offer, SeenMark
 from bloomdupe.redis.shared_frontier import SharedFrontier
 from bloomdupe.redis.shared_import import WITHOUT_MARKS
 from bloomdupe.settings import JobSettings
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.added import Added
     from bloomdupe.jobs.receiver import Imported
     from bloomdupe.jobs.request_line import Wanted
+    from bloomdupe.redis.failed_requests import StoredFailure
 
 AT_ONCE = 5_000
 """Requests, or fingerprints, that become durable together."""
@@ -67,7 +69,7 @@ class SharedJob:
         self._folder = tempfile.TemporaryDirectory(prefix="bloomdupe-")
         self.seen = 0
         """Number of requests that were seen before."""
-        self._failures = 0
+        self._failed: list[tuple[SeenMark, StoredFailure]] = []
         self._for_later = 0
 
     @classmethod
@@ -223,9 +225,22 @@ class SharedJob:
         return True
 
     def take_in_failures(self, found: Iterable[tuple[bytes, Failure]]) -> int:
-        """Count failed requests: a shared crawl does not keep them."""
-        self._failures += sum(1 for _ in found)
-        return 0
+        """Import failed requests with the next commit; return how many.
+
+        A page that this crawl has seen is left as it is.
+        """
+        there = {one.key for one in self._frontier.failures()}
+        new: dict[bytes, tuple[SeenMark, StoredFailure]] = {}
+        for digest, one in found:
+            stored = stored_of(digest, one)
+            if stored.key not in there:
+                key, _ = self.project.key_of_failure(one) or (digest, False)
+                mark = SeenMark(one.slot, key)
+                new[stored.key] = mark, stored
+        known = self._frontier.knows([mark for mark, _ in new.values()])
+        found_new = zip(new.values(), known, strict=True)
+        self._failed = [one for one, is_known in found_new if not is_known]
+        return len(self._failed)
 
     def mark(self, fingerprint: bytes) -> None:
         """Mark a fingerprint as seen, in any slot."""
@@ -256,6 +271,9 @@ class SharedJob:
         if self._alone and not self._begun:
             imports.begin(note)
         self._begun = True
+        if self._failed:
+            self._frontier.import_failures(self._failed)
+            self._failed.clear()
         self.seen += self._frontier.offer(self._offers).count(False)
         self._offers.clear()
         if self._marks:
@@ -272,11 +290,6 @@ class SharedJob:
             imported.remarks.append(
                 f"{self._for_later:,} of the requests were scheduled for later, which a"
                 " shared crawl does not support: they are pending now"
-            )
-        if self._failures:
-            imported.remarks.append(
-                f"{self._failures:,} requests had failed, and a shared crawl does not"
-                " keep failed requests: they count as seen, and are not fetched"
             )
 
 

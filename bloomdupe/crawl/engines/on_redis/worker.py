@@ -10,7 +10,13 @@ from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from bloomdupe.crawl.engines.on_redis.heartbeat import Heartbeat
-from bloomdupe.crawl.engines.on_redis.messages import ITEM, message_of, taken_apart
+from bloomdupe.crawl.engines.on_redis.messages import (
+    FAILED,
+    ITEM,
+    failed_in,
+    message_of,
+    taken_apart,
+)
 from bloomdupe.errors import StoreAccessError, StoreFullError, StoreUnreachableError
 from bloomdupe.printable import logger_of
 from bloomdupe.redis.partition import Settled, Taken
@@ -18,6 +24,7 @@ from bloomdupe.redis.partition import Settled, Taken
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from bloomdupe.crawl.engines.on_redis.shared_failures import Retried
     from bloomdupe.redis.partition import LeftRequest, Offer, RedisLease, SeenMark
     from bloomdupe.redis.shared_frontier import SharedFrontier
 
@@ -48,6 +55,9 @@ class WorkerReports(Protocol):
 
     def handed_out(self, leases: Sequence[RedisLease]) -> None:
         """Take requests to work on."""
+
+    def retried(self, retried: Retried) -> None:
+        """Log the failed requests that are pending again."""
 
     def known(self, count: int) -> None:
         """Count so many of the offers as duplicates."""
@@ -98,13 +108,17 @@ class Worker(Thread):
         crawl: WorkerReports,
         *,
         cookies: bool,
+        first: Callable[[], Retried | None],
+        last: Callable[[], None],
     ) -> None:
+        """``first`` and ``last`` are called on this thread, when it has partitions."""
         super().__init__(name="bloomdupe-redis", daemon=True)
         self._frontier = frontier
         self._tend_every = lease_seconds / TENDING
         self._tend_at = self._look_at = self._everywhere_at = 0.0
         self._crawl = crawl
         self._with_cookies = cookies
+        self._first, self._last = first, last
         self._post = _poster()
         self._reactor = Heartbeat(self._post, self._tend_every, lease_seconds)
         self._changed = Condition()
@@ -195,6 +209,10 @@ class Worker(Thread):
     def run(self) -> None:
         """Work until the crawl closes; called when the thread starts."""
         try:
+            self._patiently(self._keep_partitions)
+            retried = self._patiently(self._first)
+            if retried is not None:
+                self._tell(self._crawl.retried, retried)
             self._work()
         except BaseException as error:  # noqa: BLE001 - the reactor is told
             self._error = error
@@ -224,6 +242,7 @@ class Worker(Thread):
             self._say(offers, done)
             self._say_besides(left, marks, asked)
             if closing:
+                self._patiently(self._last)
                 self._patiently(self._frontier.close, not_begun)
                 return
             if not_begun:
@@ -321,8 +340,9 @@ class Worker(Thread):
         for lease in leases:
             message = message_of(lease.payload)
             if message.kind == ITEM:
-                self._say([], [Settled(lease, taken_apart(message.body))])
-                self._frontier.ask_again(lease.slot)
+                self._settle_here(Settled(lease, taken_apart(message.body)))
+            elif message.kind == FAILED:
+                self._settle_here(Settled(lease, failed=failed_in(message.body)))
             else:
                 requests.append(lease)
         with self._changed:
@@ -336,6 +356,11 @@ class Worker(Thread):
         if requests:
             self._tell(self._crawl.handed_out, requests)
         return True
+
+    def _settle_here(self, done: Settled) -> None:
+        """Settle a message that the reactor need not see."""
+        self._say([], [done])
+        self._frontier.ask_again(done.lease.slot)
 
     def _patiently(self, call: Callable[..., Result], *arguments: object) -> Result:
         """Repeat a call until Redis answers; repeating it is harmless."""
