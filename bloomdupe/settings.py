@@ -46,6 +46,7 @@ DEFAULTS: dict[str, Any] = {
     "BLOOMDUPE_PROGRESS_INTERVAL": 60,
     "BLOOMDUPE_METRICS_PORT": None,
     "BLOOMDUPE_METRICS_HOST": "127.0.0.1",
+    "BLOOMDUPE_STAY": False,
     "BLOOMDUPE_WAIT": None,
     "BLOOMDUPE_RETRY_BACKOFF": None,
     "BLOOMDUPE_REVISIT": [],
@@ -129,6 +130,8 @@ class JobSettings:
     """Port for Prometheus; 0: any free port, None: no port."""
     metrics_host: str
     """The address to listen on."""
+    stay: bool
+    """Whether the crawl stays open when nothing is pending."""
     wait: float | None
     """Most seconds that a crawl sleeps until the next request is due; None: no
     limit."""
@@ -191,6 +194,7 @@ class JobSettings:
             ),
             metrics_port=_port(*given("BLOOMDUPE_METRICS_PORT")),
             metrics_host=_host(*given("BLOOMDUPE_METRICS_HOST")),
+            stay=_flag(*given("BLOOMDUPE_STAY")),
             wait=_wait(*given("BLOOMDUPE_WAIT")),
             retry_backoff=_backoff(*given("BLOOMDUPE_RETRY_BACKOFF")),
             revisit=_revisit(*given("BLOOMDUPE_REVISIT")),

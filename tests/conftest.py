@@ -19,6 +19,7 @@ from support.shared_data import REPOSITORY, SHARED, how_to_run
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+    from pathlib import Path
 
 __all__ = ["crawl", "engine", "feed", "pages", "redis_server", "site", "verb"]
 
@@ -27,7 +28,9 @@ __all__ = ["crawl", "engine", "feed", "pages", "redis_server", "site", "verb"]
 sys.path += [str(REPOSITORY / "tests" / "idioms"), str(REPOSITORY)]
 
 LEAVE_OUT_SLOW = "BLOOMDUPE_LEAVE_OUT_SLOW"
-FEW_EXAMPLES, MANY_EXAMPLES = 20, 100
+ALL_SLOW = "\npytestmark = pytest.mark.slow\n"
+"""In the text of a module all of whose tests are slow."""
+FEW_EXAMPLES, MANY_EXAMPLES = 10, 100
 """Of each property that Hypothesis tests: where slow tests are left out, and else."""
 
 
@@ -78,6 +81,13 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.enable()
         gc.freeze()
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Import no module of slow tests only, if they are left out."""
+    if LEAVE_OUT_SLOW not in os.environ or not collection_path.match("test_*.py"):
+        return None
+    return ALL_SLOW in collection_path.read_text("utf-8") or None
 
 
 @pytest.hookimpl(wrapper=True)

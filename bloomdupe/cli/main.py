@@ -16,6 +16,7 @@ from bloomdupe.cli.change.drop import Drop
 from bloomdupe.cli.change.pause import Pause, Resume
 from bloomdupe.cli.change.requeue import Requeue
 from bloomdupe.cli.change.reset import Reset
+from bloomdupe.cli.change.stop import Stop
 from bloomdupe.cli.maintain.backup import Backup
 from bloomdupe.cli.maintain.compact import Compact
 from bloomdupe.cli.maintain.repair import Repair
@@ -54,6 +55,7 @@ GROUPS: dict[str, tuple[Verb[Any], ...]] = {
         Requeue(),
         Pause(),
         Resume(),
+        Stop(),
     ),
     "Move a job:": (Import(), Export(), Union(), Collect()),
     "Look after a store:": (

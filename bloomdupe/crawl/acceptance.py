@@ -240,7 +240,7 @@ class Acceptance:
         return (
             not (parent.holds_back or parent.waiting)
             and offer.payload is not None
-            and self._engine.may_replace(parent, offer.slot, answers=offer.answers)
+            and self._engine.may_replace(parent, answers=offer.answers)
             and (
                 offer.repeats
                 or is_once_more(request, key, parent.request, self._fingerprint)

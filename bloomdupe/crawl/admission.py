@@ -46,6 +46,7 @@ def find_job(crawler: Crawler, settings: BaseSettings) -> None:
     """
     command = running_command()
     if command not in CRAWLING or issubclass(crawler.spidercls, DefaultSpider):
+        settings.set("BLOOMDUPE_STAY", False, "cmdline")
         if settings["JOBDIR"] or settings["BLOOMDUPE_REDIS_URL"]:
             _leave_alone(settings, command)
         return

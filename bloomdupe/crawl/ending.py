@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from scrapy.exceptions import CloseSpider
+from scrapy.exceptions import CloseSpider, DontCloseSpider
 
 from bloomdupe.crawl.later.sleeping import WAITING
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.progress.rounds import FINISHED
 from bloomdupe.errors import SettingError, StoreError, UnserializableError
-from bloomdupe.inside_scrapy.engine import fail_crawl, mark_failed
+from bloomdupe.inside_scrapy.engine import fail_crawl, mark_failed, stop_crawl
 from bloomdupe.inside_scrapy.timer import Timer
 from bloomdupe.printable import logger_of
 from bloomdupe.store.system_errors import limit_of_memory, reason_of
@@ -31,6 +31,8 @@ SHUTDOWN = "shutdown"
 """Finish reason of a run that was stopped by a signal, in Scrapy."""
 INCOMPLETE = "incomplete"
 """Finish reason of a run that left requests undone, though it had the time."""
+ASKED_TO_STOP = "asked_to_stop"
+"""Finish reason of a run that ``bloomdupe stop`` has ended."""
 
 
 class Ending:
@@ -41,11 +43,15 @@ class Ending:
     were refused, or their processing broke off. Then the process ends with exit status
     1, feeds that are written at the end stay unwritten, and the next run tries these
     requests again.
+
+    A crawl that ``stays`` open does not end by itself: it waits for URLs.
     """
 
-    def __init__(self, crawler: Crawler, engine: Engine) -> None:
+    def __init__(self, crawler: Crawler, engine: Engine, *, stays: bool) -> None:
         self._crawler = crawler
         self._engine = engine
+        self._stays = stays
+        self._said_that_it_waits = False
         self._apart = 0
         self._example: tuple[str, object] | None = None
 
@@ -67,19 +73,44 @@ class Ending:
         requests to come, even if none is pending.
         """
         if not self.left:
-            over = self._engine.starting.over and reason != SHUTDOWN
-            return FINISHED if over else reason
+            over = self._engine.starting.over and self._engine.finished_everywhere
+            return FINISHED if over and reason != SHUTDOWN else reason
         if reason != FINISHED:
             return reason
         return WAITING if self.left == self._engine.later else INCOMPLETE
 
     def idle(self) -> None:
-        """Let the engine close the crawl with its reason (signal ``spider_idle``)."""
+        """Let Scrapy close the crawl with its reason (signal ``spider_idle``).
+
+        Or let it stay open: then the signal comes again every few seconds.
+        """
+        if self._stays:
+            self._say_that_it_waits()
+            raise DontCloseSpider
         reason = self.reason_of(FINISHED)
         if reason == WAITING:
             self._engine.say_later()
         if reason != FINISHED:  # unless there is work by now: the engine looks
             raise CloseSpider(reason)
+
+    def _say_that_it_waits(self) -> None:
+        if self._said_that_it_waits:
+            return
+        self._said_that_it_waits = True
+        extra = {"spider": self._crawler.spider}
+        logger.info(
+            "Nothing is pending: the crawl waits for URLs (BLOOMDUPE_STAY)."
+            " `bloomdupe add` adds them, and `bloomdupe stop` ends the crawl",
+            extra=extra,
+        )
+        held_back = ", ".join(self._engine.held_back)
+        if held_back:
+            logger.warning(
+                "Delivered only when `bloomdupe stop` finds nothing pending:"
+                " %(feeds)s. FEED_EXPORT_BATCH_ITEM_COUNT delivers a feed in parts",
+                {"feeds": held_back},
+                extra=extra,
+            )
 
     def say_end(
         self, reason: str, totals: Totals, where: str, *, pending: bool
@@ -125,10 +156,10 @@ class Ending:
 
 
 class Stopping:
-    """Closes the crawl after the first failure; the process ends with status 1.
+    """Closes the crawl when it is asked to, or after the first failure.
 
-    After the failure nothing is committed: the last checkpoint stays valid, and the
-    next run continues from it.
+    After a failure the process ends with status 1, and nothing more is committed: the
+    last checkpoint stays valid, and the next run continues from it.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -137,6 +168,11 @@ class Stopping:
         self._ending = False
         # Not within the call that has failed: closing calls the scheduler.
         self._closing = Timer(self._close)
+
+    def stop(self) -> None:
+        """Close the crawl soon; requests in progress are finished first."""
+        if not self._ending:
+            self._closing.set(0)
 
     def fail(self, error: BaseException) -> None:
         """Record a failure, and close the crawl soon."""
@@ -165,14 +201,16 @@ class Stopping:
             self._closing.set(0)
 
     def _close(self) -> None:
-        assert self.failure is not None  # noqa: S101 - it was set before the timer
-        fail_crawl(self._crawler, reason_of(self.failure))
+        if self.failure is None:
+            stop_crawl(self._crawler, ASKED_TO_STOP)
+        else:
+            fail_crawl(self._crawler, reason_of(self.failure))
 
     def end(self) -> None:
         """Record that the crawl closes anyway; a failure still counts."""
         self._ending = True
+        self._closing.cancel()
         if self.failure is not None:
-            self._closing.cancel()
             mark_failed(self._crawler)
 
 

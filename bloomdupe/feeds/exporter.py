@@ -249,6 +249,15 @@ class FeedExporter(FeedExporterAccess):
         if self._job is not None:
             self._job.fail(error)
 
+    @property
+    def held_back(self) -> list[str]:
+        """Names of the feeds that are delivered when the crawl has finished."""
+        return [
+            feed.name
+            for feed in self._durable
+            if isinstance(feed, SpooledFeed) and not feed.most
+        ]
+
     # Checkpoints
 
     def sync(self) -> None:

@@ -7,7 +7,7 @@ before it runs a verb, so a verb needs no case for each engine.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from bloomdupe.errors import SettingError
 
@@ -19,14 +19,21 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
+    from bloomdupe.crawl.changes.change import Change
     from bloomdupe.crawl.changes.selection import Selection
     from bloomdupe.crawl.leases.failure import Failure
+    from bloomdupe.jobs.added import Added
     from bloomdupe.jobs.overview import Description
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.receiver import Receiver, Source
+    from bloomdupe.jobs.request_line import Wanted
     from bloomdupe.jobs.view import Reader
     from bloomdupe.store.store import Store
 
+    Found: TypeAlias = Callable[[Project, Added], Iterator[Wanted]]
+    """Yields the requests to add to a job of this project; lines that cannot be read
+    become problems of the result.
+    """
     Watched: TypeAlias = Callable[..., Iterator[Any]]
     """Yields the given things and shows their progress, by total and kind.
 
@@ -70,6 +77,31 @@ class Removal(NamedTuple):
     """Removes the job; raises :class:`~bloomdupe.errors.StoreError`."""
     stays: Sequence[str] = ()
     """Output files, which stay."""
+
+
+class Made(NamedTuple):
+    """A change that was made."""
+
+    answer: dict[str, Any]
+    taken_up: bool
+    """Whether the running crawl has made it."""
+
+
+class ChangingJob(Protocol):
+    """Makes changes to a job, one after another; it is to be closed."""
+
+    @property
+    def project(self) -> Project:
+        """The project of the job."""
+
+    def make(self, change: Change) -> Made:
+        """Make a change.
+
+        Raises :class:`~bloomdupe.errors.StoreMismatchError` if it is refused.
+        """
+
+    def close(self) -> None:
+        """End the work on the job."""
 
 
 class Job(ABC):
@@ -143,6 +175,27 @@ class Job(ABC):
     def removal(self) -> AbstractContextManager[Removal]:
         """Prepare to remove the job; within the context, a JOBDIR is locked."""
 
+    @abstractmethod
+    def failed_requests(
+        self, selection: Selection, reasons: tuple[str, ...]
+    ) -> list[Failure]:
+        """Return the requests that failed for these reasons (() are all)."""
+
+    @abstractmethod
+    def changing(
+        self,
+        settings: Settings | None,
+        say: Callable[[str], None],
+        watched: Watched,
+        *,
+        by_url: bool,
+    ) -> ChangingJob:
+        """Open the job for changes, whether a crawl runs it or not.
+
+        ``say`` is called with news for the user. Without ``by_url``, the changes name
+        slots and patterns only.
+        """
+
     # Operations that an engine may lack
 
     @property
@@ -165,10 +218,25 @@ class Job(ABC):
         """The URL on Redis, where the output of workers is."""
         raise self._lacks("output to collect: name a crawl, redis://host:6379/0#name")
 
-    def failed_requests(
+    def add(
         self,
-        selection: Selection,  # noqa: ARG002 - of the engines that have them
-        reasons: tuple[str, ...],  # noqa: ARG002
-    ) -> list[Failure]:
-        """Return the requests that failed for these reasons (() are all)."""
-        raise self._lacks("list of failed requests")
+        found: Found,  # noqa: ARG002 - of the engines that have it
+        settings: Settings | None,  # noqa: ARG002
+        spider: str | None,  # noqa: ARG002
+        say: Callable[[str], None],  # noqa: ARG002
+        watched: Watched,  # noqa: ARG002
+    ) -> Added:
+        """Make requests pending that the job has not seen, also while its crawl runs.
+
+        ``spider`` is the spider of a job that this begins. ``say`` is called with news
+        for the user.
+        """
+        raise self._lacks("requests to add to")
+
+    def stop(self, say: Callable[[str], None], watched: Watched) -> int:  # noqa: ARG002
+        """Ask the running crawl to end; return how many processes will end.
+
+        ``say`` is called with news for the user. Raises
+        :class:`~bloomdupe.errors.StoreError` if no crawl runs.
+        """
+        raise self._lacks("crawl to stop")

@@ -55,8 +55,6 @@ class RunFigures:
     seconds: float
     """Seconds of all runs together."""
     outputs: list[Output]
-    failed: dict[str, int]
-    """Failed requests that were not retried since, by cause, the largest first."""
     blocked: list[dict[str, Any]]
     """See :class:`bloomdupe.crawl.state.blocked.Blocked`."""
     paused: list[str]
@@ -142,6 +140,8 @@ class Overview:
     """Those of them that rest."""
     delays: dict[str, float]
     """Seconds between two requests, of the largest slots that have a delay."""
+    failed: dict[str, int]
+    """Failed requests that were not retried since, by cause, the largest first."""
     runs: RunFigures | None = None
     workers: WorkerFigures | None = None
 
@@ -191,6 +191,7 @@ class Overview:
             "largest": dict(self.largest()),
             "resting": {slot: rest._asdict() for slot, rest in self.resting.items()},
             "delays": self.delays,
+            "failed": self.failed,
         }
         if self.runs is not None:
             return common | {"pages": self.pages} | asdict(self.runs)

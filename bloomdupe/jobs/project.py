@@ -25,6 +25,8 @@ from bloomdupe.settings import JobSettings
 if TYPE_CHECKING:
     from scrapy.settings import Settings
 
+    from bloomdupe.crawl.leases.failure import Failure
+
 PLAIN_END = b"\x95"
 """First byte of a stored request that has attributes beside URL, depth, referer."""
 FINGERPRINTER = "REQUEST_FINGERPRINTER_CLASS"
@@ -98,6 +100,16 @@ class Project:
         """Return a request's fingerprint, and whether it must be kept exactly."""
         exact = any(regex.search(request.url) for regex in self._exact_urls)
         return self._fingerprint(request), exact
+
+    def key_of_failure(self, failed: Failure) -> tuple[bytes, bool] | None:
+        """Return the key of a failed request; None if it cannot be fetched."""
+        try:
+            request = Request(failed.url)
+            if failed.payload is not None:
+                request = self.request_of(failed.payload)
+        except (ValueError, UnserializableError):
+            return None
+        return self.key_of(request)
 
     @property
     def has_exact_urls(self) -> bool:

@@ -11,6 +11,7 @@ from bloomdupe.crawl.progress.rounds import OPEN
 from bloomdupe.store.files import SILENT_AFTER
 
 NOT_BEGUN, RUNNING, SLEEPING = "not begun", "running", "sleeping"
+WAITING = "waiting for URLs"
 SILENT = "no sign of life"
 STOPPED, KILLED, FINISHED = "stopped", "killed", "finished"
 IN_USE = "in use"
@@ -36,6 +37,8 @@ class Signs:
     """Unix time when the job was last finished."""
     half_imported: bool = False
     """Whether an import was interrupted."""
+    stays: bool = False
+    """Whether the crawl stays open when nothing is pending."""
     patience: float = SILENT_AFTER
     """Seconds of silence that mean nothing."""
 
@@ -56,7 +59,7 @@ class State(NamedTuple):
     @property
     def has_crawl(self) -> bool:
         """Whether a crawl has the job, be it alive or hanging."""
-        return self.name in (RUNNING, SLEEPING, SILENT)
+        return self.name in (RUNNING, SLEEPING, WAITING, SILENT)
 
     @property
     def text(self) -> str:
@@ -116,4 +119,6 @@ def _owned(signs: Signs, owner: str, now: float) -> State:
         return State(SILENT, now, owner, signs.beat)
     if not signs.ready and signs.due is not None and signs.due > now:
         return State(SLEEPING, now, owner, signs.due)
+    if signs.stays and not signs.ready and signs.due is None:
+        return State(WAITING, now, owner)
     return State(RUNNING, now, owner)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from bloomdupe.crawl.leases.failure import in_words
 from bloomdupe.crawl.progress.pace import per_minute, recent, since, time_to_go
 from bloomdupe.jobs.overview import MOST_SLOTS
-from bloomdupe.jobs.state import SILENT
+from bloomdupe.jobs.state import SILENT, WAITING
 
 if TYPE_CHECKING:
+    from bloomdupe.crawl.changes.selection import Selection
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.crawl.progress.history import Point, Ran
     from bloomdupe.crawl.totals import Totals
@@ -45,8 +46,16 @@ class FailedRequests:
 
     requests: list[Failure]
     """Failed requests that were not retried since, latest first."""
-    left: int
+    left: int = 0
     """Number of failed requests that were removed because there were too many."""
+
+    def selected(self, selection: Selection, reasons: tuple[str, ...]) -> list[Failure]:
+        """Return those that failed for these reasons (() are all)."""
+        return [
+            one
+            for one in self.requests
+            if one.is_for(reasons) and selection.has(one.slot, one.url)
+        ]
 
     @property
     def reasons(self) -> Counter[str]:
@@ -80,10 +89,9 @@ class FailedRequests:
 
 @dataclass(frozen=True)
 class JobHistory:
-    """The counts, failed requests and runs that a store keeps."""
+    """The counts and runs that a store keeps."""
 
     totals: Totals
-    failed: FailedRequests
     runs: list[Ran]
 
 
@@ -103,6 +111,7 @@ class View:
     """Points of the history; of a crawl on Redis, since the reader began, with times
     of a monotonic clock.
     """
+    failed: FailedRequests
     history: JobHistory | None
     """None: the engine keeps no history."""
     paces: dict[str, float]
@@ -175,14 +184,15 @@ class View:
         It takes until the end of the last rest, at least.
         """
         points, runs = self.present, self.job.runs
-        if not (self.job.state.has_crawl and points):
+        state = self.job.state
+        if not (state.has_crawl and points) or state.name == WAITING:
             return None
         if runs is not None and not self.job.slots.keys().isdisjoint(runs.paused):
             return None  # until they are resumed
         left = time_to_go(recent(points), points[-1])
         if left is None:
             return None
-        now = self.job.state.read_at
+        now = state.read_at
         return max([left, *(one.until - now for one in self.job.resting.values())])
 
     def as_dict(self) -> dict[str, Any]:
@@ -192,14 +202,14 @@ class View:
             "job": self.job.as_dict(),
             "seconds_to_go": self.to_go,
             "slots": dict(self.job.largest(MOST_SLOTS)),
+            "failed": dict(self.failed.reasons.most_common()),
+            "failures_left": self.failed.left,
         }
         if history is not None:
             found |= {
                 "totals": history.totals.record,
                 "last_point": None if self.last is None else self.last._asdict(),
                 "pages_per_minute": rate,
-                "failed": dict(history.failed.reasons),
-                "failures_left": history.failed.left,
                 "runs": [ran._asdict() for ran in history.runs],
             }
         if workers is not None:

@@ -53,7 +53,7 @@ COLOURS = {
 }
 NO_HISTORY = (
     "Workers share this crawl on Redis, which keeps no history of it: there are no"
-    " charts over time, no runs, status codes, depths and failed requests."
+    " charts over time, no runs, status codes and depths."
 )
 
 
@@ -118,9 +118,8 @@ def _counts(view: View) -> Iterator[Tile]:
     yield Tile("pages", f"{job.pages:,}")
     yield from _pace(view)
     yield Tile("pending", f"{job.pending:,}")
-    if history is not None:
-        failed = len(history.failed.requests)
-        yield Tile("failed", f"{failed:,}", "bad" * bool(failed))
+    failed = len(view.failed.requests)
+    yield Tile("failed", f"{failed:,}", "bad" * bool(failed))
     yield Tile("active hosts", f"{len(job.slots):,}")
     if job.at_rest:
         yield Tile("resting hosts", f"{len(job.at_rest):,}", "bad")

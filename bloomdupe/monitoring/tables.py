@@ -29,9 +29,9 @@ OTHERS = "(not counted by host)"
 
 def failures(view: View) -> Iterator[str]:
     """Yield the failed requests by reason, exception and slot, the largest first."""
-    if view.history is None or not view.history.failed.requests:
+    failed = view.failed
+    if not failed.requests:
         return
-    failed = view.history.failed
     groups = failed.groups
     twice = TWICE if any(one.reason in PAGE_CAME for one in failed.requests) else ""
     yield f"<h2>Failures: {plural(len(failed.requests), 'request')}</h2>"
@@ -70,7 +70,7 @@ def hosts(view: View) -> Iterator[str]:
     """Yield the slots: pages and bytes, failures, pending requests, and rests."""
     job, history = view.job, view.history
     counted = {} if history is None else history.totals.by_slot
-    failed = {} if history is None else history.failed.slots
+    failed = view.failed.slots
     names = job.slots.keys() | counted.keys() | failed.keys()
     if not names:
         return
@@ -86,10 +86,16 @@ def hosts(view: View) -> Iterator[str]:
         )
     if history is None:
         columns = (
-            Column("host", "host"), Column("pending", "number"), Column("", "slow"),
+            Column("host", "host"), Column("pending", "number"),
+            Column("failed", "number bad"), Column("", "slow"),
         )  # fmt: skip
         rows = [
-            (slot_name(one), f"{job.slots.get(one, 0):,}", job.slowness(one))
+            (
+                slot_name(one),
+                _count(job.slots.get(one, 0)),
+                _count(failed.get(one, 0)),
+                job.slowness(one),
+            )
             for one in order
         ]
         yield from table(columns, rows)
@@ -167,9 +173,9 @@ def runs(view: View) -> Iterator[str]:
 
 def failed_requests(view: View) -> Iterator[str]:
     """Yield the latest failed requests."""
-    if view.history is None or not view.history.failed.requests:
+    failed = view.failed
+    if not failed.requests:
         return
-    failed = view.history.failed
     yield "<h2>Failed requests</h2>"
     shown, count = failed.requests[:MOST_FAILURES], len(failed.requests)
     gone = f" {failed.left:,} older requests were removed." if failed.left else ""

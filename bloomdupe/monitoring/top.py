@@ -63,6 +63,8 @@ BESIDE = 4
 BESIDE_TABLE = 2
 """Lines beside the workers: a head, and a blank line."""
 SHORT_HEADS = ["parts", "work", "/s"]
+SORTS = ("pending", "failed", "resting", "name")
+"""Ways to sort the slots."""
 LEAST = 3
 """Figures that are always shown."""
 DIM = "dim"
@@ -70,6 +72,7 @@ DIM = "dim"
 STYLES = {
     states.RUNNING: "bold green",
     states.SLEEPING: "bold blue",
+    states.WAITING: "bold blue",
     states.SILENT: "bold white on red",
     states.IN_USE: "bold",
     states.HALF_IMPORTED: "bold yellow",
@@ -97,7 +100,7 @@ def follow(reader: Reader, console: Console, interval: float) -> View:
             took = monotonic() - begun
             due = begun + max(interval, CALM * took)
             while True:
-                shown = screen(view, console, sorts(view)[sort])
+                shown = screen(view, console, SORTS[sort])
                 live.update(shown, refresh=True)
                 key = pressed(due - monotonic())
                 if key is None:
@@ -105,7 +108,7 @@ def follow(reader: Reader, console: Console, interval: float) -> View:
                 if key in ("q", "Q", ESCAPE, ""):
                     return view
                 if key in ("s", "S"):
-                    sort = (sort + 1) % len(sorts(view))
+                    sort = (sort + 1) % len(SORTS)
 
 
 @contextmanager
@@ -134,13 +137,6 @@ class _Pressed:
         return os.read(self._file, 64)[:1].decode("ascii", "replace")
 
 
-def sorts(view: View) -> tuple[str, ...]:
-    """Return the ways to sort the slots."""
-    if view.history is None:
-        return "pending", "name"
-    return "pending", "failed", "resting", "name"
-
-
 def screen(view: View, console: Console, sort: str) -> RenderableType:
     """Return the screen of a job, no larger than the terminal."""
     width, height = console.size
@@ -160,9 +156,8 @@ def screen(view: View, console: Console, sort: str) -> RenderableType:
     if width < WIDE:
         reasons = _reasons(view, names, console, width)[: rows // 2]
     table = _slots(view, names[: rows - len(reasons)], width)
-    ways = sorts(view)
     keys = Text("q quit   s sort by ", style="dim", no_wrap=True)
-    keys.append(ways[(ways.index(sort) + 1) % len(ways)], style="dim")
+    keys.append(SORTS[(SORTS.index(sort) + 1) % len(SORTS)], style="dim")
     return Group(*parts, Text(), table, *reasons, keys)
 
 
@@ -220,7 +215,8 @@ def _figures(view: View, console: Console, columns: int) -> Iterator[Figure]:
     if view.job.workers is not None:
         yield from _figures_of_workers(view.job, view.job.workers)
     if view.history is not None:
-        yield from _figures_of_history(view, view.history, columns)
+        yield _skipped(view, view.history)
+    yield from _failed(view, columns)
     last = view.last
     if last is None:
         if view.job.state.name != states.NOT_BEGUN:
@@ -283,17 +279,19 @@ def _figures_of_workers(job: Overview, workers: WorkerFigures) -> Iterator[Figur
     yield "workers", alive
 
 
-def _figures_of_history(
-    view: View, history: JobHistory, columns: int
-) -> Iterator[Figure]:
+def _skipped(view: View, history: JobHistory) -> Figure:
     duplicates = history.totals.duplicates
     offered = duplicates + view.job.taken_in
     share = duplicates / offered if offered else 0.0
-    yield "skipped", [(f"{duplicates:,}", ""), (f"{share:.0%} of all links", "")]
-    failed = len(history.failed.requests)
+    return "skipped", [(f"{duplicates:,}", ""), (f"{share:.0%} of all links", "")]
+
+
+def _failed(view: View, columns: int) -> Iterator[Figure]:
+    """Yield the number of failed requests, and of each reason; in lines that fit."""
+    failed = len(view.failed.requests)
     values = [(f"{failed:,}", "bold red" if failed else "")]
     name = "failed"
-    for cause, requests in history.failed.reasons.most_common():
+    for cause, requests in view.failed.reasons.most_common():
         more = (f"{requests:,} {cause}", "")
         if len("  ".join(value for value, _ in [*values, more])) > columns:
             yield name, values
@@ -380,7 +378,7 @@ def _workers(view: View, workers: list[WorkerShare], rows: int, width: int) -> T
 def _names(view: View, sort: str, most: int) -> list[str]:
     """Return the names of the slots that come first."""
     pending = view.job.slots
-    failed = {} if view.history is None else view.history.failed.slots
+    failed = view.failed.slots
     resting = dict.fromkeys(view.job.at_rest, 1)
     by: dict[str, Mapping[str, int]]
     by = {"pending": pending, "failed": failed, "resting": resting}
@@ -404,20 +402,20 @@ def _reasons(view: View, names: list[str], console: Console, width: int) -> list
 
 
 def _slots(view: View, names: list[str], width: int) -> Table:
-    """Return the slots, with failures if the engine keeps them."""
+    """Return the slots, with their failures."""
     pending = view.job.slots
-    failed = None if view.history is None else view.history.failed.slots
-    heads = ["pending"] if failed is None else ["pending", "failed"]
-    table = _names_table("slot", heads, width)
+    failed = view.failed.slots
+    table = _names_table("slot", ["pending", "failed"], width)
     slow = {name: view.job.slowness(name) for name in names if width >= WIDE}
     if any(slow.values()):
         table.add_column("", no_wrap=True, overflow="ellipsis", max_width=width // 2)
     for name in names:
-        cells: list[RenderableType] = [f"{pending.get(name, 0):,}"]
-        if failed is not None:
-            count = failed.get(name, 0)
-            style = "red" if count else "dim"
-            cells.append(Text(f"{count:,}" if count else "-", style=style))
+        count = failed.get(name, 0)
+        style = "red" if count else "dim"
+        cells: list[RenderableType] = [
+            f"{pending.get(name, 0):,}",
+            Text(f"{count:,}" if count else "-", style=style),
+        ]
         if any(slow.values()):
             cells.append(Text(printable(slow[name]), style="yellow"))
         table.add_row(Text(printable(slot_name(name))), *cells)

@@ -30,13 +30,12 @@ NO_WORKER = (
 
 def remedy_of(view: View) -> str | None:
     """Return the remedy for the state of a job, if it needs one."""
-    job, history = view.job, view.history
+    job, failed = view.job, view.failed
     if job.workers is not None and job.state.name == states.SILENT:
         return NO_WORKER
-    if history is not None and job.state.name == states.FINISHED:
-        failed = history.failed
-        if failed.requests and job.pages <= len(failed.requests):
-            return f"Mend the cause, then run the crawl with -s {failed.option}."
+    none_succeeded = 0 < len(failed.requests) >= job.pages
+    if job.state.name == states.FINISHED and none_succeeded:
+        return f"Mend the cause, then run the crawl with -s {failed.option}."
     return REMEDIES.get(job.state.name)
 
 
@@ -66,7 +65,7 @@ def _facts(view: View) -> Iterator[str]:
             yield f"{later:,} scheduled for later"
     if state.name == states.RUNNING and view.to_go and not job.all_rest:
         yield f"{duration(view.to_go)} to go"
-    failed = 0 if view.history is None else len(view.history.failed.requests)
+    failed = len(view.failed.requests)
     if failed:
         yield f"{failed:,} failed"
 

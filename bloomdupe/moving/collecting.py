@@ -171,7 +171,7 @@ class Collecting:
         frontier.check_still_there()
         # In this order: a crawl that begins between the two looks has not ended.
         self._begun = self._begun or any(c.pushed for c in frontier.counts())
-        finished = self._begun and frontier.finished
+        finished = self._begun and frontier.finished and not frontier.stays_open
         batch = _Batch(self._collection.positions)
         for number in range(frontier.partitions):
             for entry in self._entries(number, batch.positions[number]):

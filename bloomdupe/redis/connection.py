@@ -25,14 +25,12 @@ except ImportError as error:
         " pip install 'bloomdupe[redis]'"
     ) from error
 
-from bloomdupe.redis.interruptions import Interruptions
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from bloomdupe.redis.address import Address
 
-__all__ = ["Connection"]
+__all__ = ["Connection", "Interruptions", "NoScriptError"]
 
 CONNECT_SECONDS = 5.0
 """How long a connection may take, unless the URL has ``socket_connect_timeout``."""
@@ -47,6 +45,9 @@ FOR_NOW = re.compile(
 a script.
 """
 
+NoScriptError = redis.exceptions.NoScriptError
+"""The server does not know a script, which has not run."""
+
 NOT_LET_IN = (redis.AuthenticationError, redis.exceptions.AuthorizationError)
 TRANSLATED = (
     redis.ConnectionError,
@@ -56,6 +57,42 @@ TRANSLATED = (
     redis.exceptions.ClusterError,
     redis.exceptions.RedisClusterException,
 )
+
+
+class Interruptions:
+    """Counts the interruptions after which a Redis may hold older data.
+
+    A server that was killed, or was replaced by its replica, may lose its last writes.
+    It does not report this, but the client then needs a new connection. So no
+    connection is replaced silently: the first command on the new connection raises an
+    error, and the caller may try again.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._connected: set[tuple[object, ...]] = set()
+        self._expected: set[tuple[object, ...]] = set()
+
+    def happened(self) -> None:
+        """Count an error; the new connections that follow it are expected."""
+        self.count += 1
+        self._expected = set(self._connected)
+
+    def made_up_for(self) -> None:
+        """Expect no more new connections: all that may be lost was sent again."""
+        self._expected.clear()
+
+    def surprises(self, connection: Any) -> bool:  # noqa: ANN401 - redis-py has several
+        """Whether a new connection replaces one whose loss was not reported yet."""
+        server = tuple(
+            getattr(connection, name, None) for name in ("host", "port", "path")
+        )
+        if server in self._connected and server not in self._expected:
+            self.happened()
+            return True
+        self._connected.add(server)
+        self._expected.discard(server)
+        return False
 
 
 class Connection:
@@ -87,13 +124,13 @@ class Connection:
             )
         except ValueError as error:
             raise SettingError(f"{self.address.shown}: {error}") from error
-        with self._in_our_words():
+        with self.in_our_words():
             self.facts: dict[str, Any] = client.info()
         if self.facts.get("cluster_enabled"):
             client.close()
             # Only INFO was sent, and it changes nothing.
             self.interruptions = Interruptions()
-            with self._in_our_words():
+            with self.in_our_words():
                 # It has the same methods, but is not a subclass.
                 client = cast(
                     "redis.Redis",
@@ -116,15 +153,63 @@ class Connection:
         every: dict[str, Any] = {}
         if self.facts.get("cluster_enabled"):
             every["target_nodes"] = redis.RedisCluster.PRIMARIES
-        with self._in_our_words():
+        with self.in_our_words():
             self._client.ping(**every)
+
+    def _sent(self, commands: Sequence[tuple[str, list[Any]]]) -> list[Any]:
+        """Send commands about keys in one round trip, in a Cluster one for each node.
+
+        Returns the answers, or the errors of the server.
+        """
+        answers: list[Any] = [None] * len(commands)
+        by_node: dict[Any, list[int]] = {}
+        for place, (key, _) in enumerate(commands):
+            by_node.setdefault(self._node_of(key), []).append(place)
+        for node, places in by_node.items():
+            pipeline = node.pipeline(transaction=False)
+            for place in places:
+                pipeline.execute_command(*commands[place][1])
+            try:
+                found = pipeline.execute(raise_on_error=False)
+            except (redis.ConnectionError, redis.TimeoutError):
+                self._find_nodes()
+                raise
+            for place, answer in zip(places, found, strict=True):
+                moved = isinstance(answer, redis.exceptions.AskError)  # or MovedError
+                answers[place] = self._follow(commands[place][1]) if moved else answer
+        return answers
+
+    def _node_of(self, key: str) -> Any:  # noqa: ANN401 - redis-py has no types for it
+        """Return the client for the node that has a key.
+
+        A pipeline for a whole Cluster would ask Redis which keys each script has, and
+        would send commands again if their answers were lost.
+        """
+        if not self.facts.get("cluster_enabled"):
+            return self._client
+        cluster: Any = self._client
+        return cluster.get_redis_connection(cluster.get_node_from_key(key))
+
+    def _find_nodes(self) -> None:
+        """Ask a Cluster for its nodes: a replica may have taken the place of one."""
+        if self.facts.get("cluster_enabled"):
+            cluster: Any = self._client
+            cluster.nodes_manager.initialize()
+
+    def _follow(self, command: list[Any]) -> Any:  # noqa: ANN401 - of any command
+        """Send a command to the node that has got its keys."""
+        client: Any = self._client
+        try:
+            return client.execute_command(*command)
+        except NoScriptError as error:
+            return error
 
     def close(self) -> None:
         """Close the connection."""
         self._client.close()
 
     @contextmanager
-    def _in_our_words(self) -> Iterator[None]:
+    def in_our_words(self) -> Iterator[None]:
         """Turn redis-py's errors into ours, which name the server and the remedy."""
         try:
             yield

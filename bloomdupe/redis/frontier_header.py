@@ -6,6 +6,9 @@ The head of the frontier is a hash of Redis at ``bloomdupe:{NAME}``:
 ``header``    parameters, secret key, identity, number of partitions, and the rule that
               assigns a request to a partition, as JSON; and whether items of
               ``start()`` have names
+``stops``     how often the running workers were asked to stop
+``stays_until``  time in milliseconds until which a worker runs that stays open when
+              nothing is pending
 ``whole``     1 when all partitions are created. A partition that is missing then is
               lost
 """
@@ -127,7 +130,9 @@ def header_of(
         size = header["partitions"]
         share = math.ceil(ROOM * parameters["capacity"] / size)
         given = {**parameters, "capacity": share}
-        for number in range(size):
-            RedisFilter.on(part_of(server, number), given)
+        server.at_once(
+            RedisFilter.opening(part_of(server, number), given)
+            for number in range(size)
+        )
         server.set_field("whole", "1")
     return header

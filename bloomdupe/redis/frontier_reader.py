@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from bloomdupe.errors import StoreError, StoreMismatchError
 from bloomdupe.filter.parameters import Parameters
 from bloomdupe.redis.address import Address
+from bloomdupe.redis.failed_requests import read_failures
 from bloomdupe.redis.frontier_header import header_in, mark_of, part_of
 from bloomdupe.redis.record import Record
 from bloomdupe.redis.server import Server
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from bloomdupe.filter.sizing import Geometry
+    from bloomdupe.redis.failed_requests import StoredFailure
 
 __all__ = ["FrontierReader", "OnRedis", "PartitionState", "kind_at"]
 
@@ -34,7 +36,7 @@ class PartitionState(NamedTuple):
 
     number: int
     pushed: int
-    """Requests that were ever accepted."""
+    """Requests that were ever accepted, and not removed by hand."""
     slots: int
     """Slots with pending requests."""
     leased: int
@@ -55,6 +57,10 @@ class PartitionState(NamedTuple):
     """The worker whose lease ran out before it gave the partition back; or empty."""
     lost_for: float
     """Seconds since its lease ran out."""
+    failing: int
+    """Number of changes to the failed requests."""
+    forgotten: int
+    """Failed requests that were removed, because there were too many."""
 
     @property
     def pending(self) -> int:
@@ -72,6 +78,8 @@ class OnRedis(NamedTuple):
 
     slot: str
     priority: int
+    number: bytes
+    """Its number in the partition."""
     payload: bytes
     worker: str | None
     """The worker that it was handed out to; None if it is pending."""
@@ -169,7 +177,13 @@ class FrontierReader:
 
     def workers(self) -> list[str]:
         """Return the sorted names of the workers that are alive."""
-        return sorted(name.decode() for name in self._server.run("workers"))
+        _, *names = self._server.run("workers")
+        return sorted(name.decode() for name in names)
+
+    @property
+    def stays(self) -> bool:
+        """Whether a worker is alive that stays open when nothing is pending."""
+        return bool(self._server.run("workers")[0])
 
     def states(self) -> list[PartitionState]:
         """Yield the state of each partition, one after another."""
@@ -177,9 +191,9 @@ class FrontierReader:
 
     def _state(self, number: int) -> PartitionState:
         part = self._parts[number]
-        pushed, slots, leased, done, owner, left, entries, head, aside, reasons = (
-            part.run("state")
-        )
+        state = part.run("state")
+        pushed, slots, leased, done, owner, left, entries, head, aside = state[:9]
+        reasons, failing, forgotten = state[9:]
         fields = dict(zip(head[::2], head[1::2], strict=True))
         record = Record.read(fields, part.address)
         return PartitionState(
@@ -195,6 +209,8 @@ class FrontierReader:
             [reason.decode(errors="replace") for reason in reasons],
             "" if left > 0 else owner.decode(),
             max(0.0, -left / 1000),
+            failing,
+            forgotten,
         )
 
     def memory_used(self) -> tuple[int, int]:
@@ -239,8 +255,13 @@ class FrontierReader:
             for place, number, score, payload in zip(*[iter(some)] * 4, strict=True):
                 if place == read:  # the slot goes on behind this one
                     after = score, number
-                yield OnRedis(asked[place], -int(float(score)), payload, None)
+                priority = -int(float(score))
+                yield OnRedis(asked[place], priority, number, payload, None)
             begin += read
+
+    def failures(self, partition: int) -> list[StoredFailure]:
+        """Return the failed requests of a partition, in no order."""
+        return self._server.carry_out(read_failures(self._parts[partition], partition))
 
     def handed_out(self, partition: int) -> Iterator[OnRedis]:
         """Yield the requests in progress of a partition, in no order."""
@@ -255,6 +276,6 @@ class FrontierReader:
                 if number not in met:
                     met.add(number)
                     name, priority = slot.decode(errors="replace"), -int(float(score))
-                    yield OnRedis(name, priority, payload, worker)
+                    yield OnRedis(name, priority, number, payload, worker)
             if not int(cursor):
                 return

@@ -52,7 +52,7 @@ class Keys(Connection):
 
     def key(self, name: str) -> Key:
         """Return the type and the size of a key."""
-        with self._in_our_words():
+        with self.in_our_words():
             kind = self._ask("TYPE", name).decode()
             counts = {"list": "LLEN", "set": "SCARD", "zset": "ZCARD"}
             size = int(self._ask(counts[kind], name)) if kind in counts else 0
@@ -71,7 +71,7 @@ class Keys(Connection):
 
     def _portion(self, key: Key, start: int, *, from_end: bool) -> list[Member]:
         last = min(start + AT_ONCE, key.size) - 1
-        with self._in_our_words():
+        with self.in_our_words():
             if key.kind == "list" and from_end:
                 found = self._ask("LRANGE", key.name, -last - 1, -start - 1)
                 return [Member(value) for value in reversed(found)]
@@ -88,7 +88,7 @@ class Keys(Connection):
         """Yield the members of a set in no order, some perhaps more than once."""
         cursor = 0
         while True:
-            with self._in_our_words():
+            with self.in_our_words():
                 found: Any = self._client.sscan(name, cursor, count=AT_ONCE)
             cursor, some = found
             yield from some
@@ -97,7 +97,7 @@ class Keys(Connection):
 
     def has(self, name: str, member: str) -> bool:
         """Whether a set has this member."""
-        with self._in_our_words():
+        with self.in_our_words():
             return bool(self._client.sismember(name, member))
 
     def changed(self, key: Key) -> StoreError:

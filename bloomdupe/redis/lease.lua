@@ -2,11 +2,14 @@
 --
 -- ARGV[4]  highest number of requests
 -- ARGV[5]  highest number of requests of a slot
+-- ARGV[6]  the slot whose turn has begun, or ''
+-- ARGV[7]  number of requests that it has had in this turn
 -- then the names of slots that take turns again
 --
 -- Returns 'done' and, for each request, its number, its slot, the priority negated, the
--- payload, and the state of the slot, if it has one: only with the first of its requests. A slot with further pending requests is parked then, at most until the owner has
--- no requests in progress.
+-- payload, and the state of the slot, if it has one: only with the first of its requests. A
+-- slot that has had its requests, and has further requests, is parked then, at most until the
+-- owner has no requests in progress. The last slot may have had fewer: its turn goes on.
 
 local handed = {}
 if done_before then
@@ -15,17 +18,18 @@ if done_before then
     handed[#handed + 1] = string.sub(numbers, i, i + NUMBER_BYTES - 1)
   end
 else
-  for i = 6, #ARGV do
+  for i = 8, #ARGV do
     local score = redis.call('ZSCORE', slots_key, ARGV[i])
     if score and tonumber(score) == PARKED then join(ARGV[i]) end
   end
   if redis.call('HLEN', leased_key) == redis.call('HLEN', left_key) then join_parked() end
-  local left = tonumber(ARGV[4])
+  local left, of_each = tonumber(ARGV[4]), tonumber(ARGV[5])
   while left > 0 do
     local slot = redis.call('ZRANGE', slots_key, 0, 0, 'WITHSCORES')
     if #slot == 0 or tonumber(slot[2]) == PARKED then break end
     local queue = queue_key .. slot[1]
-    local popped = redis.call('ZPOPMIN', queue, math.min(left, tonumber(ARGV[5])))
+    local had = slot[1] == ARGV[6] and tonumber(ARGV[7]) or 0
+    local popped = redis.call('ZPOPMIN', queue, math.min(left, math.max(1, of_each - had)))
     for i = 1, #popped, 2 do
       local number = string.sub(popped[i], 1, NUMBER_BYTES)
       local value = struct.pack('<dH', popped[i + 1], #slot[1]) .. slot[1]
@@ -34,10 +38,10 @@ else
       handed[#handed + 1] = number
     end
     left = left - #popped / 2
-    if redis.call('EXISTS', queue) == 1 then
-      redis.call('ZADD', slots_key, PARKED, slot[1])
-    else
+    if redis.call('EXISTS', queue) == 0 then
       redis.call('ZREM', slots_key, slot[1])
+    elseif had + #popped / 2 >= of_each then
+      redis.call('ZADD', slots_key, PARKED, slot[1])
     end
   end
   redis.call('HSET', state_key, 'step', ARGV[3], 'handed', table.concat(handed))

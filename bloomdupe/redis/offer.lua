@@ -6,7 +6,6 @@
 -- priority, those of kind a or b have their turn before those of c or d.
 --   a, c  newest first
 --   b, d  oldest first
---   m     no request: its fingerprint is marked
 -- A kind may be followed by the limits of its slot: a comma, the highest number of requests
 -- that were ever counted, another comma, and the highest number of pending requests.
 --
@@ -39,14 +38,12 @@ for offset = 1, #batch, size do
     local kind, most_pages, most_pending =
       string.match(ARGV[field + 2], '^(.),?(%d*),?(%d*)$')
     local refused = most_pages ~= '' and refusal(ARGV[field], most_pages, most_pending)
-    if kind ~= 'm' and not refused then
+    if not refused then
       number = number + 1
       -- It is put into the queue before it is marked: if Redis refuses one of the two
       -- commands, the request is done twice, and not lost.
       redis.call('HSET', state_key, 'pushed', number)
       put(ARGV[field], ARGV[field + 1], numbered(kind, number) .. ARGV[field + 3])
-    end
-    if not refused then
       mark(hash, where)
       added = added + 1
     end

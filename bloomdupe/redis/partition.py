@@ -9,12 +9,16 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.errors import StoreDamagedError, StoreError
-from bloomdupe.redis.redis_filter import MAX_BATCH, RedisFilter
+from bloomdupe.redis.failed_requests import FailedKeys, read_failures
+from bloomdupe.redis.server import Call
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from bloomdupe.redis.server import Server
+    from bloomdupe.redis.failed_requests import FailedRequest, StoredFailure
+    from bloomdupe.redis.frontier_reader import OnRedis
+    from bloomdupe.redis.redis_filter import RedisFilter
+    from bloomdupe.redis.server import Server, Talk
 
 __all__ = [
     "NO_ENTRY",
@@ -38,11 +42,11 @@ ENTRIES_AT_ONCE = 100
 FORGOTTEN_AT_ONCE = 10_000
 """Entries per script, which blocks Redis for some milliseconds."""
 
-MARK_ONLY = "m"
-"""The kind of a mark without a request."""
 NUMBER_BYTES = 9
 """Bytes of a request's number, which precedes its payload."""
 NO_BOUND = 2**53
+NEW = ord("1")
+"""The answer to an offer that was accepted."""
 READ_AT_ONCE = 500
 """Requests, or names of slots, per command."""
 
@@ -154,9 +158,9 @@ class Settled(NamedTuple):
     lines: Sequence[bytes] = ()
     """Its lines of output."""
     instead: Offer | None = None
-    """The request that takes its place, such as its retry: see
-    :meth:`SharedFrontier.may_stand_in
-    <bloomdupe.redis.shared_frontier.SharedFrontier.may_stand_in>`.
+    """The request that takes its place in the same step, such as its retry: never are
+    both to be done. It is not marked as seen. If its slot belongs to another partition,
+    it moves there before it is handed out.
     """
     marks: Sequence[SeenMark] = ()
     """Requests that were done as a part of it, without being offered."""
@@ -167,6 +171,8 @@ class Settled(NamedTuple):
     """
     about: AboutSlot | None = None
     """The new state of its slot, if that has changed."""
+    failed: FailedRequest | None = None
+    """The change that it makes to the failed requests, if it makes one."""
 
 
 class LeftRequest(NamedTuple):
@@ -218,7 +224,7 @@ class Counts(NamedTuple):
     """Counts of the requests in a partition at one moment."""
 
     pushed: int
-    """Requests that were ever accepted."""
+    """Requests that were ever accepted, and not removed by hand."""
     slots: int
     """Slots with pending requests."""
     leased: int
@@ -250,12 +256,18 @@ class _Step(NamedTuple):
     arguments: tuple[bytes | str | int, ...]
     settles: tuple[bytes, ...] = ()
     again: tuple[str, ...] = ()
+    failed: tuple[FailedRequest, ...] = ()
+    of_each: int = 0
 
 
 class Partition:
     """The scripts of one partition, called by one worker.
 
-    Every method may be called again after a
+    Most methods return talks, so that many partitions share a round trip: see
+    :meth:`Server.at_once <bloomdupe.redis.server.Server.at_once>`. Only one talk at a
+    time may be carried out.
+
+    Every talk may be begun again after a
     :class:`~bloomdupe.errors.StoreUnreachableError`: if the step was done and only its
     answer was lost, it is not done a second time.
     """
@@ -271,6 +283,8 @@ class Partition:
         self._kinds = ("b", "d") if fifo else ("a", "d")
         self.fence = ""
         """The owner's fencing token; empty: this worker is not the owner."""
+        self.is_dry = False
+        """Whether nothing can be handed out, unless other workers have offered it."""
         self.in_progress: set[bytes] = set()
         """Numbers of the requests in progress."""
         self.not_begun: set[bytes] = set()
@@ -281,29 +295,37 @@ class Partition:
         """
         self.clock_ahead = 0.0
         """Seconds by which Redis' clock is ahead of this machine's clock."""
+        self.failed = FailedKeys()
+        """The failed requests of the partition; empty if it is not the owner."""
         self._step = 0
         self._unanswered: _Step | None = None
         self._handed_out: list[RedisLease] = []
         self._again: set[str] = set()
+        # The slot whose turn has begun, and the requests that it has had in this turn.
+        self._turn: tuple[str, int] = ("", 0)
 
-    def offer(self, offers: Sequence[Offer | SeenMark]) -> list[Taken]:
-        """Accept requests that are new; say of each whether it was.
+    def offer(self, offers: Sequence[Offer]) -> Talk[list[int]]:
+        """Accept requests that are new; return the :class:`Taken` of each."""
+        keys = [offer.fingerprint for offer in offers]
+        words = [self._arguments(offer) for offer in offers]
+        flags = yield from self.seen.each("offer", keys, words)
+        if any(flag == NEW for flag in flags):
+            self.is_dry = False
+        return [flag - ord("0") for flag in flags]
 
-        A mark is set, and adds no request.
-        """
-        flags = b""
-        for first in range(0, len(offers), MAX_BATCH):
-            some = offers[first : first + MAX_BATCH]
-            flags += self.seen.run_each(
-                "offer",
-                [offer.fingerprint for offer in some],
-                [self._arguments(offer) for offer in some],
-            )
-        return [Taken(flag - ord("0")) for flag in flags]
+    def knows(self, marks: Sequence[SeenMark]) -> Talk[list[int]]:
+        """Say of each mark whether it is set."""
+        keys = [mark.fingerprint for mark in marks]
+        flags = yield from self.seen.each("contains", keys)
+        return [flag - ord("0") for flag in flags]
 
-    def _arguments(self, offer: Offer | SeenMark) -> tuple[bytes | str | int, ...]:
-        if isinstance(offer, SeenMark):
-            return b"", 0, MARK_ONLY, b""
+    def mark(self, marks: Sequence[SeenMark]) -> Talk[list[int]]:
+        """Set marks; say of each whether it was new."""
+        keys = [mark.fingerprint for mark in marks]
+        flags = yield from self.seen.each("add", keys)
+        return [flag - ord("0") for flag in flags]
+
+    def _arguments(self, offer: Offer) -> tuple[bytes | str | int, ...]:
         slot = offer.slot.encode()
         if len(slot) > MAX_SLOT_BYTES:
             raise ValueError(f"a slot's name of {len(slot):,} bytes is too long")
@@ -314,33 +336,42 @@ class Partition:
 
     # Steps of the owner
 
-    def take(self, milliseconds: int, *, expired: bool = True) -> bool:
-        """Become the owner; False if another worker is.
+    def is_free(self, *, expired: bool) -> Talk[bool]:
+        """Return whether :meth:`take` would make this worker the owner."""
+        free, *_ = yield Call(self.server, "take", (self._worker, 0, "", +expired))
+        return bool(free)
+
+    def take(self, milliseconds: int, *, expired: bool = True) -> Talk[None]:
+        """Become the owner, unless another worker is.
 
         ``expired`` allows taking the partition from an owner after its lease has run
         out.
         """
         self.lose()
         fence = secrets.token_hex(8)
-        taken, since, now = self.server.run(
-            "take", self._worker, milliseconds, fence, +expired
-        )
+        words = self._worker, milliseconds, fence, +expired
+        taken, since, now, failed = yield Call(self.server, "take", words)
         if taken:
             self.fence = fence
             self._step = 0
+            self.failed.begin(failed)
+            self.is_dry = False
             self.clock_ahead = now / 1000 - time.time()
             self.last_owner_until = None
             if since >= 0:
                 self.last_owner_until = time.monotonic() - since / 1000
-        return bool(taken)
 
-    def renew(self, milliseconds: int) -> bool:
-        """Stay the owner; False if another worker is by now. 0 gives it back."""
-        idle = +self.is_idle
-        kept = self.server.run("renew", self._worker, self.fence, milliseconds, idle)
+    def renew(self, milliseconds: int) -> Talk[None]:
+        """Stay the owner, unless another worker is by now. 0 gives it back."""
+        words = self._worker, self.fence, milliseconds, +self.is_idle
+        kept = yield Call(self.server, "renew", words)
         if not (kept and milliseconds):
             self.lose()
-        return bool(kept)
+
+    @property
+    def is_owned(self) -> bool:
+        """Whether this worker is the owner, as far as it knows."""
+        return bool(self.fence)
 
     def lose(self) -> None:
         """Forget everything that only the owner may use."""
@@ -350,6 +381,8 @@ class Partition:
         self._unanswered = None
         self._handed_out.clear()
         self._again.clear()
+        self.failed.begin(())
+        self._turn = "", 0
 
     @property
     def is_idle(self) -> bool:
@@ -358,31 +391,42 @@ class Partition:
         return self.in_progress <= self.not_begun | undelivered
 
     def ask_again(self, slot: str) -> None:
-        """Let a slot have its next turn."""
+        """Let a slot have its next turn, after it has had a turn."""
         self._again.add(slot)
+        self.is_dry = False
 
-    def lease(self, count: int, of_each: int) -> list[RedisLease]:
-        """Hand out up to ``count`` requests, ``of_each`` of a slot.
+    def lease(self, count: int, of_each: int) -> Talk[None]:
+        """Get up to ``count`` requests for :meth:`handed_out`, ``of_each`` of a slot.
 
         A slot with further pending requests is then left out until :meth:`ask_again`.
-        Returns nothing if another worker is the owner.
+        There are no requests if another worker is the owner.
         """
-        self._repeat()
+        yield from self._repeat()
         if len(self._handed_out) < count:
             again = tuple(sorted(self._again))
             left = count - len(self._handed_out)
-            self._do(_Step("lease", (left, of_each, *again), again=again))
+            step = _Step(
+                "lease",
+                (left, of_each, *self._turn, *again),
+                again=again,
+                of_each=of_each,
+            )
+            yield from self._do(step)
+
+    def handed_out(self, count: int) -> list[RedisLease]:
+        """Return up to ``count`` requests that Redis has handed out."""
         leases = self._handed_out[:count]
         del self._handed_out[:count]
+        self.is_dry = len(leases) < count and not self._again
         return leases
 
-    def settle(self, done: Sequence[Settled]) -> bool:
+    def settle(self, done: Sequence[Settled]) -> Talk[None]:
         """Settle requests, and store the lines of output of each.
 
-        Requests that this worker has settled before are left out. Returns False, and
-        changes nothing, if another worker is the owner.
+        Requests that this worker has settled before are left out. Changes nothing if
+        another worker is the owner.
         """
-        self._repeat()
+        yield from self._repeat()
         done = [one for one in done if one.lease.number in self.in_progress]
         if done:
             numbers = tuple(one.lease.number for one in done)
@@ -390,20 +434,24 @@ class Partition:
             waiting = [word for offer in instead for word in self._arguments(offer)]
             lines = [line for one in done for line in one.lines]
             states = _states_of(done)
+            failed = tuple(one.failed for one in done if one.failed is not None)
+            changes: list[bytes | int] = [word for one in failed for word in one]
             arguments = (
-                b"".join(numbers), len(instead), len(states) // 3,
-                *waiting, *states, *lines,
+                b"".join(numbers), len(instead), len(states) // 3, len(failed),
+                *waiting, *states, *changes, *lines,
             )  # fmt: skip
-            self._do(_Step("settle", arguments, settles=numbers))
-        return bool(self.fence)
+            step = _Step("settle", arguments, settles=numbers, failed=failed)
+            yield from self._do(step)
+            if instead:
+                self.is_dry = False
 
-    def leave(self, left: Sequence[LeftRequest]) -> None:
+    def leave(self, left: Sequence[LeftRequest]) -> Talk[None]:
         """Leave requests that this worker will not settle.
 
         They are pending again when the partition is given back or taken by another
-        worker. Does nothing if another worker is the owner.
+        worker. Changes nothing if another worker is the owner.
         """
-        self._repeat()
+        yield from self._repeat()
         words: list[bytes | str] = []
         for one in left:
             words += one.lease.number, one.payload, one.reason
@@ -411,22 +459,21 @@ class Partition:
         numbers = tuple(one.lease.number for one in left)
         states = _states_of(left)
         arguments = (len(left), len(states) // 3, *words, *states, *lines)
-        self._do(_Step("leave", arguments, settles=numbers))
+        yield from self._do(_Step("leave", arguments, settles=numbers))
 
-    def _do(self, step: _Step) -> None:
+    def _do(self, step: _Step) -> Talk[None]:
         """Do a step of the owner; the previous step must have been answered."""
         if self.fence:
             self._unanswered = step
-            self._repeat()
+            yield from self._repeat()
 
-    def _repeat(self) -> None:
+    def _repeat(self) -> Talk[None]:
         """Send the unanswered step again; Redis does not do a step twice."""
         step = self._unanswered
         if step is None:
             return
-        state, *answer = self.server.run(
-            step.script, self._worker, self.fence, self._step + 1, *step.arguments
-        )
+        words = self._worker, self.fence, self._step + 1, *step.arguments
+        state, *answer = yield Call(self.server, step.script, words)
         if state == b"lost":
             self.lose()
             return
@@ -437,19 +484,32 @@ class Partition:
                 " handed out; nothing has happened"
             )
         self._step += 1
+        handed = []
         for number, slot, score, *rest in zip(*[iter(answer)] * 5, strict=True):
             self.in_progress.add(number)
             priority = -int(float(score))
             lease = (self.number, self.fence, number, slot.decode(), priority, *rest)
-            self._handed_out.append(RedisLease(*lease))
+            handed.append(RedisLease(*lease))
+        self._handed_out += handed
+        self._begin_turn([lease.slot for lease in handed], step.of_each)
         self.in_progress.difference_update(step.settles)
         self._again.difference_update(step.again)
+        for failed in step.failed:
+            self.failed.change(failed)
+
+    def _begin_turn(self, slots: list[str], of_each: int) -> None:
+        """Remember the last slot, if it has had fewer requests than it may have."""
+        if slots:
+            slot, had = self._turn
+            had = slots.count(slots[-1]) + (had if slot == slots[-1] else 0)
+            self._turn = (slots[-1], had) if had < of_each else ("", 0)
 
     # Its contents
 
-    def counts(self) -> Counts:
+    def counts(self) -> Talk[Counts]:
         """Count the requests in the partition."""
-        pushed, slots, leased, done, worker, *left = self.server.run("counts")
+        answer = yield Call(self.server, "counts")
+        pushed, slots, leased, done, worker, *left = answer
         return Counts(pushed, slots, leased, done, worker.decode(), *left)
 
     def pending(self) -> Iterator[Pending]:
@@ -467,6 +527,36 @@ class Partition:
                     member[:1] in b"ac",
                     member[NUMBER_BYTES:],
                 )
+
+    def failures(self) -> Talk[list[StoredFailure]]:
+        """Return the failed requests, in no order."""
+        return read_failures(self.server, self.number)
+
+    def import_failures(self, failed: Sequence[StoredFailure]) -> Talk[None]:
+        """Store failed requests, unless they are there."""
+        words: list[bytes | int] = []
+        for one in failed:
+            words += one.key, one.times, +one.waiting, one.record
+        yield Call(self.server, "import_failed", tuple(words))
+
+    def drop(self, slot: str, found: Sequence[tuple[OnRedis, bytes]]) -> Talk[int]:
+        """Remove pending requests of a slot; return how many were pending still.
+
+        With each comes the key of the failed request that it repeats, or nothing.
+        """
+        words: list[bytes | str] = [slot]
+        for one, failed in found:
+            words += one.number + one.payload, failed
+        dropped: int = yield Call(self.server, "drop", tuple(words))
+        return dropped
+
+    def requeue(self, failed: Sequence[tuple[StoredFailure, Offer]]) -> Talk[int]:
+        """Make failed requests pending again; return how many were not before."""
+        words: list[bytes | str | int] = []
+        for one, offer in failed:
+            words += one.key, one.times, *self._arguments(offer)
+        requeued: int = yield Call(self.server, "requeue", tuple(words))
+        return requeued
 
     def _portions(self, script: str, *arguments: bytes) -> Iterator[bytes]:
         first = 0

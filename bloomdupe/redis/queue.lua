@@ -4,7 +4,10 @@
 --                  owner, `handed`, `pushed`, `done`, `turn`; `deleted`, the first entry of the
 --                  output that was not deleted; `idle`, the fence of an owner that had begun
 --                  no request when it gave the partition back; `unknown`, the time until
---                  which another owner may have sent requests
+--                  which another owner may have sent requests; `failing`, the number of
+--                  changes to the failed requests; `forgotten`, the number of those that
+--                  were removed, because there were too many; `dropped`, the number of
+--                  pending requests that were removed by hand
 -- HEAD:slots       sorted set of the slots with pending requests; the score is a slot's
 --                  turn, or PARKED while its owner has enough of it
 -- HEAD:queue:SLOT  sorted set; the score is the priority, negated; the member is the
@@ -19,6 +22,8 @@
 -- HEAD:about       hash from a slot to its state, for the next owner of the partition
 -- HEAD:about:ends  sorted set of the same slots by the time at which the state is dropped
 --                  (Unix milliseconds); infinite while the slot has requests
+-- HEAD:failed      hash from a failed request to its entry (see failed.lua)
+-- HEAD:failed:order  sorted set of the same requests, by the order of their failures
 -- HEAD:output      stream of the output of requests that are done: `worker`, lines
 --
 -- All of them have the hash tag of the head, KEYS[1], so a Redis Cluster keeps them on the
@@ -35,11 +40,18 @@ local queue_key, leased_key = KEYS[1] .. ':queue:', KEYS[1] .. ':leased'
 local left_key = KEYS[1] .. ':left'
 local aside_key = KEYS[1] .. ':aside'
 local about_key, ends_key = KEYS[1] .. ':about', KEYS[1] .. ':about:ends'
+local failed_key, failures_key = KEYS[1] .. ':failed', KEYS[1] .. ':failed:order'
 
 -- Returns Unix milliseconds.
 local function now()
   local time = redis.call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- Returns the number of requests ever accepted, without those that were removed by hand.
+local function accepted()
+  local found = redis.call('HMGET', state_key, 'pushed', 'dropped')
+  return (found[1] or 0) - (found[2] or 0)
 end
 
 -- Lets a slot take turns, after all other slots.

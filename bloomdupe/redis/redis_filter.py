@@ -20,7 +20,7 @@ from bloomdupe.filter.opening import held_against
 from bloomdupe.filter.parameters import Parameters, check_growth
 from bloomdupe.redis.address import Address
 from bloomdupe.redis.record import Record, new_fields, new_mark, shape_text
-from bloomdupe.redis.server import Server
+from bloomdupe.redis.server import FIELDS, Call, Server
 from bloomdupe.redis.shared_layer import PAGE_BYTES, PAGES_AT_ONCE, contents
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from bloomdupe.filter.info import FilterInfo
     from bloomdupe.filter.layer import Layer
     from bloomdupe.filter.sizing import Geometry
+    from bloomdupe.redis.server import Talk
 
 __all__ = ["RedisFilter"]
 
@@ -111,6 +112,23 @@ class RedisFilter(BloomFilter):
         identity: dict[str, Any] | None = None,
         readonly: bool = False,
     ) -> Self:
+        """Open the filter at a server's address: see :meth:`opening`."""
+        return server.carry_out(
+            cls.opening(
+                server, given, growth=growth, identity=identity, readonly=readonly
+            )
+        )
+
+    @classmethod
+    def opening(
+        cls,
+        server: Server,
+        given: dict[str, Any],
+        *,
+        growth: str = "grow",
+        identity: dict[str, Any] | None = None,
+        readonly: bool = False,
+    ) -> Talk[Self]:
         """Open the filter at a server's address, or create it with these values.
 
         ``given`` has ``capacity``, ``fpp``, ``confirm`` and ``key``; None leaves a
@@ -128,11 +146,13 @@ class RedisFilter(BloomFilter):
                 " leave confirm out"
             )
         address = server.address
-        fields = server.fields()
+        fields = yield Call(server, FIELDS)
         if not fields:
             _check_creating(address, given, readonly=readonly)
             asked.check_room(server.memory, f"memory at {address.shown}")
-            made = server.run("create", *new_fields(asked, identity or {}))
+            made = yield Call(
+                server, "create", tuple(new_fields(asked, identity or {}))
+            )
             fields = dict(zip(made[::2], made[1::2], strict=True))
         record = Record.read(fields, address)
         held_against(address.shown, record.header, asked, given, identity or {})
@@ -181,14 +201,14 @@ class RedisFilter(BloomFilter):
 
     def _each(self, script: str, keys: list[bytes | str]) -> bytes:
         """Run a script for keys; return its answer to each key, ``0`` or ``1``."""
-        return self.run_each(script, keys, [()] * len(keys))
+        return self._open().carry_out(self.each(script, keys))
 
-    def run_each(
+    def each(
         self,
         script: str,
         keys: Sequence[bytes | str],
-        arguments: Sequence[tuple[bytes | str | int, ...]],
-    ) -> bytes:
+        arguments: Sequence[tuple[bytes | str | int, ...]] = (),
+    ) -> Talk[bytes]:
         """Run a script that begins with ``layers.lua``, with arguments for each key.
 
         Returns its answer to each key, a digit.
@@ -198,8 +218,7 @@ class RedisFilter(BloomFilter):
         while len(answers) < len(keys):
             shapes = self._record.layers
             batch, size = self._batch(keys[len(answers) :], shapes[-1].hashes)
-            state, some = server.run(
-                script,
+            words = (
                 self._record.made,
                 len(shapes),
                 batch,
@@ -209,6 +228,7 @@ class RedisFilter(BloomFilter):
                 *(part for shape in shapes for part in (shape.pages, shape.hashes)),
                 *(part for some in arguments[len(answers) :] for part in some),
             )
+            state, some = yield Call(server, script, words)
             answers += some
             if state == b"full":
                 self._grow()

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from copy import copy
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from bloomdupe.errors import StoreMismatchError, StoreUnreachableError
-from bloomdupe.redis.connection import Connection
+from bloomdupe.redis.connection import Connection, NoScriptError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from bloomdupe.redis.address import Address
 
-__all__ = ["Server"]
+__all__ = ["FIELDS", "Call", "Server", "Talk"]
 
 REPLICATION_MILLISECONDS = 1_000
 """Seconds that replicas may take to confirm a write."""
@@ -27,6 +28,7 @@ SCRIPTS = {
     "unite": ("unite",),
     "clear": ("clear",),
     "present": ("present",),
+    "stop": ("stop",),
     "keep_cookies": ("keep_cookies",),
     "new_cookies": ("new_cookies",),
     "import": ("import",),
@@ -34,7 +36,7 @@ SCRIPTS = {
     "take": ("queue", "take"),
     "renew": ("queue", "renew"),
     "lease": ("queue", "owner", "lease"),
-    "settle": ("queue", "owner", "put_out", "about", "settle"),
+    "settle": ("queue", "owner", "put_out", "about", "failed", "settle"),
     "leave": ("queue", "owner", "put_out", "about", "leave"),
     "counts": ("queue", "counts"),
     "pending": ("queue", "pending"),
@@ -46,12 +48,40 @@ SCRIPTS = {
     "states": ("queue", "states"),
     "pending_of": ("queue", "pending_of"),
     "handed_out": ("queue", "handed_out"),
+    "failures": ("queue", "failures"),
+    "requeue": ("queue", "requeue"),
+    "drop": ("queue", "drop"),
+    "import_failed": ("queue", "import_failed"),
 }
 """The files that each script consists of."""
 
 
+FIELDS = ""
+"""In the place of a script's name: the fields of the head are asked for."""
+
+
+class Call(NamedTuple):
+    """A script to run on the filter at a server's address."""
+
+    server: Server
+    script: str
+    """Its name, or :data:`FIELDS`."""
+    arguments: tuple[bytes | str | float, ...] = ()
+    scratch: str = ""
+    """A further key."""
+
+
+Result = TypeVar("Result")
+Talk = Generator[Call, Any, Result]
+"""Yields one call after another, and is sent the answer to each."""
+
+
 class Server(Connection):
     """A Redis server, or a Redis Cluster, that keeps a filter or a frontier.
+
+    Calls are sent together: a round trip for all of them, and in a Cluster a round trip
+    for each node. Each script happens wholly or not at all, but some may happen and
+    others not: the caller gets an error, and asks again.
 
     No command is sent twice by itself. If the answer to a batch is lost, its keys may
     have been added or not, and in a batch that is added again all of them would count
@@ -94,7 +124,7 @@ class Server(Connection):
         where: dict[str, Any] = {}
         if self.facts.get("cluster_enabled"):
             where = {"target_nodes": "primaries"}
-        with self._in_our_words():
+        with self.in_our_words():
             found: dict[str, Any] = self._client.info("memory", **where)
         nodes = list(found.values()) if where else [found]
         if where and "used_memory" in found:  # there is only one
@@ -104,22 +134,80 @@ class Server(Connection):
             sum(int(node.get("maxmemory", 0)) for node in nodes),
         )
 
+    def at_once(self, talks: Iterable[Talk[Result]]) -> list[Result]:
+        """Carry out talks; the next calls of all of them share a round trip.
+
+        Their calls are for this server, under any name.
+        """
+        talks = list(talks)
+        results: dict[int, Result] = {}
+        answers: dict[int, Any] = dict.fromkeys(range(len(talks)))
+        while answers:
+            calls = {}
+            for place, answer in answers.items():
+                try:
+                    calls[place] = talks[place].send(answer)
+                except StopIteration as end:
+                    results[place] = end.value
+            answers = dict(zip(calls, self.ask(list(calls.values())), strict=True))
+        return [results[place] for place in range(len(talks))]
+
+    def carry_out(self, talk: Talk[Result]) -> Result:
+        """Carry out a talk by itself."""
+        (result,) = self.at_once([talk])
+        return result
+
+    def ask(self, calls: Sequence[Call]) -> list[Any]:
+        """Return the answers to calls, which are sent together.
+
+        Raises the error of the first call that Redis has refused.
+        """
+        with self.in_our_words():
+            answers = self._answers(calls)
+            unknown = [
+                place
+                for place, answer in enumerate(answers)
+                if isinstance(answer, NoScriptError)
+            ]
+            for script in {calls[place].script for place in unknown}:
+                self._client.script_load(self._scripts[script].script)
+            again = self._answers([calls[place] for place in unknown])
+        for place, answer in zip(unknown, again, strict=True):
+            answers[place] = answer
+        for call, answer in zip(calls, answers, strict=True):
+            if isinstance(answer, Exception):
+                with call.server.in_our_words():
+                    raise answer
+        return answers
+
+    def _answers(self, calls: Sequence[Call]) -> list[Any]:
+        """Send calls, once each; return the answers, or the errors of the server."""
+        return self._sent(
+            [(call.server.address.head, self._words(call)) for call in calls]
+        )
+
+    def _words(self, call: Call) -> list[Any]:
+        head = call.server.address.head
+        if call.script == FIELDS:
+            return ["HGETALL", head]
+        keys = [head, call.scratch] if call.scratch else [head]
+        sha = self._scripts[call.script].sha
+        return ["EVALSHA", sha, len(keys), *keys, *call.arguments]
+
     def run(
         self, script: str, *arguments: bytes | str | float, scratch: str = ""
     ) -> Any:  # noqa: ANN401 - each script returns something else
         """Run a script on the filter, and return its answer."""
-        keys = [self.address.head, *([scratch] if scratch else [])]
-        with self._in_our_words():
-            return self._scripts[script](keys, arguments)
+        (answer,) = self.ask([Call(self, script, arguments, scratch)])
+        return answer
 
     def fields(self) -> dict[bytes, bytes]:
         """Return the fields of the filter's head; empty if the head does not exist."""
-        with self._in_our_words():
-            return cast("dict[bytes, bytes]", self._client.hgetall(self.address.head))
+        return cast("dict[bytes, bytes]", self.run(FIELDS))
 
     def values(self, names: Sequence[str]) -> list[bytes | None]:
         """Return the values of keys; None for a missing key."""
-        with self._in_our_words():
+        with self.in_our_words():
             return cast("list[bytes | None]", self._client.mget(names))
 
     def at(self, address: Address) -> Server:
@@ -145,7 +233,7 @@ class Server(Connection):
         where = {}
         if self.facts.get("cluster_enabled"):
             where["target_nodes"] = client.get_node_from_key(self.address.head)
-        with self._in_our_words():
+        with self.in_our_words():
             # WAIT covers only the writes of its own connection, which may be new.
             client.hset(f"{self.address.head}:state", "replicated", replicas)
             have = client.execute_command(
@@ -159,7 +247,7 @@ class Server(Connection):
 
     def set_field(self, name: str, value: str) -> None:
         """Set a field of the head."""
-        with self._in_our_words():
+        with self.in_our_words():
             self._client.hset(self.address.head, name, value)
 
     def keys(self, pattern: str, at_once: int) -> Iterator[bytes]:
@@ -168,12 +256,12 @@ class Server(Connection):
         Of a Redis Cluster, the keys of all nodes. Redis looks at so many keys
         ``at_once``.
         """
-        with self._in_our_words():
+        with self.in_our_words():
             yield from self._client.scan_iter(match=pattern, count=at_once)
 
     def remove(self, keys: Sequence[bytes]) -> int:
         """Remove keys, and return how many were there."""
-        with self._in_our_words():
+        with self.in_our_words():
             return self._client.unlink(*keys)
 
     def _wrong_type(self) -> StoreMismatchError:

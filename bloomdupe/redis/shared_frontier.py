@@ -8,9 +8,9 @@ import socket
 import time
 from contextlib import ExitStack
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from mmh3 import mmh3_32_uintdigest
+from mmh3 import mmh3_32_uintdigest, mmh3_x64_128_digest
 
 from bloomdupe.errors import (
     SettingError,
@@ -23,34 +23,49 @@ from bloomdupe.redis.cookie_store import CookieStore
 from bloomdupe.redis.frontier_header import (
     NAMED,
     check_partitions,
+    header_in,
     header_of,
     mark_of,
     part_of,
 )
 from bloomdupe.redis.kept_offers import KeptOffers
-from bloomdupe.redis.partition import Offer, Partition, SeenMark, Settled, Taken
-from bloomdupe.redis.redis_filter import RedisFilter
+from bloomdupe.redis.partition import (
+    Offer,
+    Partition,
+    RedisLease,
+    SeenMark,
+    Settled,
+    Taken,
+)
+from bloomdupe.redis.redis_filter import MAX_BATCH, RedisFilter
 from bloomdupe.redis.server import Server
 from bloomdupe.redis.shared_import import Imports
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from typing_extensions import Self
 
+    from bloomdupe.redis.failed_requests import StoredFailure
+    from bloomdupe.redis.frontier_reader import OnRedis
     from bloomdupe.redis.partition import (
         Counts,
         LeftRequest,
         OutputEntry,
         OutputLine,
         Pending,
-        RedisLease,
     )
+    from bloomdupe.redis.server import Talk
+
+    One = TypeVar("One", Offer, SeenMark)
+    Item = TypeVar("Item")
 
 __all__ = ["SharedFrontier"]
 
 MIN_LEASE = 0.05
 """Seconds."""
+FAILED_AT_ONCE = 500
+"""Failed requests per script."""
 PAUSE = 0.25
 """Seconds after which a worker first looks again for partitions."""
 
@@ -84,6 +99,7 @@ class SharedFrontier:
         *,
         fifo: bool,
         replicas: int,
+        stays: bool,
     ) -> None:
         self._server = server
         self.identity: dict[str, Any] = header["identity"]
@@ -98,6 +114,10 @@ class SharedFrontier:
         self._milliseconds = int(lease_seconds * 1000)
         self._fifo = fifo
         self._replicas = replicas
+        self._stays = stays
+        self._stops: int | None = None
+        self.asked_to_stop = False
+        """Whether the workers were asked to stop since this worker began."""
         self.partition_by: str = header["partition_by"]
         """The rule that assigns requests to partitions: ``slot`` or ``url``."""
         self._by_slot = self.partition_by == "slot"
@@ -142,6 +162,7 @@ class SharedFrontier:
         lease_seconds: float = 30.0,
         fifo: bool = False,
         replicas: int = 0,
+        stays: bool = False,
         partition_by: str | None = None,
         identity: dict[str, Any] | None = None,
         key: bytes | None = None,
@@ -157,7 +178,8 @@ class SharedFrontier:
 
         The name of a ``worker`` must be unique; by default it is drawn at random. With
         ``fifo``, the oldest request of a slot has its turn first, among requests of the
-        same priority. So many ``replicas`` must confirm an offer before it counts.
+        same priority. So many ``replicas`` must confirm an offer before it counts. A
+        worker that ``stays`` goes on when nothing is pending; others can see that.
         ``identity`` says to which crawl the frontier belongs, in JSON; opening it with
         a different identity is refused. ``key`` is the secret key of a new frontier.
 
@@ -179,7 +201,13 @@ class SharedFrontier:
             )
             name = worker or f"{socket.gethostname()}-{secrets.token_hex(6)}"
             frontier = cls(
-                server, header, name, lease_seconds, fifo=fifo, replicas=replicas
+                server,
+                header,
+                name,
+                lease_seconds,
+                fifo=fifo,
+                replicas=replicas,
+                stays=stays,
             )
             undo.pop_all()
         return frontier
@@ -218,6 +246,19 @@ class SharedFrontier:
         finally:
             server.close()
 
+    @classmethod
+    def stop_workers(cls, url: str) -> int:
+        """Ask the running workers of a frontier to stop; return how many there are.
+
+        Workers that begin later do not notice it.
+        """
+        server = Server(Address.of(url))
+        try:
+            header_in(server.fields(), server.address)
+            return int(server.run("stop"))
+        finally:
+            server.close()
+
     def close(self, not_begun: Iterable[RedisLease] = ()) -> None:
         """Give back all partitions, and close the connection.
 
@@ -227,12 +268,10 @@ class SharedFrontier:
             for number in self._owned.keys() - self._leaving:
                 self._hand_out_no_more(number)
             self.not_begun(not_begun)
-            while self._owned:
-                _, partition = self._owned.popitem()
-                partition.renew(0)
+            self._give_back(list(self._owned))
             if self._present:
                 self._present = False
-                self._server.run("present", self.worker, 0, 0)
+                self._run_present(0)
         finally:
             self._server.close()
 
@@ -250,13 +289,22 @@ class SharedFrontier:
         return mmh3_32_uintdigest(by) % self._size
 
     def _partition(self, number: int) -> Partition:
-        found = self._partitions.get(number)
-        if found is None:
-            server = part_of(self._server, number)
-            seen = RedisFilter.on(server, dict.fromkeys(vars(self._parameters)))
+        (found,) = self._some([number])
+        return found
+
+    def _some(self, numbers: Iterable[int]) -> list[Partition]:
+        """Return partitions; those that are used for the first time are opened."""
+        numbers = list(numbers)
+        new = [number for number in numbers if number not in self._partitions]
+        servers = [part_of(self._server, number) for number in new]
+        given = dict.fromkeys(vars(self._parameters))
+        filters = self._server.at_once(
+            RedisFilter.opening(server, given) for server in servers
+        )
+        for number, server, seen in zip(new, servers, filters, strict=True):
             found = Partition(number, server, seen, self.worker, fifo=self._fifo)
             self._partitions[number] = found
-        return found
+        return [self._partitions[number] for number in numbers]
 
     @property
     def shown(self) -> str:
@@ -307,12 +355,20 @@ class SharedFrontier:
         """Say that this worker is alive; return the number of workers that are."""
         self._make_up()
         self._present = True
-        workers: int = self._server.run(
-            "present", self.worker, self._milliseconds, self.imports.number
-        )
+        workers, stops = self._run_present(self._milliseconds)
         if workers < 0:
             raise self.imports.changed()
+        if self._stops is None:
+            self._stops = stops
+        self.asked_to_stop = stops > self._stops
         return workers
+
+    def _run_present(self, milliseconds: int) -> tuple[int, int]:
+        """Register this worker for so long; return the answer of the script."""
+        workers, stops = self._server.run(
+            "present", self.worker, milliseconds, self.imports.number, +self._stays
+        )
+        return workers, stops
 
     def _share_of(self, workers: int) -> int:
         return -(-self._size // workers)
@@ -332,9 +388,17 @@ class SharedFrontier:
 
     def _renew(self, numbers: Iterable[int]) -> None:
         """Renew the leases of partitions, unless another worker owns them by now."""
-        for number in numbers:
-            if not self._owned[number].renew(self._milliseconds):
-                self._lost(number)
+        self._carry_out({n: self._owned[n].renew(self._milliseconds) for n in numbers})
+
+    def _carry_out(self, talks: Mapping[int, Talk[None]]) -> None:
+        """Carry out talks with owned partitions; forget those that are not any more."""
+        try:
+            self._server.at_once(talks.values())
+        finally:
+            for number in talks:
+                if not self._owned[number].is_owned:
+                    del self._owned[number]
+                    self._leaving.discard(number)
 
     def _note_gap(self, now: float) -> None:
         """Let the other workers renew first, if no worker could reach Redis."""
@@ -345,19 +409,32 @@ class SharedFrontier:
         self._tended, self._tended_after = now, self._made_up
 
     def _take_up_to(self, share: int, *, expired: bool) -> None:
-        """Become the owner of further partitions, as far as they are free."""
+        """Own further partitions, as many as are free, up to a number."""
         others = [n for n in range(self._size) if n not in self._owned]
         self._chance.shuffle(others)
         self._takes_at = time.monotonic() + self._pause
         self._pause *= 2
-        for number in others:
-            partition = self._partition(number)
-            if partition.take(self._milliseconds, expired=expired):
-                self._owned[number] = partition
+        partitions = self._some(others)
+        free = self._server.at_once(one.is_free(expired=expired) for one in partitions)
+        partitions = [
+            one for one, is_free in zip(partitions, free, strict=True) if is_free
+        ]
+        while partitions and len(self._owned) < share:
+            missing = share - len(self._owned)
+            self._take(partitions[:missing], expired=expired)
+            # Another worker may have been faster.
+            partitions = partitions[missing:]
+            self._pause = PAUSE
+
+    def _take(self, partitions: Sequence[Partition], *, expired: bool) -> None:
+        """Become the owner of partitions, as far as they are free."""
+        self._server.at_once(
+            one.take(self._milliseconds, expired=expired) for one in partitions
+        )
+        for partition in partitions:
+            if partition.is_owned:
+                self._owned[partition.number] = partition
                 self.clock_ahead = partition.clock_ahead
-                self._pause = PAUSE
-                if len(self._owned) == share:
-                    break
 
     @property
     def leaving(self) -> frozenset[int]:
@@ -377,16 +454,15 @@ class SharedFrontier:
         surplus = len(kept) - share
         if surplus <= 0:
             return
-        work = {number: self._work_in(number) for number in kept}
+        # The number of slots with requests, and of requests.
+        work = {
+            number: (counts.slots, counts.pending + counts.leased)
+            for number, counts in zip(kept, self._counts(kept), strict=True)
+        }
         kept.sort(key=work.__getitem__, reverse=True)
         for place in range(surplus):
             # Evenly spread; of two partitions, the one with less work.
             self._hand_out_no_more(kept[(2 * place + 1) * len(kept) // (2 * surplus)])
-
-    def _work_in(self, number: int) -> tuple[int, int]:
-        """Return the number of slots with requests, and of requests."""
-        counts = self._partition(number).counts()
-        return counts.slots, counts.pending + counts.leased
 
     def _hand_out_no_more(self, number: int) -> None:
         """Hand out no further requests of a partition."""
@@ -408,19 +484,11 @@ class SharedFrontier:
         self._give_back_idle()
 
     def _give_back_idle(self) -> None:
-        for number in list(self._leaving):
-            self._give_back(number)
+        """Give back the partitions that are left, and on which it does not work."""
+        self._give_back([n for n in self._leaving if self._owned[n].is_idle])
 
-    def _give_back(self, number: int) -> None:
-        """Give a partition back, if this worker works on none of its requests."""
-        partition = self._owned[number]
-        if partition.is_idle:
-            partition.renew(0)
-            self._lost(number)
-
-    def _lost(self, number: int) -> None:
-        del self._owned[number]
-        self._leaving.discard(number)
+    def _give_back(self, numbers: Iterable[int]) -> None:
+        self._carry_out({number: self._owned[number].renew(0) for number in numbers})
 
     # The life of a request
 
@@ -448,25 +516,42 @@ class SharedFrontier:
             self._made_up = count
 
     def _offer(self, offers: list[Offer]) -> list[int]:
-        by_partition: dict[int, list[tuple[int, Offer | SeenMark]]] = {}
         elsewhere = self.imports.knows([offer.known_as for offer in offers])
-        for index, offer in enumerate(offers):
-            if elsewhere[index]:
-                continue
-            # In this order: without the mark, it is done twice, and not lost.
-            for one in (offer, offer.also):
-                if one is not None:
-                    to = by_partition.setdefault(self._partition_of(one), [])
-                    to.append((index, one))
-        new = [int(Taken.SEEN)] * len(offers)
-        for number, said in by_partition.items():
-            answers = self._partition(number).offer([one for _, one in said])
-            for (index, one), answer in zip(said, answers, strict=True):
-                if type(one) is Offer:
-                    new[index] = answer
+        pairs = zip(offers, elsewhere, strict=True)
+        here = [offer for offer, is_elsewhere in pairs if not is_elsewhere]
+        new = self._each(here, Partition.offer)
+        # In this order: without the mark, a request is done twice, and not lost.
+        marks = [offer.also for offer in here if offer.also is not None]
+        self._each(marks, Partition.mark)
         if self._replicas:
-            self._replicate(by_partition)
-        return new
+            self._replicate(
+                {*map(self._partition_of, here), *map(self._partition_of, marks)}
+            )
+        answers = iter(new)
+        return [Taken.SEEN if known else next(answers) for known in elsewhere]
+
+    def _each(
+        self,
+        ones: Sequence[One],
+        talk: Callable[[Partition, list[One]], Talk[list[int]]],
+    ) -> list[int]:
+        """Ask the partitions about requests or marks, a thousand in a round trip.
+
+        The order within a partition stays. Returns the answer to each of them.
+        """
+        answers = [0] * len(ones)
+        for first in range(0, len(ones), MAX_BATCH):
+            places: dict[int, list[int]] = {}
+            for place in range(first, min(first + MAX_BATCH, len(ones))):
+                places.setdefault(self._partition_of(ones[place]), []).append(place)
+            found = self._server.at_once(
+                talk(partition, [ones[place] for place in places[partition.number]])
+                for partition in self._some(places)
+            )
+            for own, some in zip(places.values(), found, strict=True):
+                for place, answer in zip(own, some, strict=True):
+                    answers[place] = answer
+        return answers
 
     def _replicate(self, numbers: Iterable[int]) -> None:
         """Wait until the replicas have confirmed the offers to these partitions."""
@@ -480,46 +565,85 @@ class SharedFrontier:
     def knows(self, marks: Sequence[SeenMark]) -> list[bool]:
         """Say of each request whether it counts as seen."""
         self._make_up()
-        known = self.imports.knows([mark.fingerprint for mark in marks])
-        for number, indices in self._by_partition(marks).items():
-            keys = [marks[i].fingerprint for i in indices]
-            answers = self._partition(number).seen.contains_many(keys)
-            for index, answer in zip(indices, answers, strict=True):
-                known[index] |= answer
-        return known
+        elsewhere = self.imports.knows([mark.fingerprint for mark in marks])
+        known = self._each(marks, Partition.knows)
+        return [bool(each) for each in map(max, elsewhere, known)]
 
     def mark_seen(self, marks: Sequence[SeenMark]) -> None:
         """Mark requests as seen without adding them to the pending requests."""
         self._make_up()
-        for number, indices in self._by_partition(marks).items():
-            keys = [marks[i].fingerprint for i in indices]
-            self._partition(number).seen.update(keys)
+        self._each(marks, Partition.mark)
 
-    def _by_partition(self, marks: Sequence[SeenMark]) -> dict[int, list[int]]:
-        found: dict[int, list[int]] = {}
-        for index, mark in enumerate(marks):
-            found.setdefault(self._partition_of(mark), []).append(index)
-        return found
-
-    def lease(self, count: int, of_each: int = 16) -> list[RedisLease]:
+    def lease(
+        self, count: int, of_each: int = 16, *, everywhere: bool = True
+    ) -> list[RedisLease]:
         """Hand out up to ``count`` requests, each to be settled.
 
         The slots have their turns. Of a slot, up to ``of_each`` are handed out at once;
-        then it has its next turn after :meth:`ask_again`.
+        then it has its next turn after :meth:`ask_again`. Not ``everywhere``: the
+        partitions are left out that had no further request at the last look, if only
+        another worker can have offered one since. Partitions that had none give one at
+        least, so there may be some requests more in progress than were asked for.
         """
         self._make_up()
-        leases = self._handed_out  # not lost if a later partition does not answer
         numbers = [number for number in self._owned if number not in self._leaving]
         self._chance.shuffle(numbers)
-        for number in numbers:
-            if len(leases) >= count:
+        dry = [number for number in numbers if self._owned[number].is_dry]
+        others = [number for number in numbers if not self._owned[number].is_dry]
+        portion = -(-count // of_each)
+        while (missing := count - len(self._handed_out)) > 0:
+            if not others:
+                others, dry = dry if everywhere else [], []
+                portion = len(others)
+            if not others:
                 break
-            partition = self._owned[number]
-            leases += partition.lease(count - len(leases), of_each)
-            if not partition.fence:
-                self._lost(number)
-        self._handed_out = leases[count:]
-        return leases[:count]
+            some, others = others[:portion], others[portion:]
+            # Not lost if Redis does not answer the next time.
+            self._lease_from(some, missing, of_each)
+            others += [
+                n for n in some if n in self._owned and not self._owned[n].is_dry
+            ]
+            portion = min(2 * portion, missing)
+        self._move_misplaced()
+        leases, self._handed_out = self._handed_out[:count], self._handed_out[count:]
+        return leases
+
+    def _lease_from(self, numbers: Sequence[int], count: int, of_each: int) -> None:
+        """Hand out requests: of each partition its part of ``count``, or one."""
+        each, more = divmod(count, len(numbers))
+        parts = {
+            number: max(1, each + (place < more))
+            for place, number in enumerate(numbers)
+        }
+        asked = [(self._owned[number], part) for number, part in parts.items()]
+        self._carry_out({one.number: one.lease(part, of_each) for one, part in asked})
+        for one, part in asked:
+            self._handed_out += one.handed_out(part)
+
+    def _move_misplaced(self) -> None:
+        """Move requests that are handed out to the partitions of their slots.
+
+        Each has taken the place of a request here. A request may be moved once more
+        after a crash, so its name is made of its place.
+        """
+        moved = [lease for lease in self._handed_out if self._is_misplaced(lease)]
+        if not moved:
+            return
+        offers = []
+        for lease in moved:
+            place = b"moved %d %b" % (lease.partition, lease.number)
+            name = mmh3_x64_128_digest(place + lease.payload)
+            offers.append(lease.again._replace(fingerprint=name, of=lease))
+            self._partition(lease.partition).ask_again(lease.slot)
+        self.offer(offers)
+        self.settle(map(Settled, moved))
+        kept = [lease for lease in self._handed_out if not self._is_misplaced(lease)]
+        self._handed_out = kept
+
+    def _is_misplaced(self, lease: RedisLease) -> bool:
+        """Whether the slot of a request belongs to another partition."""
+        slot = SeenMark(lease.slot, b"")
+        return self._by_slot and self._partition_of(slot) != lease.partition
 
     def holds(self, lease: RedisLease) -> bool:
         """Whether this worker may still settle a request, as far as it knows.
@@ -540,6 +664,19 @@ class SharedFrontier:
             return None
         return partition.last_owner_until
 
+    def may_have_failed(self, request: RedisLease | SeenMark, mark: bytes) -> bool:
+        """Whether a failed request in the partition of this request has this mark.
+
+        See :class:`~bloomdupe.redis.failed_requests.FailedRequest`. Another thread may
+        call this.
+        """
+        if isinstance(request, RedisLease):
+            number = request.partition
+        else:
+            number = self._partition_of(request)
+        partition = self._owned.get(number)
+        return partition is not None and partition.failed.has_mark(mark)
+
     def ask_again(self, slot: str) -> None:
         """Let a slot have its next turn."""
         if self._by_slot:
@@ -549,15 +686,6 @@ class SharedFrontier:
             asked = list(self._owned.values())
         for partition in asked:
             partition.ask_again(slot)
-
-    def may_stand_in(self, offer: Offer | SeenMark, lease: RedisLease) -> bool:
-        """Whether a new request may take the place of a request that is done.
-
-        Then one step settles the old request and makes the new request pending, so that
-        never both are to be done. They must be in the same partition, and the new
-        request is not marked as seen. Any thread may call this.
-        """
-        return not self._by_slot or self._partition_of(offer) == lease.partition
 
     def settle(
         self, done: Iterable[tuple[RedisLease, Sequence[bytes]] | Settled]
@@ -585,15 +713,15 @@ class SharedFrontier:
             again_pending = one.lease.token in again
             step = Settled(one.lease, instead=one.lease.again) if again_pending else one
             by_owner.setdefault(owner, []).append(step)
+        talks = {}
         for (number, fence), some in by_owner.items():
             partition = self._owned.get(number)
-            if partition is None or partition.fence != fence:
-                refused.update(one.lease.token for one in some)
-            elif not partition.settle(some):
-                self._lost(number)
-                refused.update(one.lease.token for one in some)
-            elif number in self._leaving:
-                self._give_back(number)
+            if partition is not None and partition.fence == fence:
+                talks[number] = partition.settle(some)
+        self._carry_out(talks)
+        # Those that have another owner by now, or had one before.
+        refused |= {one.lease.token for one in all_done if not self.holds(one.lease)}
+        self._give_back_idle()
         sure -= refused
         accepted = (one for one in all_done if one.lease.token in sure)
         self.mark_seen([mark for one in accepted for mark in one.marks])
@@ -627,26 +755,32 @@ class SharedFrontier:
         for one in left:
             if self.holds(one.lease):
                 by_partition.setdefault(one.lease.partition, []).append(one)
-        for number, some in by_partition.items():
-            partition = self._owned[number]
-            partition.leave(some)
-            if not partition.fence:
-                self._lost(number)
-            elif number in self._leaving:
-                self._give_back(number)
+        self._carry_out(
+            {n: self._owned[n].leave(some) for n, some in by_partition.items()}
+        )
+        self._give_back_idle()
+        for some in by_partition.values():
             for one in some:
                 self._kept.settled(one.lease)
 
     # Its contents
 
     def counts(self) -> list[Counts]:
-        """Count the requests in each partition, one after another."""
-        return [self._partition(number).counts() for number in range(self._size)]
+        """Count the requests in each partition, not all at the same moment."""
+        return self._counts(range(self._size))
+
+    def _counts(self, numbers: Iterable[int]) -> list[Counts]:
+        return self._server.at_once(one.counts() for one in self._some(numbers))
 
     @property
     def finished(self) -> bool:
         """Whether no request is pending or in progress in any partition."""
         return self.left_over() == (0, 0)
+
+    @property
+    def stays_open(self) -> bool:
+        """Whether a worker is running that goes on when nothing is pending."""
+        return bool(self._server.run("workers")[0])
 
     def left_over(self) -> tuple[int, int] | None:
         """Count the requests that were left, and those that cannot be restored.
@@ -658,25 +792,65 @@ class SharedFrontier:
         another: if each of them was empty at the first look, and has accepted nothing
         until the second look, all of them were empty at one moment in between.
 
-        The look ends at the first partition that is not empty, and the next look begins
-        there. So repeated calls cost Redis one script each, not one script for each
-        partition.
+        The first look begins at a partition that was not empty last time, and goes on
+        to more and more partitions as long as all are empty. So repeated calls cost
+        Redis one script each, not one script for each partition.
         """
         self._make_up()
         first: dict[int, Counts] = {}
-        for place in range(self._size):
-            number = (self._busy + place) % self._size
-            counts = self._partition(number).counts()
-            first[number] = counts
-            if counts.slots or counts.leased > counts.left:
-                self._busy = number
-                return None
-        for number, found in first.items():
-            counts = self._partition(number).counts()
+        numbers = [(self._busy + place) % self._size for place in range(self._size)]
+        for some in _doubling(numbers, 1):
+            for number, counts in zip(some, self._counts(some), strict=True):
+                if counts.slots or counts.leased > counts.left:
+                    self._busy = number
+                    return None
+                first[number] = counts
+        for found, counts in zip(first.values(), self._counts(first), strict=True):
             if counts.state != found.state:
                 return None
         aside = sum(found.aside for found in first.values())
         return sum(found.left for found in first.values()) - aside, aside
+
+    def failures(self) -> list[StoredFailure]:
+        """Return the failed requests of all partitions."""
+        self._make_up()
+        partitions = self._some(range(self._size))
+        found = self._server.at_once(one.failures() for one in partitions)
+        return [one for some in found for one in some]
+
+    def requeue(self, failed: Iterable[tuple[StoredFailure, Offer]]) -> int:
+        """Make failed requests pending again, each as an offer.
+
+        Returns how many there are, without those that were pending already.
+        """
+        self._make_up()
+        by_partition: dict[int, list[tuple[StoredFailure, Offer]]] = {}
+        for one in failed:
+            by_partition.setdefault(one[0].partition, []).append(one)
+        requeued = self._server.at_once(
+            self._partition(number).requeue(portion)
+            for number, some in by_partition.items()
+            for portion in _portions(some)
+        )
+        return sum(requeued)
+
+    def import_failures(self, failed: Iterable[tuple[SeenMark, StoredFailure]]) -> None:
+        """Store failed requests, unless they are there, in the partitions of marks."""
+        self._make_up()
+        by_partition: dict[int, list[StoredFailure]] = {}
+        for mark, one in failed:
+            by_partition.setdefault(self._partition_of(mark), []).append(one)
+        self._server.at_once(
+            self._partition(number).import_failures(portion)
+            for number, some in by_partition.items()
+            for portion in _portions(some)
+        )
+
+    def drop(
+        self, partition: int, slot: str, found: Sequence[tuple[OnRedis, bytes]]
+    ) -> int:
+        """Remove pending requests of a slot; see :meth:`Partition.drop`."""
+        return self._server.carry_out(self._partition(partition).drop(slot, found))
 
     # As a whole, while no worker is running
 
@@ -687,27 +861,26 @@ class SharedFrontier:
         the lease of a killed worker has run out. :meth:`close` gives the partitions
         back.
         """
-        there = self._server.run("present", self.worker, 0, 0)
-        for number in range(self._size):
-            if there or not self._partition(number).take(self._milliseconds):
-                raise StoreError(
-                    f"{self.shown}: workers are there ({there or 1} at least). Stop"
-                    " them (Ctrl-C once each); one that was killed is gone when"
-                    " BLOOMDUPE_REDIS_LEASE has run out"
-                )
-            self._owned[number] = self._partition(number)
+        there, _ = self._run_present(0)
+        if not there:
+            self._take(self._some(range(self._size)), expired=True)
+        if len(self._owned) < self._size:
+            raise StoreError(
+                f"{self.shown}: workers are there ({there or 1} at least). Stop"
+                " them (Ctrl-C once each); one that was killed is gone when"
+                " BLOOMDUPE_REDIS_LEASE has run out"
+            )
 
     def keep_holding(self) -> None:
         """Renew the leases of all partitions; call it within ``lease_seconds``.
 
         Raises :class:`~bloomdupe.errors.StoreError` if another worker has come.
         """
-        for partition in self._owned.values():
-            if not partition.renew(self._milliseconds):
-                raise StoreError(
-                    f"{self.shown}: a worker has begun meanwhile; stop it, and try"
-                    " again"
-                )
+        self._renew(list(self._owned))
+        if len(self._owned) < self._size:
+            raise StoreError(
+                f"{self.shown}: a worker has begun meanwhile; stop it, and try again"
+            )
 
     def pending_in(self, partition: int) -> Iterator[Pending]:
         """Yield the pending requests of a partition that this worker owns."""
@@ -768,3 +941,16 @@ class SharedFrontier:
             raise StoreMismatchError(
                 f"{shown}: another frontier has been made under this name meanwhile"
             )
+
+
+def _doubling(numbers: Sequence[int], first: int) -> Iterator[Sequence[int]]:
+    """Cut numbers into portions, each twice as long as the portion before it."""
+    while numbers:
+        yield numbers[:first]
+        numbers, first = numbers[first:], 2 * first
+
+
+def _portions(some: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    """Yield portions of a size for a script, which blocks Redis for some time."""
+    for first in range(0, len(some), FAILED_AT_ONCE):
+        yield some[first : first + FAILED_AT_ONCE]

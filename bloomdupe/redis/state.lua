@@ -1,23 +1,25 @@
 -- Reads the state of a partition, and changes nothing. Begins with queue.lua.
 --
--- Returns the numbers of: requests ever accepted, slots with pending requests, requests in
+-- Returns the numbers of: requests ever accepted and not removed by hand, slots with pending requests, requests in
 -- progress, requests that are done; the name of the owner, and the milliseconds that are
 -- left of its lease; the number of entries of the output that are not collected and deleted
 -- yet; the fields and values of the filter's head; the number of requests that cannot be
--- restored, and the reasons of some of them.
+-- restored, and the reasons of some of them; and the numbers of changes to the failed
+-- requests, and of those that were removed, because there were too many.
 
-local found = redis.call('HMGET', state_key, 'pushed', 'done', 'worker', 'until', 'deleted')
+local found = redis.call('HMGET', state_key, 'done', 'worker', 'until', 'deleted', 'failing',
+  'forgotten')
 local output_key = KEYS[1] .. ':output'
 local entries = redis.call('XLEN', output_key)
-if found[5] then
+if found[4] then
   -- The last collected entry is not deleted.
-  entries = entries - #redis.call('XRANGE', output_key, found[5], found[5])
+  entries = entries - #redis.call('XRANGE', output_key, found[4], found[4])
 end
 local aside, reasons = redis.call('HSCAN', aside_key, 0, 'COUNT', 10)[2], {}
 for i = 2, #aside, 2 do reasons[#reasons + 1] = aside[i] end
 return {
-  tonumber(found[1] or 0), redis.call('ZCARD', slots_key),
-  redis.call('HLEN', leased_key), tonumber(found[2] or 0), found[3] or '',
-  found[4] and found[4] - now() or 0, entries, redis.call('HGETALL', KEYS[1]),
-  redis.call('HLEN', aside_key), reasons
+  accepted(), redis.call('ZCARD', slots_key),
+  redis.call('HLEN', leased_key), tonumber(found[1] or 0), found[2] or '',
+  found[3] and found[3] - now() or 0, entries, redis.call('HGETALL', KEYS[1]),
+  redis.call('HLEN', aside_key), reasons, tonumber(found[5] or 0), tonumber(found[6] or 0)
 }

@@ -25,32 +25,24 @@ def modules_after(code: str) -> set[str]:
     return {name.partition(".")[0] for name in done.stdout.split()}
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import bloomdupe",
-        "from bloomdupe import BloomFilter; BloomFilter(10).add('a')",
-        "import bloomdupe.filter.opening",
-        "import bloomdupe.cli.main",
-    ],
-)
-def test_without_scrapy_and_redis(code: str) -> None:
+def test_without_scrapy_and_redis() -> None:
+    code = (
+        "from bloomdupe import BloomFilter; BloomFilter(10).add('a')\n"
+        "import bloomdupe.filter.opening, bloomdupe.cli.main"
+    )
     assert not modules_after(code) & {"scrapy", "redis", "twisted"}
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "from bloomdupe import *",
-        "import bloomdupe.monitoring.top, bloomdupe.cli.show.top",
-    ],
-)
-def test_what_is_not_on_redis_does_not_need_it(code: str) -> None:
+def test_what_is_not_on_redis_does_not_need_it() -> None:
+    code = (
+        "from bloomdupe import *\n"
+        "import bloomdupe.monitoring.top, bloomdupe.cli.show.top"
+    )
     assert "redis" not in modules_after(code)
 
 
 def test_the_dupefilter_does_need_scrapy() -> None:
-    """The control of the test above."""
+    """The control of the tests above."""
     assert "scrapy" in modules_after("from bloomdupe import BloomDupeFilter")
 
 

@@ -2,16 +2,20 @@
 
     python tests/benchmarks/shared_crawl.py [--pages N] [--links N] [--hosts N]
                                             [--latency SECONDS] [--rounds N]
+                                            [--distance SECONDS] [--partitions N]
+                                            [--only NAME]
 
 Crawls a site that each worker answers from memory (``InMemory``): a server on
 loopback would be the bottleneck, and would take the workers' cores. In each round all
 variants take turns: stock Scrapy in memory, a job of ours in a directory, a crawl of
 ours shared by 1, 2 and 4 workers, and scrapy-redis with 1, 2 and 4. A redis-server is
-started for each crawl; it listens on loopback and keeps nothing on disk.
+started for each crawl; it listens on loopback and keeps nothing on disk. Its answers
+are late by the ``--distance``.
 
 Figures are medians over the rounds. Of the workers, what they spend from the opening of
 the spider to the end of the process counts: not their start, but the wait for each
-other. A round trip is a command, a script or a transaction that a worker has sent.
+other. A round trip is a number of commands that Redis has read at once; a request of
+more than 16 kB counts several times.
 
 scrapy-redis runs as in its own example: an ordinary spider with its scheduler and its
 filter, and SCHEDULER_PERSIST, because the first worker to end would empty the queue of
@@ -31,6 +35,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from distance import Distance
 from redis_filter import facts, server_seconds
 from runner import ADDON, Figures, Report, child, in_turn, options
 from support.redis_server import RedisServer
@@ -46,8 +51,6 @@ SCRAPY_REDIS = {
     "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
     "SCHEDULER_PERSIST": True,
 }
-ROUND_TRIPS = ("evalsha", "hgetall", "sadd", "zadd", "exec", "zcard")
-"""Commands that arrive by themselves; those of scripts and transactions are others."""
 
 
 class Variant(NamedTuple):
@@ -75,7 +78,9 @@ VARIANTS = [
 ]
 
 
-def crawl(variant: Variant, site: dict[str, Any]) -> dict[str, Any]:
+def crawl(
+    variant: Variant, site: dict[str, Any], distance: float, partitions: int
+) -> dict[str, Any]:
     """Crawl once, with fresh processes; return what a page has cost."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -85,7 +90,12 @@ def crawl(variant: Variant, site: dict[str, Any]) -> dict[str, Any]:
             server = stack.enter_context(RedisServer(folder / "redis"))
             judge = stack.enter_context(server.client())
             url = server.url("crawl")
+            if distance:
+                way = stack.enter_context(Distance(server, distance))
+                url = f"redis://127.0.0.1:{way.port}#crawl"
             settings[variant.place] = url if variant.rival else url.partition("#")[0]
+            if variant.rival:
+                settings["BLOOMDUPE_REDIS_PARTITIONS"] = partitions
             judge.config_resetstat()
             before = server_seconds(judge)
         elif variant.place:
@@ -100,9 +110,8 @@ def crawl(variant: Variant, site: dict[str, Any]) -> dict[str, Any]:
         spent, trips = 0.0, 0
         if judge is not None:
             spent = server_seconds(judge) - before
-            calls: dict[str, Any] = judge.info("commandstats")
-            for command_name in ROUND_TRIPS:
-                trips += calls.get(f"cmdstat_{command_name}", {"calls": 0})["calls"]
+            read: dict[str, Any] = judge.info("stats")
+            trips = read["total_reads_processed"]
     assert all(result["finish_reason"] == "finished" for result in results), results
     shares = [result.get("response_received_count", 0) for result in results]
     pages = sum(shares)
@@ -121,8 +130,10 @@ def crawl(variant: Variant, site: dict[str, Any]) -> dict[str, Any]:
 
 
 def rows(found: dict[str, Figures]) -> Iterator[list[str]]:
-    stock = found[VARIANTS[0].name]
+    stock = found.get(VARIANTS[0].name)
     for variant in VARIANTS:
+        if variant.name not in found:
+            continue
         own, rival = found[variant.name], found.get(variant.rival)
         yield [
             variant.name,
@@ -141,15 +152,23 @@ def rows(found: dict[str, Figures]) -> Iterator[list[str]]:
 
 
 def main() -> int:
-    given = options(__doc__, pages=3_000, links=20, hosts=200, latency=0.0, rounds=5)
+    given = options(
+        __doc__, pages=3_000, links=20, hosts=200, latency=0.0, rounds=5, distance=0.0,
+        partitions=64, only="",
+    )  # fmt: skip
     report = Report(facts("Scrapy", "Twisted", "scrapy-redis"))
     names = ("pages", "links", "hosts", "latency")
     site = {name: getattr(given, name) for name in names}
-    ways = {variant.name: partial(crawl, variant, site) for variant in VARIANTS}
+    ways = {
+        variant.name: partial(crawl, variant, site, given.distance, given.partitions)
+        for variant in VARIANTS
+        if given.only in variant.name
+    }
     found = in_turn(given.rounds, ways)
     report.table(
         f"A crawl of {given.pages:,} pages with {given.links} links each",
-        f"On {given.hosts} hosts, answered from memory after {given.latency:g} s."
+        f"On {given.hosts} hosts, answered from memory after {given.latency:g} s;"
+        f" Redis answers after {given.distance:g} s, {given.partitions} partitions."
         f" Medians of {given.rounds} rounds in which all take turns; ratios within a"
         " round: median and range.",
         [

@@ -12,15 +12,18 @@ import struct
 import subprocess
 import sys
 import termios
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from support.jobs import call
 from support.shared_data import needs_package
 
 from bloomdupe.cli import main as cli
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 VERBS = {verb.name: verb for verb in cli.VERBS}
-SCRIPTS = Path(sys.executable).parent
 
 
 @pytest.mark.parametrize("name", VERBS)
@@ -54,13 +57,8 @@ def test_help_fits_into_a_narrow_terminal_without_colours(
 
 
 def test_the_scrapy_command_has_the_same_verbs(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [SCRIPTS / "scrapy", "bloomdupe", "--help"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = call("bloomdupe", "--help", cwd=tmp_path, script="scrapy")
+    assert done.returncode == 0, done.stderr
     for name, verb in VERBS.items():
         assert f"\n    {name} " in done.stdout, name
         assert verb.help[:20] in done.stdout

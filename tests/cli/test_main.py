@@ -17,6 +17,7 @@ from support.waiting import DEADLINE
 from bloomdupe import BloomFilter
 from bloomdupe.cli import main as cli
 from bloomdupe.cli import progress_bar
+from bloomdupe.cli.show import size
 from bloomdupe.cli.show.size import count, memory
 from bloomdupe.filter import hashing, sizing
 
@@ -63,6 +64,7 @@ def test_size_buys_a_probability_for_memory(verb: Verb) -> None:
 
 def test_size_measures(verb: Verb, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hashing, "new_secret", lambda: KEY)
+    monkeypatch.setattr(size, "MEASURED_QUESTIONS", 200_000)
     code, out, _ = verb("size", "--urls", "20K", "--fpp", "0.05", "--measure", "--json")
     report = json.loads(out)
     assert code == 0
@@ -208,12 +210,13 @@ def test_the_console_script(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (["--help"], 0),
         (["info", "job"], 0),
-        (["info", "job", "--json"], 0),
-        (["verify", "job"], 0),
         (["verify", "damaged"], 1),
         (["info", "nowhere"], 1),
+        *(
+            pytest.param(words, 0, marks=pytest.mark.slow)
+            for words in (["--help"], ["info", "job", "--json"], ["verify", "job"])
+        ),
     ],
 )
 def test_whoever_stops_reading_the_output_changes_nothing(

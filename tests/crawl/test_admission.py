@@ -167,6 +167,8 @@ def test_a_command_finds_the_spider_of_a_url_and_leaves_its_job_alone(
     project.domains = project.site.base.removeprefix("http://")
     project.scrapy("crawl", "first")
     files = project.files()
+    with (project.folder / "project.py").open("a") as settings:
+        settings.write("BLOOMDUPE_STAY = True\n")
     for command in ("fetch", "parse"):
         run = project.scrapy(command, f"{project.site.base}/1")
         assert f"scrapy {command} leaves the job in JOBDIR alone" in run.output

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from support.crawl import Crawl
     from support.site import Pages
 
-SIZE = 240
-EVERY = 110
+SIZE = 120
+EVERY = 60
 MOST_RUNS = 4
 URL = "http://a.example/"
 PAGE = HtmlResponse(URL, body=b"<p><a href='/1'>1</a><a href='/2'>2</a></p>")

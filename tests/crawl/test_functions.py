@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from support.engines import Memory
     from support.site import Pages, Site
 
-SIZE = 240
-EVERY = 110
+SIZE = 120
+EVERY = 50
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -77,7 +77,7 @@ def test_a_tree_ends_although_it_is_killed_again_and_again(
 
 def test_a_job_of_an_earlier_version_goes_on(crawl: Crawl, site: Site) -> None:
     """Its lambdas were in memory, so the pages that yielded them come again."""
-    run = killed_after(crawl, Lambdas, 60, 0, before=store_methods_only)
+    run = killed_after(crawl, Lambdas, 30, 0, before=store_methods_only)
     assert "cannot be stored" in run.log
     assert not crawl.items()
     killed_after(crawl, Lambdas, EVERY, EVERY)

@@ -280,6 +280,21 @@ def test_the_line_is_short_when_there_is_little_to_say() -> None:
     )
 
 
+def test_the_line_of_a_crawl_that_stays_says_when_it_waits() -> None:
+    line = ProgressLine(1_000, stays=True)
+    before = point(0, pages=8, pending=2, slots=1)
+
+    def text(now: Point) -> str:
+        return line.text(before, before, now, {}, 0.0)
+
+    assert text(point(60, pages=10)) == "10 pages (2/min), waiting for URLs"
+    assert text(point(60, pages=8, later=1)).endswith(
+        "0 pending on 0 hosts, 1 for later"
+    )
+    assert "on 1 host" in text(point(60, pages=9, pending=1, slots=1))
+    assert "1 in progress" in text(point(60, pages=8, leased=1))
+
+
 def test_the_document_shows_such_a_line() -> None:
     text = (REPOSITORY / "bloomdupe/docs/monitoring.md").read_text("utf-8")
     shown = re.findall(r"^INFO: (4,066 pages.*)", text, re.MULTILINE)

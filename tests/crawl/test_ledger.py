@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy.settings import Settings
-from spiders.ledger import StoppedAtOnce, Wrong
+from spiders.ledger import HalfWay, StoppedAtOnce, Unstorable, Wrong
+from support.engines import Disk, on_both_engines
 from support.site import Answer, links
 
 from bloomdupe import BloomFilter
@@ -25,6 +26,7 @@ LINKS = [
     "/404", "/410", "/fail404", "/raise_fail404", "/lost", "/fail_lost", "/ignored",
     "/break", "/item", "/drop", "/fine", "/moved",
 ]  # fmt: skip
+both = pytest.mark.usefixtures("engine")
 AGAIN: dict[str, Any] = {"BLOOMDUPE_RETRY_FAILED": True}
 
 
@@ -40,10 +42,8 @@ def pages() -> dict[str, Page]:
 
 def failures(crawl: Crawl) -> dict[str, Failure]:
     """Read the ledger of a job, by path."""
-    with BloomFilter.open(crawl.store, readonly=True) as seen:
-        assert seen._store is not None
-        with seen._store.snapshot() as snapshot:
-            found = [Failure.unpacked(data) for _, data in snapshot.failures()]
+    assert isinstance(crawl.engine, Disk)
+    found = crawl.engine.failures(crawl.folder)
     return {failure.url.removeprefix(crawl.site.base): failure for failure in found}
 
 
@@ -59,6 +59,7 @@ WRONG = {
 }
 
 
+@on_both_engines
 @pytest.mark.parametrize("direct", [True, False])
 def test_what_gives_up_is_in_the_ledger_and_nothing_else(
     crawl: Crawl, direct: bool
@@ -69,7 +70,12 @@ def test_what_gives_up_is_in_the_ledger_and_nothing_else(
     assert run.stats["bloomdupe/failed"] == len(WRONG)
     said = "8 requests have failed and not succeeded since (3 404, 2 timeout, "
     assert said in run.log
-    assert "`bloomdupe list job --failed` names them" in run.log
+    shown = crawl.engine.job
+    assert f"`bloomdupe list {shown} --failed` names them" in run.log
+    listed = crawl.bloomdupe("list", shown, "--failed", "--json").splitlines()
+    assert {json.loads(one)["reason"] for one in listed} == set(WRONG.values())
+    info = crawl.bloomdupe("info", shown)
+    assert "requests failed                        8\n" in info
     assert found["/404"].status == 404
     assert found["/404"].parent == f"{crawl.site.base}/"
     assert found["/404"].times == 1
@@ -79,11 +85,16 @@ def test_what_gives_up_is_in_the_ledger_and_nothing_else(
     assert "ZeroDivisionError" in found["/raise_fail404"].detail
     assert "404" in found["/raise_fail404"].detail
     assert found["/lost"].status is None
+
+
+def test_the_ledger_is_counted_in_the_store(crawl: Crawl) -> None:
+    crawl.run(Wrong)
     report = verify(crawl.store)
     assert report.problems == []
     assert report.counts["failures"] == len(WRONG)
 
 
+@both
 def test_failed_requests_are_taken_up_again_and_leave_when_they_succeed(
     crawl: Crawl, pages: dict[str, Page]
 ) -> None:
@@ -91,11 +102,15 @@ def test_failed_requests_are_taken_up_again_and_leave_when_they_succeed(
     run = crawl.run(Wrong)
     assert run.requested == []
     assert (
-        "8 requests have failed so far in this job (3 404, 2 timeout, 1 callback,"
-        " 1 errback, 1 pipeline); BLOOMDUPE_RETRY_FAILED = True retries all but"
-        " callback, pipeline: -s BLOOMDUPE_RETRY_FAILED=callback,pipeline retries"
-        " these, and items that their pages have yielded before come twice"
-    ) in run.log
+        crawl.engine.name == "redis"
+        or (
+            "8 requests have failed so far in this job (3 404, 2 timeout, 1 callback,"
+            " 1 errback, 1 pipeline); BLOOMDUPE_RETRY_FAILED = True retries all but"
+            " callback, pipeline: -s BLOOMDUPE_RETRY_FAILED=callback,pipeline retries"
+            " these, and items that their pages have yielded before come twice"
+        )
+        in run.log
+    )
     pages |= {"/404": links("/new"), "/new": "a page"}
     run = crawl.run(Wrong, BLOOMDUPE_RETRY_FAILED="404,pipeline")
     asked = {"/404", "/fail404", "/item", "/nowhere", "/raise_fail404"}
@@ -114,6 +129,7 @@ def test_failed_requests_are_taken_up_again_and_leave_when_they_succeed(
     assert not any(failure.waiting for failure in found.values())
 
 
+@on_both_engines
 def test_exhausted_retries_begin_anew_when_taken_up(crawl: Crawl) -> None:
     retried: dict[str, Any] = {"RETRY_ENABLED": True, "RETRY_TIMES": 1, **AGAIN}
     for run in (1, 2):
@@ -133,14 +149,83 @@ def test_what_is_blocked_is_not_taken_up(crawl: Crawl) -> None:
     assert failures(crawl).keys() == {"/x", "/y"}
 
 
+@both
+def test_failed_requests_and_pages_are_requeued_by_hand(
+    crawl: Crawl, pages: dict[str, Page]
+) -> None:
+    crawl.run(Wrong, starts=("/x", "/fine"))
+    job = crawl.engine.job
+    assert crawl.bloomdupe("requeue", job, "--failed") == "1 pending now\n"
+    assert crawl.bloomdupe("requeue", job, "--failed").splitlines() == [
+        "0 pending now",
+        "1 was pending already: not added",
+    ]
+    assert crawl.bloomdupe("list", job, "--failed") == ""
+    base = crawl.site.base
+    again = crawl.bloomdupe(
+        "requeue", job, f"{base}/fine", f"{base}/x", f"{base}/new", code=1
+    )
+    assert again.splitlines() == [
+        "1 pending now",
+        "1 was pending already: not added",
+        "1 was never seen: use `bloomdupe add`",
+    ]
+    pages["/x"] = "a page"
+    assert sorted(crawl.run(Wrong, starts=()).requested) == ["/fine", "/x"]
+    assert failures(crawl) == {}
+
+
+@both
+def test_requests_are_dropped_by_hand(crawl: Crawl) -> None:
+    crawl.run(Wrong, starts=("/x", "/y", "/z"))
+    job = crawl.engine.job
+    crawl.bloomdupe("requeue", job, "--failed")
+    url = f"{crawl.site.base}/x"
+    assert crawl.bloomdupe("drop", job, url) == "1 removed, 2 pending\n"
+    assert crawl.bloomdupe("drop", job, url) == "0 removed, 2 pending\n"
+    assert url in crawl.bloomdupe("list", job, "--failed")  # pending no more
+    assert crawl.bloomdupe("drop", job, "--slot", "elsewhere").startswith("0 removed")
+    assert crawl.bloomdupe("drop", job, "--pattern", "y$") == "1 removed, 1 pending\n"
+    assert crawl.run(Wrong, starts=()).requested == ["/z"]
+    assert crawl.engine.finished
+    crawl.bloomdupe("requeue", job, "--failed", "--pattern", "z$")
+    assert crawl.bloomdupe("drop", job, "--pattern", ".") == "1 removed, 0 pending\n"
+    times = {path: one.times for path, one in failures(crawl).items()}
+    assert times == {"/x": 1, "/y": 1, "/z": 2}
+    assert crawl.run(Wrong, starts=()).finish_reason == "finished"
+
+
+@both
+def test_a_repeated_page_yields_everything_again(
+    crawl: Crawl, pages: dict[str, Page]
+) -> None:
+    pages |= {"/x": "a page", "/child": "a page"}
+    again: dict[str, Any] = {"BLOOMDUPE_RETRY_FAILED": "callback"}
+    for _ in range(2):
+        run = crawl.run(HalfWay, starts=("/x",), **again)
+        assert run.requested == ["/x", "/child"]
+    assert failures(crawl)["/x"].times == 2
+
+
+@both
+def test_a_failed_request_that_cannot_be_stored_is_listed_only(crawl: Crawl) -> None:
+    crawl.run(Unstorable, starts=("/fine",))
+    assert failures(crawl)["/x"].payload is None
+    refused = crawl.bloomdupe("requeue", crawl.engine.job, "--failed", code=1)
+    assert "it could not be stored" in refused
+
+
+@both
 def test_what_was_taken_up_is_not_taken_up_again_after_a_kill(crawl: Crawl) -> None:
     crawl.run(Wrong, starts=("/x",), **AGAIN)
-    crawl.killed(StoppedAtOnce, stop="here start", starts=("/x",), **AGAIN)
+    stop = {"disk": "here start", "redis": "after requeue"}[crawl.engine.name]
+    crawl.killed(StoppedAtOnce, stop=stop, starts=("/x",), **AGAIN)
     assert failures(crawl)["/x"].waiting
     assert crawl.run(Wrong, starts=("/x",), **AGAIN).requested == ["/x"]
     assert failures(crawl)["/x"].times == 2
 
 
+@on_both_engines
 def test_no_failure_is_lost_by_kills(
     crawl: Crawl, site: Site, pages: dict[str, Page]
 ) -> None:
@@ -149,7 +234,7 @@ def test_no_failure_is_lost_by_kills(
     pages |= {"/": links(*(f"/{kind}{n}" for n in range(60) for kind in ("no", "yes")))}
     pages |= fine
     for _ in range(2):
-        known = len(failures(crawl)) if crawl.store.exists() else 0
+        known = len(failures(crawl))
         site.hold_after(40)
         process = crawl.start(Wrong)
         process.until_requested(41)
@@ -164,13 +249,15 @@ def test_no_failure_is_lost_by_kills(
     assert {path for path in missing if found[path].times > 1} <= again
 
 
+@on_both_engines
 def test_the_oldest_failures_leave_when_there_are_too_many(crawl: Crawl) -> None:
     few: dict[str, Any] = {"BLOOMDUPE_MAX_FAILURES": 2, "CONCURRENT_REQUESTS": 1}
+    job = crawl.engine.job
     for _ in range(2):
         crawl.run(Wrong, **few, **AGAIN)
         assert len(failures(crawl)) == 2
-        with BloomFilter.open(crawl.store, readonly=True) as seen:
-            assert (seen.record("crawl") or {})["failures_left"] == len(WRONG) - 2
+        found = json.loads(crawl.bloomdupe("top", job, "--json"))
+        assert found["failures_left"] == len(WRONG) - 2
 
 
 @pytest.mark.parametrize(

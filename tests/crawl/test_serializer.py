@@ -24,6 +24,7 @@ from scrapy.http import JsonRequest, XmlRpcRequest
 from scrapy.http.request import NO_CALLBACK
 from scrapy.spiders import CrawlSpider, SitemapSpider
 
+from bloomdupe.crawl.requests import values
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.requests.values import MOST_BYTES
 from bloomdupe.errors import UnserializableError
@@ -324,11 +325,12 @@ def doubled(value: Any, pair: Callable[[Any], Any], times: int) -> Any:
     ids=["list", "tuple", "dict", "ordered", "mixed", "object", "within"],
 )
 def test_values_that_share_values_are_refused_before_they_are_written(
-    pair: Callable[[Any], Any],
+    pair: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Written out they would have 2**40 parts; a pickle has each of them once."""
+    monkeypatch.setattr(values, "MOST_BYTES", 6 << 20)
     request = Request("http://a.example/", meta={"v": doubled("x", pair, 40)})
-    with pytest.raises(UnserializableError, match="it has more than 64 MB") as caught:
+    with pytest.raises(UnserializableError, match="it has more than 6 MB") as caught:
         SAFE.dump(request)
     assert SAFE.explain(request) == str(caught.value)
     assert PICKLES.dump(request)[:1] == b"P"
@@ -337,8 +339,11 @@ def test_values_that_share_values_are_refused_before_they_are_written(
 
 
 @pytest.mark.parametrize("shared", ["x" * 10_000, b"x" * 10_000, [1] * 10_000])
-def test_what_is_large_counts_as_often_as_it_is_referred_to(shared: object) -> None:
-    for times, fits in ((6_000, True), (7_000, False)):
+def test_what_is_large_counts_as_often_as_it_is_referred_to(
+    shared: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(values, "MOST_BYTES", 6 << 20)
+    for times, fits in ((600, True), (700, False)):
         request = Request("http://a.example/", meta={"v": [shared] * times})
         assert (SAFE.dump_or_none(request) is not None) is fits
 

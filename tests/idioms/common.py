@@ -1,4 +1,4 @@
-"""What the spiders have in common: where the site is, items, downloads."""
+"""What the spiders have in common: where the site is, items, a tree, downloads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import scrapy
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -24,6 +28,16 @@ def path_of(url: str) -> str:
 def item(response: Response, part: object = "") -> dict[str, Any]:
     """An item of a page, or of a part of it."""
     return {"page": path_of(response.url), "part": part}
+
+
+class Tree(scrapy.Spider):
+    """What most spiders here do."""
+
+    start_urls = [SITE + "/0"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        yield from response.follow_all(css="a")
 
 
 async def download(crawler: Crawler | None, request: Request) -> Response:

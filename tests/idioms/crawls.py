@@ -130,6 +130,8 @@ class Last(NamedTuple):
     begun: float
     under_way: int
     """Requests at that moment."""
+    in_callbacks: int
+    """Those of them whose callbacks, or whose items, were being worked on."""
     over: float = math.inf
     """When the job was closed, and the next one began, if there was one."""
 
@@ -165,16 +167,16 @@ class Run:
         last: dict[str, Last] = {}
         begun: dict[str, Last] = {}
         closed: set[str] = set()
-        under_way = 0
+        under_way = in_callbacks = 0
         for kind, *words in self.events:
             if kind == "underway":
-                under_way = int(words[0])
+                under_way, in_callbacks = map(int, words)
             elif kind == "commit":
                 job, time = words[0], float(words[1])
-                begun[job] = Last(time, under_way)
+                begun[job] = Last(time, under_way, in_callbacks)
                 if job not in last:
                     # The first one is made before there is any request.
-                    last[job] = Last(time, 0)
+                    last[job] = Last(time, 0, 0)
                     for other in closed:
                         last[other] = last[other]._replace(over=time)
                     closed.clear()
@@ -182,7 +184,7 @@ class Run:
                 last[words[0]] = begun[words[0]]
             elif kind == "closed" and words[0] in last:
                 closed.add(words[0])
-        return list(last.values()) or [Last(0.0, 0)]
+        return list(last.values()) or [Last(0.0, 0, 0)]
 
     @property
     def points(self) -> list[str]:

@@ -63,13 +63,16 @@ def compare_outputs(expected: Counter[str], outputs: Outputs) -> list[str]:
     return [*complaints, f"pipeline: {words}"] if words else complaints
 
 
-def allowed(run: Run) -> int:
-    """How many requests of a run that was stopped may be made again."""
+def allowed(run: Run, asks: int) -> int:
+    """How many requests of a run that was stopped may be made again.
+
+    A callback may have made as many requests as the idiom ``asks`` for.
+    """
     jobs = run.last_checkpoints
     late = sum(
         any(job.begun <= visit.clock < job.over for job in jobs) for visit in run.visits
     )
-    return late + sum(job.under_way for job in jobs)
+    return late + sum(job.under_way + asks * job.in_callbacks for job in jobs)
 
 
 def judge(model: Model, crawl: Crawl) -> list[str]:
@@ -79,11 +82,11 @@ def judge(model: Model, crawl: Crawl) -> list[str]:
     if complaints and outputs.jsonl.total() <= model.items.total() and was_said(crawl):
         complaints.clear()
     visits = crawl.visits
-    repeats = crawl.idiom.repeats
+    repeats, asks = crawl.idiom.repeats, crawl.idiom.asks
     most = None
     if repeats is not None:
         most = sum(
-            repeats + (0 if run.stopped is None else allowed(run))
+            repeats + (0 if run.stopped is None else allowed(run, asks))
             for run in crawl.runs[:-1]
         )
     complaints += compare_visits(model.visits, visits, most).complaints

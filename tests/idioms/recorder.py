@@ -44,15 +44,25 @@ class Recorder:
 
     def write(self) -> None:
         """Make durable what came so far; tell the judge what is under way."""
-        engine: Any = self._crawler.engine
-        slot = engine._slot
-        stops.tell("underway", 0 if slot is None else len(slot.inprogress))
+        stops.tell("underway", *self._under_way())
         if not self._rows:
             return
         self._database.execute("BEGIN")
         self._database.executemany("REPLACE INTO items VALUES (?)", self._rows)
         self._database.execute("COMMIT")
         self._rows.clear()
+
+    def _under_way(self) -> tuple[int, int]:
+        """Count the requests in progress, and those of them that are in callbacks.
+
+        Scrapy forgets a request that its own callback downloads once more.
+        """
+        engine: Any = self._crawler.engine
+        slot, scraping = engine._slot, engine.scraper.slot
+        if slot is None or scraping is None:
+            return 0, 0
+        in_callbacks = {request for _, request, _ in scraping.queue} | scraping.active
+        return len(slot.inprogress | in_callbacks), len(in_callbacks)
 
     def close_spider(self, *_: Any) -> None:
         """Write nothing: bloomdupe says so once more after this."""

@@ -42,6 +42,9 @@ class Idiom:
     repeats: int | None = 0
     """Requests that a stop may repeat besides those under way and those since the last
     checkpoint; None: any number."""
+    asks: int = 0
+    """Requests that a page may make that are not scheduled, until it is done: a stop
+    repeats them with it."""
     start_asks: tuple[str, ...] = ()
     """What ``start()`` downloads whenever it runs, to know what there is to do."""
     says: str | None = None

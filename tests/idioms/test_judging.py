@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,8 @@ from recorder import FILE
 from table import load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 
 PLAIN = load()["plain"]
@@ -25,6 +27,26 @@ KILL = Stop(point="after pwrite items.jsonl")
 @pytest.fixture(scope="module")
 def model() -> Model:
     return undisturbed(PLAIN)
+
+
+@pytest.fixture(scope="module")
+def finished(model: Model) -> Iterator[Crawl]:
+    """Yield a crawl that was killed, and has come to its end: nothing is wrong."""
+    with Crawl(PLAIN) as crawl:
+        assert crawl.run(KILL).stopped
+        assert run_to_end(crawl) == []
+        assert judge(model, crawl) == []
+        yield crawl
+
+
+@pytest.fixture
+def crawl(finished: Crawl, tmp_path: Path) -> Crawl:
+    """Return a copy of it, to be spoilt."""
+    crawl = copy(finished)
+    crawl.site = copy(finished.site)
+    crawl.site.log = [*finished.site.log]
+    crawl.folder = shutil.copytree(finished.folder, tmp_path / "crawl")
+    return crawl
 
 
 def item_twice(crawl: Crawl) -> None:
@@ -78,14 +100,10 @@ def page_repeated(crawl: Crawl) -> None:
     ],
 )
 def test_what_was_spoilt_is_seen(
-    model: Model, spoil: Callable[[Crawl], None], words: str
+    model: Model, crawl: Crawl, spoil: Callable[[Crawl], None], words: str
 ) -> None:
-    with Crawl(PLAIN) as crawl:
-        assert crawl.run(KILL).stopped
-        assert run_to_end(crawl) == []
-        assert judge(model, crawl) == []
-        spoil(crawl)
-        assert any(words in complaint for complaint in judge(model, crawl))
+    spoil(crawl)
+    assert any(words in complaint for complaint in judge(model, crawl))
 
 
 def test_a_job_that_was_deleted_between_the_runs_is_seen(model: Model) -> None:

@@ -258,7 +258,7 @@ def test_a_job_is_begun_for_a_spider(verb: Verb, tmp_path: Path) -> None:
 def test_killed_in_the_middle_and_run_again(
     verb: Verb, job: Path, tmp_path: Path, name: str
 ) -> None:
-    new = [f"https://d.example/{number}" for number in range(12_000)]
+    new = [f"https://d.example/{number}" for number in range(4_000)]
     (tmp_path / "list").write_text("\n".join(new))
     words = {"add": ["--from", "list"], "import": ["list"]}[name]
     killed_after(COMMIT, 2, name, job, *words, cwd=tmp_path)

@@ -15,8 +15,6 @@ from bloomdupe.jobs.on_redis.job_on_redis import JobOnRedis
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bloomdupe.crawl.changes.selection import Selection
-    from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.jobs.job_contract import Job
 
 NAMED = {JobOnDisk: "crawls/site", JobOnRedis: "redis://:secret@nowhere/0#site"}
@@ -58,16 +56,13 @@ def test_some_verbs_are_lacking_on_each_engine() -> None:
 
 
 def test_an_operation_is_there_as_soon_as_an_engine_defines_it() -> None:
-    class WithFailures(JobOnRedis):
-        def failed_requests(
-            self,
-            selection: Selection,  # noqa: ARG002
-            reasons: tuple[str, ...],  # noqa: ARG002
-        ) -> list[Failure]:
-            return []
+    class WithJobdir(JobOnRedis):
+        @property
+        def jobdir(self) -> str:
+            return ""
 
-    assert not JobOnRedis.has("failed_requests")
-    assert WithFailures.has("failed_requests")
+    assert not JobOnRedis.has("jobdir")
+    assert WithJobdir.has("jobdir")
     assert JobOnDisk.has("directory")
     assert not JobOnRedis.has("directory")
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from support.jobs import Verb
+    from support.redis_server import RedisServer
 
 A, B = "https://a.example/", "https://b.example/"
 WHY = {
@@ -225,6 +226,31 @@ def test_the_ledger_moves_with_the_job(verb: Verb, job: Path, by_file: bool) -> 
     assert urls(verb, Path("copy")) == urls(verb, job)
     # Again, nothing has changed.
     assert "have failed" not in verb("import", "copy", source).out
+
+
+def test_the_ledger_moves_to_redis_and_back(
+    verb: Verb, job: Path, redis_server: RedisServer
+) -> None:
+    verb("requeue", job, "--failed", "--reason", "timeout")
+    url = redis_server.url("ledger that moves")
+    answer = verb("import", url, job)
+    assert "4 have failed: `bloomdupe list --failed`" in answer.out
+    for _ in range(2):
+        found = verb("list", url, "--failed", "--json")
+        assert found == verb("list", job, "--failed", "--json")
+        again = verb("import", url, job)
+        assert "have failed" not in again.out
+    lines = []
+    for source in (url, job):
+        verb("export", source, "file", "--without-marks")
+        exported = Path("file").read_text().splitlines()
+        lines.append(sorted(line for line in exported if line.startswith('{"failure"')))
+        Path("file").unlink()
+    assert lines[0] == lines[1]
+    assert len(lines[0]) == 4
+    assert verb("requeue", url, "--failed") == verb("requeue", job, "--failed")
+    pending = [sorted(verb("list", one).out.splitlines()) for one in (url, job)]
+    assert pending[0] == pending[1]
 
 
 def test_a_pickle_does_not_come_back_by_the_ledger(verb: Verb, job: Path) -> None:

@@ -217,6 +217,8 @@ FREE: dict[str, Any] = {"owner": None, "beat": None}
     [
         (Signs(**OWNED, ready=True, due=NOW + 60), "running (process 1)"),
         (Signs(**OWNED, ready=False, due=NOW - 1), "running (process 1)"),
+        (Signs(**OWNED, ready=True, stays=True), "running (process 1)"),
+        (Signs(**OWNED, ready=False, stays=True), "waiting for URLs (process 1)"),
         (
             Signs(**OWNED, ready=False, due=NOW + 60),
             f"sleeping until {clock(NOW + 60, NOW)}, 60 s to go (process 1)",

@@ -14,6 +14,7 @@ from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 from support.forks import forks
+from support.repetition import repeated
 from support.site import Site
 
 from bloomdupe import Addon, LinkFilter
@@ -119,6 +120,15 @@ ASIDE = {
     "scrapys_filter": "SCHEDULER or DUPEFILTER_CLASS is not bloomdupe's own",
     "scrapys_filter_by_hand": "SCHEDULER or DUPEFILTER_CLASS is not bloomdupe's own",
 }
+TWO_IN_ONE = {
+    "async_by_scrapy",
+    "depth_by_hand",
+    "lower_order_by_hand",
+    "poet_first",
+    "scrapys_filter_by_hand",
+    "scrapys_scheduler_by_hand",
+}
+"""Cases that show together what two others show; they are left to CI."""
 COUNTED = (
     "dupefilter/filtered",
     "scheduler/enqueued",
@@ -131,11 +141,19 @@ COUNTED = (
 )
 
 
+def each(*names: str) -> pytest.MarkDecorator:
+    cases = [
+        pytest.param(name, marks=[pytest.mark.slow] * (name in TWO_IN_ONE))
+        for name in names
+    ]
+    return pytest.mark.parametrize("case", cases, scope="module")
+
+
 def counts(result: Result) -> dict[str, Any]:
     return {name: result.stats.get(name) for name in COUNTED}
 
 
-@pytest.mark.parametrize("case", [*ACTIVE, *ASIDE, "offsite"], scope="module")
+@each(*ACTIVE, *ASIDE, "offsite")
 def test_same_requests_and_same_counts_as_without_it(
     results: Results, case: str
 ) -> None:
@@ -150,7 +168,7 @@ def test_same_requests_and_same_counts_as_without_it(
     assert off.stats.get("bloomdupe/dropped_early") is None
 
 
-@pytest.mark.parametrize("case", ACTIVE, scope="module")
+@each(*ACTIVE)
 def test_most_duplicates_are_dropped_early(results: Results, case: str) -> None:
     stats = results[f"{case}-on"].stats
     early, all_ = stats["bloomdupe/dropped_early"], stats["dupefilter/filtered"]
@@ -165,7 +183,7 @@ def test_a_link_is_asked_about_once(results: Results) -> None:
     assert links <= stats["fingerprints"] < links + new / 2, (new, links)
 
 
-@pytest.mark.parametrize("case", ASIDE, scope="module")
+@each(*ASIDE)
 def test_it_steps_aside_and_says_why(results: Results, case: str) -> None:
     on = results[f"{case}-on"]
     assert on.stats.get("bloomdupe/dropped_early") is None
@@ -173,7 +191,7 @@ def test_it_steps_aside_and_says_why(results: Results, case: str) -> None:
     assert ASIDE[case] in said
 
 
-@pytest.mark.parametrize("case", ACTIVE, scope="module")
+@each(*ACTIVE)
 def test_the_first_duplicate_is_logged_as_ever(results: Results, case: str) -> None:
     for way in ("on", "off"):
         (said,) = results[f"{case}-{way}"].log
@@ -202,7 +220,7 @@ def test_limits_bite_in_these_crawls(results: Results) -> None:
 
 
 @pytest.mark.parametrize(
-    "case", ["control_url_only", "control_poet", "control_rewrite"]
+    "case", repeated(["control_rewrite", "control_poet", "control_url_only"])
 )
 def test_control_an_unsound_link_filter_loses_pages(
     results: Results, case: str

@@ -8,7 +8,7 @@ import re
 import subprocess
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from support.monitored_jobs import monitored_job, point
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from support.jobs import Verb
+
+    from bloomdupe.crawl.progress.history import Point
+    from bloomdupe.monitoring.charts import Tick
 
 CHARTS = {
     "Pages", "Rate", "Pending", "Hosts over time", "Failed", "Links", "Checkpoints",
@@ -109,11 +112,10 @@ def test_failures_are_grouped_before_they_are_listed(
 
 def test_the_price_of_a_second_callback_is_named(tmp_path: Path) -> None:
     view = StoreReader(monitored_job(tmp_path) / "bloomdupe").read()
-    assert view.history is not None
     assert "come twice" not in "".join(failures(view))
-    late = [one._replace(reason="pipeline") for one in view.history.failed.requests]
-    history = replace(view.history, failed=FailedRequests(late, 0))
-    assert "come twice" in "".join(failures(replace(view, history=history)))
+    late = [one._replace(reason="pipeline") for one in view.failed.requests]
+    view = replace(view, failed=FailedRequests(late))
+    assert "come twice" in "".join(failures(view))
 
 
 @pytest.fixture
@@ -126,12 +128,12 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
-@pytest.fixture
-def ticks() -> Any:
+def ticks(points: list[Point]) -> list[Tick]:
     needs_package("matplotlib")
+    # Not at the head of this module, which each process reads: matplotlib is slow.
     from bloomdupe.monitoring import charts
 
-    return charts.ticks
+    return charts.ticks(points)
 
 
 @pytest.mark.parametrize(
@@ -144,16 +146,14 @@ def ticks() -> Any:
     ],
 )
 @pytest.mark.usefixtures("ahead")
-def test_the_axis_has_the_times_of_the_clock(
-    ticks: Any, length: int, named: list[str]
-) -> None:
+def test_the_axis_has_the_times_of_the_clock(length: int, named: list[str]) -> None:
     begun = 1_700_000_400.0
     points = [point(0, time=begun + at, seconds=at) for at in (0.0, 1.0 * length)]
     assert [tick.text.partition("\n")[0] for tick in ticks(points)] == named
 
 
 @pytest.mark.usefixtures("ahead")
-def test_a_pause_between_two_runs_takes_no_room(ticks: Any) -> None:
+def test_a_pause_between_two_runs_takes_no_room() -> None:
     begun, week = 1_700_000_400.0, 7 * 86_400
     points = [
         point(0, time=begun + at, seconds=at % week, run=1 + at // week)

@@ -20,6 +20,7 @@ from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.request import fingerprint
 from support.jobs import (
     COMMIT,
+    LONG,
     RICH,
     SPIDER,
     Harm,
@@ -143,9 +144,8 @@ def test_what_waits_is_taken_over_in_scrapys_order(
     assert len(urls(verb, job)) == len(expected)
     assert {path: path.read_bytes() for path in before} == before
     assert sound(verb, job)
-    for request in requests:
-        if not request.dont_filter and request.method == "GET":
-            assert "new: " not in verb("check", job, request.url).out
+    marked = [r.url for r in requests if not r.dont_filter and r.method == "GET"]
+    assert "new: " not in verb("check", job, *marked).out
 
 
 def test_requests_come_back_as_they_were(verb: Verb, tmp_path: Path) -> None:
@@ -259,8 +259,8 @@ def test_a_pickle_runs_nothing_unless_it_is_trusted(verb: Verb, tmp_path: Path) 
 def test_killed_in_the_middle_and_run_again(verb: Verb, tmp_path: Path) -> None:
     """Requests with dont_filter, of which no filter can tell that they were taken."""
     same = [
-        Request("https://a.example/", dont_filter=True, meta={"n": n})
-        for n in range(4_000)
+        Request("https://a.example/", dont_filter=True, meta={"n": n, "text": LONG})
+        for n in range(1_000)
     ]
     job = stopped(tmp_path / "job", same, 0)
     killed_after(COMMIT, 2, "import", job, "--spider", "site", cwd=tmp_path)
@@ -272,7 +272,7 @@ def test_killed_in_the_middle_and_run_again(verb: Verb, tmp_path: Path) -> None:
     assert len(urls(verb, job)) == len(same)
     # Once more, nothing comes.
     assert verb("import", job).out.startswith(
-        "0 requests pending now\n4,000 were imported"
+        "0 requests pending now\n1,000 were imported"
     )
     assert len(urls(verb, job)) == len(same)
 
@@ -288,11 +288,12 @@ def test_texts_of_lxml_are_plain_values(verb: Verb, tmp_path: Path) -> None:
     assert urls(verb, job) == [link.url]
 
 
-def mixed(number: int) -> list[Request]:
+def mixed(number: int, text: str = "") -> list[Request]:
     """Return requests of which some cannot be read without trust."""
     return [
         Request(
             f"https://a.example/{n}",
+            cb_kwargs={"text": text},
             meta={"x": Harmless(n)} if n % 7 in (0, 1, 4) else None,
             dont_filter=n % 2 == 0,
             priority=n % 3,
@@ -324,7 +325,7 @@ def test_what_cannot_be_read_is_owed(verb: Verb, tmp_path: Path) -> None:
 
 
 def test_killed_without_trust_and_run_again_with_it(verb: Verb, tmp_path: Path) -> None:
-    requests = mixed(8_000)
+    requests = mixed(1_400, LONG)
     job = stopped(tmp_path / "job", requests, 0)
     killed_after(COMMIT, 2, "import", job, "--spider", "site", cwd=tmp_path)
     assert 0 < len(urls(verb, job)) < sum(not request.meta for request in requests)

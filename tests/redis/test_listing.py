@@ -197,9 +197,5 @@ def test_what_makes_no_sense_is_refused(
     url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     StandingCrawl(url)
-    for options in (["--failed"], ["--failed", "--reason", "503"]):
-        answer = run(capsys, "list", url, *options)
-        assert answer.code == 2
-        assert "a crawl on Redis has no list of failed requests" in answer.err
     assert run(capsys, "list", url, "--reason", "503").code == 2
     assert run(capsys, "list", url, "--pattern", "(").code == 2

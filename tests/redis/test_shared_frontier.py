@@ -51,6 +51,10 @@ def number_of(lease: RedisLease) -> int:
     return int(lease.payload.split()[1])
 
 
+def dies(_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def until_owned(frontier: SharedFrontier, partitions: int) -> None:
     def owns() -> bool:
         frontier.tend()
@@ -151,7 +155,6 @@ def test_a_retry_takes_the_place_of_what_has_failed(url: str) -> None:
         one.offer(offers(*range(10)))
         failed, done = one.lease(2)
         retry = Offer(failed.slot, b"not marked", b"request 77", 5)
-        assert one.may_stand_in(retry, failed)
         both = [Settled(failed, [b"line"], retry), Settled(done)]
         assert one.settle(both) == []
         held = one.lease(100)
@@ -195,15 +198,28 @@ def test_a_further_mark_comes_with_an_offer(url: str, by: str) -> None:
         assert sum(counts.pushed for counts in one.counts()) == 1
 
 
-def test_another_slot_is_another_partition(url: str) -> None:
-    with worker(url) as one, worker(url + " 2", partition_by="url") as by_url:
-        for frontier, may in ((one, False), (by_url, True)):
-            frontier.offer(offers(1))
-            [lease] = frontier.lease(1)
-            others = [Offer(f"other{n}", b"%d" % n, b"") for n in range(20)]
-            found = [frontier.may_stand_in(other, lease) for other in others]
-            assert all(found) == may
-            assert frontier.may_stand_in(offers(1)[0], lease)
+def test_a_retry_on_another_host_moves_to_its_partition(url: str) -> None:
+    """Never are both to be done; and it moves once, if its worker dies meanwhile."""
+    hosts = [f"other{n}" for n in range(20)]
+    with worker(url, lease_seconds=0.05) as one:
+        one.offer([Offer("host", b"%d" % n, b"request") for n in range(20)])
+        failed = one.lease(20, of_each=20)
+        retries = [Offer(host, b"", b"retry") for host in hosts]
+        both = zip(failed, retries, strict=True)
+        assert one.settle(Settled(old, instead=new) for old, new in both) == []
+        assert sorted(c.pending for c in one.counts()) == [0, 0, 0, 0, 20]
+        one.settle = dies  # type: ignore[method-assign,assignment]
+        with pytest.raises(KeyboardInterrupt):
+            one.lease(100)
+        with worker(url) as two:
+            until_owned(two, PARTITIONS)
+            moved = []
+            while not two.finished:
+                some = two.lease(100)
+                two.settle((lease, []) for lease in some)
+                moved += some
+    assert sorted(lease.slot for lease in moved) == sorted(hosts)
+    assert len({lease.partition for lease in moved}) == PARTITIONS
 
 
 def test_a_lease_that_runs_out(url: str) -> None:

@@ -18,7 +18,7 @@ from support.terminal import Terminal
 
 from bloomdupe.errors import StoreMismatchError, StoreUnreachableError
 from bloomdupe.jobs.on_redis.state_on_redis import CrawlReader
-from bloomdupe.monitoring.top import screen, sorts
+from bloomdupe.monitoring.top import SORTS, screen
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def test_nothing_is_wider_or_higher_than_the_terminal(
     crawl.offer(offer_of(Request("https://a.example/"), "x" * 300))
     for _ in range(3):
         view = reader.read()
-    for sort in sorts(view):
+    for sort in SORTS:
         lines = shown(view, width, height, sort)
         assert max(len(line.rstrip()) for line in lines) <= width
         assert len(lines) <= height
@@ -174,9 +174,9 @@ def test_a_redis_that_is_away_for_a_moment(tmp_path: Path) -> None:
 
 def test_it_goes_on_in_a_terminal_until_q_is_pressed(crawl: StandingCrawl) -> None:
     terminal = Terminal(crawl.url, 80, "--interval", "0.1")
-    terminal.wait_for("s sort by name")
+    terminal.wait_for("s sort by failed")
     terminal.press("s")
-    terminal.wait_for("s sort by pending")
+    terminal.wait_for("s sort by resting")
     crawl.settle("one", 100)
     terminal.wait_for("pages        100")
     crawl.close()

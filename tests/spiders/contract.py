@@ -7,59 +7,35 @@ processing, and kill the process between any two outputs.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
-import random
 import signal
-from collections import Counter
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from scrapy import Request, Spider, signals
 from scrapy.http import Response
+from support.engine_model import HOSTS, Ask, Page, Program, Run, item_of
 
 from bloomdupe.inside_scrapy import processing
+from bloomdupe.inside_scrapy.engine import stop_crawl
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-PAGES = 40
-HOSTS = 7
+    from scrapy.crawler import Crawler
+    from typing_extensions import Self
+
 AT_ONCE = 5
-DURABLE = 0.5
-"""Share of the outputs before which everything is made durable."""
-
-
-def outputs_of(page: int) -> list[tuple[str, int]]:
-    """Return the requests that a page yields, with equal requests among them.
-
-    Links are to pages; duplicates of a request ``again`` are not dropped.
-    """
-    links = [2 * page + 1, 2 * page + 2, page // 2, page * 7 % PAGES]
-    again = [("again", page)] * (1 + page % 2)
-    return [("link", link) for link in links if link < PAGES] + again
-
-
-def expected() -> Counter[str]:
-    """Return the items of a crawl: the model of the contract."""
-    found, todo = {0}, [0]
-    items = Counter[str]()
-    while todo:
-        page = todo.pop()
-        items[f"link {page}"] += 1
-        for kind, number in outputs_of(page):
-            if kind == "again":
-                items[f"again {number}"] += 1
-            elif number not in found:
-                found.add(number)
-                todo.append(number)
-    return items
 
 
 class Durable:
-    """Makes everything durable that the engine was told."""
+    """Waits until everything is durable that the engine was told."""
 
     def __init__(self, engine: Any) -> None:
         self.engine = engine
-        self.told = self.said = 0
+        self.told: dict[int, Any] = {}
         if not hasattr(engine, "commit"):
             self.loop = asyncio.get_running_loop()
             self.changed = asyncio.Event()
@@ -67,61 +43,95 @@ class Durable:
                 self.watch(name)
 
     def watch(self, name: str) -> None:
-        """Count the calls of the engine's thread, and those that are carried out."""
+        """Notice the calls of the engine's thread, and those that are carried out."""
         worker, frontier = self.engine._worker, self.engine._frontier
         tell, say = getattr(worker, name), getattr(frontier, name)
 
         def told(one: Any) -> None:
-            self.told += 1
+            self.told[id(one)] = one
             tell(one)
 
         def said(some: Any) -> Any:
-            each = list(some)
-            answer = say(each)
-            self.loop.call_soon_threadsafe(self.count, len(each))
+            answer = say(some)
+            self.loop.call_soon_threadsafe(self.forget, some)
             return answer
 
         setattr(worker, name, told)
         setattr(frontier, name, said)
 
-    def count(self, some: int) -> None:
-        self.said += some
+    def forget(self, some: list[Any]) -> None:
+        for one in some:
+            self.told.pop(id(one), None)
         self.changed.set()
 
     async def all(self) -> None:
         if hasattr(self.engine, "commit"):
             self.engine.commit()
             return
-        while self.said < self.told:
+        while self.told:
             self.changed.clear()
             await self.changed.wait()
 
 
-class Drives(Spider):
-    """Works on a tree of pages in a random order.
+class BreakingOffError(Exception):
+    """The processing of a request breaks off."""
 
-    ``KILL_AT`` is the number of the output before which the process is killed. Of each
-    ``BROKEN`` pages, the processing of one breaks off.
-    """
+
+class CutShortError(Exception):
+    """The callback ends as by ``CloseSpider``."""
+
+
+class StoppedError(Exception):
+    """The run ends while requests are in progress."""
+
+
+def unstorable(_: Response) -> None:
+    """Be no method of the spider, so that a request with it cannot be stored."""
+
+
+def url_of(page: int, mirror: int = 0) -> str:
+    return f"http://host{(page + mirror) % HOSTS}.example/{page}"
+
+
+class Drives(Spider):
+    """Carries out the program in ``PROGRAM``, in a run as ``RUN`` describes it."""
 
     name = "drives"
 
-    async def start(self) -> AsyncIterator[Any]:
-        engine: Any = self.crawler.engine
-        engine.pause()  # it must not take any request
-        await self.drive(engine._slot.scheduler)
-        engine.unpause()
-        for nothing in list[Any]():
-            yield nothing
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **options: Any) -> Self:
+        spider = super().from_crawler(crawler, *args, **options)
+        crawler.signals.connect(spider.pause_engine, signals.spider_opened)
+        return spider
 
-    async def drive(self, scheduler: Any) -> None:
-        self.scheduler = scheduler
-        self.chance = random.Random(self.settings.getint("SEED"))
-        self.until_kill = self.settings.getint("KILL_AT")
-        self.durable = Durable(scheduler._session.engine)
+    def pause_engine(self) -> None:
+        """Let Scrapy's engine take no request, from its first turn on."""
+        engine: Any = self.crawler.engine
+        engine.pause()
+
+    async def start(self) -> AsyncIterator[Any]:
+        self.program = Program.loaded(self.settings["PROGRAM"])
+        self.run = Run(*json.loads(self.settings["RUN"]))
+        engine: Any = self.crawler.engine
+        self.scheduler = engine._slot.scheduler
+        self.session = self.scheduler._session
+        self.durable = Durable(self.session.engine)
+        for start in self.program.starts:
+            yield self.asked(start)
+        try:
+            await self.drive()
+        except StoppedError:
+            stop_crawl(self.crawler, "stopped")
+        else:
+            stop_crawl(self.crawler, self.session.ending.reason_of("finished"))
+
+    async def drive(self) -> None:
+        self.choices = cycle(self.run.order or [0])
+        self.waits = cycle(self.run.durable or [False])
+        self.events, self.steps = dict(self.run.events), 0
+        self.failures = [*self.run.failures]
         self.woken = asyncio.Event()
-        scheduler._session.access.wake = self.woken.set
-        self.offer(("link", 0), None)
+        self.session.access.wake = self.woken.set
         at_work: list[Request] = []
         while True:
             request = await self.handed_out(wait=not at_work)
@@ -130,8 +140,11 @@ class Drives(Spider):
             elif not at_work:
                 return
             if request is None or len(at_work) == AT_ONCE:
-                self.chance.shuffle(at_work)
-                await self.work_on(at_work.pop())
+                await self.work_on(self.chosen(at_work))
+
+    def chosen(self, several: list[Any]) -> Any:
+        """Take an element out."""
+        return several.pop(next(self.choices) % len(several))
 
     async def handed_out(self, *, wait: bool) -> Request | None:
         scheduler = self.scheduler
@@ -142,43 +155,166 @@ class Drives(Spider):
             self.woken.clear()
         return request  # type: ignore[no-any-return]
 
-    async def work_on(self, request: Request) -> None:
-        lease = self.scheduler._session.leases.of(request)
-        kind, page = request.meta["kind"], request.meta["page"]
-        outputs: list[Any] = ["item"]
-        if kind == "link":
-            outputs += outputs_of(page)
-        self.chance.shuffle(outputs)
-        broken = self.settings.getint("BROKEN")
-        breaks = bool(broken) and page % broken == 1
-        for output in outputs[: -1 if breaks else None]:
-            if self.chance.random() < DURABLE:
-                await self.durable.all()
-            self.until_kill -= 1
-            if not self.until_kill:
-                os.kill(os.getpid(), signal.SIGKILL)
-            if output == "item":
-                self.put_out(f"{kind} {page}", request, lease)
-            else:
-                self.offer(output, lease)
-        if breaks:
-            lease.broke_off(ZeroDivisionError())
-        lease.ended(whole=not breaks)
+    async def step(self) -> None:
+        """Go on to the next step, unless something comes before it."""
+        if next(self.waits):
+            await self.durable.all()
+        self.steps += 1
+        event = self.events.get(self.steps)
+        if event == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        errors = {"break": BreakingOffError, "cut": CutShortError, "stop": StoppedError}
+        if event is not None:
+            raise errors[event]
 
-    def offer(self, output: tuple[str, int], lease: Any) -> None:
-        kind, page = output
-        url = f"http://host{page % HOSTS}.example/{page}?{kind}"
-        meta = {"kind": kind, "page": page}
-        request = Request(url, self.parse, meta=meta, dont_filter=kind == "again")
-        self.as_work_of(lease)
+    async def work_on(self, request: Request) -> None:
+        lease = self.session.leases.of(request)
+        page = self.program.pages[number_of(request)]
+        try:
+            await self.process(request, page, lease)
+        except BreakingOffError as error:
+            lease.broke_off(error)
+            lease.ended(whole=False)
+        except CutShortError:
+            lease.cut_short()
+            lease.ended(whole=True)
+            raise StoppedError from None
+        else:
+            lease.ended(whole=True)
+
+    async def process(self, request: Request, page: Page, lease: Any) -> None:
+        retried_by = self.retried_by(request, page)
+        if retried_by == "downloader":
+            await self.answer(failed(request), lease)
+        elif (
+            page.leads_to is not None
+            and not retried_by
+            and not tries_of(request) < page.fails
+        ):
+            await self.answer(request.replace(url=url_of(page.leads_to)), lease)
+        else:
+            response = Response(request.url, request=request)
+            lease.answered(response)
+            lease.given(response)
+            items, requests = self.output_of(request, page)
+            if retried_by:
+                items, requests = [], [failed(request)]
+            if retried_by == "mirror":
+                mirror = url_of(number_of(request), tries_of(request) + 1)
+                requests = [requests[0].replace(url=mirror)]
+            await self.put_out(response, items, requests, lease)
+
+    def retried_by(self, request: Request, page: Page) -> str:
+        """Return who retries a request, in this run and in the place of all output.
+
+        The retry has ``dont_filter``, and so would its redirect.
+        """
+        if page.leads_to is not None and not request.dont_filter:
+            return ""
+        return self.failures.pop(0) if self.failures else ""
+
+    async def answer(self, answer: Request, lease: Any) -> None:
+        """Let the downloader answer with a request."""
+        try:
+            await self.step()
+        except CutShortError:  # there is no callback
+            raise StoppedError from None
+        lease.answered(answer)
+        self.session.processing.answering = lease
+        self.enqueue(answer, lease)
+        self.session.processing.answering = None
+
+    def output_of(
+        self, request: Request, page: Page
+    ) -> tuple[list[str], list[Request]]:
+        """Return the items and the requests that a page yields."""
+        number, tries = number_of(request), tries_of(request)
+        texts = ["", *(each for each in page.outputs if isinstance(each, str))]
+        items = [item_of(number, tries, text) for text in texts]
+        requests = [self.asked(each) for each in page.outputs if type(each) is Ask]
+        return items, requests + [retry_of(request)] * (tries < page.fails)
+
+    async def put_out(
+        self, response: Response, items: list[str], requests: list[Request], lease: Any
+    ) -> None:
+        """Put out requests in any order, and items in their order."""
+        left: list[Request | None] = [*[None] * len(items), *requests]
+        texts = iter(items)
+        while left:
+            request = self.chosen(left)
+            await self.step()
+            if request is not None:
+                self.enqueue(request, lease)
+                continue
+            text = next(texts)
+            if lease.takes_item():
+                self.put_item(text, response, lease)
+        await self.step()
+
+    def asked(self, ask: Ask) -> Request:
+        shared = {"values": self.shared} if ask.memory == "shared" else {}
+        return Request(
+            url_of(ask.page),
+            unstorable if ask.memory else self.parse,
+            cb_kwargs=shared,
+            dont_filter=ask.again,
+            priority=ask.priority,
+        )
+
+    shared: list[str] = []
+
+    def enqueue(self, request: Request, lease: Any) -> None:
+        processing._CURRENT.set(lease)
         self.scheduler.enqueue_request(request)
 
-    def put_out(self, text: str, request: Request, lease: Any) -> None:
-        self.as_work_of(lease)
-        response = Response(request.url, request=request)
+    def put_item(self, text: str, response: Response, lease: Any) -> None:
+        processing._CURRENT.set(lease)
         self.crawler.signals.send_catch_log(
             signals.item_scraped, item={"item": text}, response=response, spider=self
         )
 
-    def as_work_of(self, lease: Any) -> None:
-        processing._CURRENT.set(lease)
+
+def number_of(request: Request) -> int:
+    return int(urlsplit(request.url).path[1:])
+
+
+def tries_of(request: Request) -> int:
+    """Return how many tries with output precede it."""
+    meta = request.meta
+    return int(meta.get("retry_times", 0)) - int(meta.get("failures", 0))
+
+
+def retry_of(request: Request, **meta: int) -> Request:
+    times = request.meta.get("retry_times", 0) + 1
+    meta = {**request.meta, "retry_times": times, **meta}
+    return request.replace(meta=meta, dont_filter=True)
+
+
+def failed(request: Request) -> Request:
+    """Return the retry of a try without output."""
+    return retry_of(request, failures=request.meta.get("failures", 0) + 1)
+
+
+def identities() -> None:
+    """Give a request another identity each time a page yields it, for a control."""
+    from bloomdupe.crawl.acceptance import Acceptance
+
+    identity = Acceptance._identity
+
+    def another(*arguments: Any) -> bytes:
+        return identity(*arguments) + os.urandom(8)
+
+    Acceptance._identity = another  # type: ignore[method-assign,assignment]
+
+
+def successions() -> None:
+    """Let a retry keep a name of its own, for a control."""
+    from bloomdupe.crawl.engines.on_redis.page_on_redis import PageOnRedis
+    from bloomdupe.crawl.engines.settling import Settling
+
+    def replaced(self: PageOnRedis, root: Any, has_lines: bool) -> tuple[Any, None]:
+        del self, has_lines
+        return root.instead, None
+
+    Settling.owes = lambda *_: False  # type: ignore[method-assign]
+    PageOnRedis._successor = replaced  # type: ignore[method-assign]

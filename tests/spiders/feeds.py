@@ -227,7 +227,7 @@ class Mailbox(BlockingFeedStorage):
     closed = False
 
     def __init__(self, uri: str, *, feed_options: Any = None) -> None:
-        self.folder = Path(uri.partition("//")[2])
+        self.folder = Path(uri.partition("//")[2].partition("#")[0])
 
     def _store_in_thread(self, file: Any) -> None:
         file.seek(0)

@@ -40,6 +40,22 @@ class Wrong(Spider):
         raise ZeroDivisionError("errback")
 
 
+class HalfWay(Wrong):
+    """Yields a request, and fails."""
+
+    def parse(self, response: Any) -> Any:
+        if response.url.endswith("/x"):
+            yield response.follow("/child", dont_filter=True)
+            raise RuntimeError("half way")
+
+
+class Unstorable(Wrong):
+    """Yields a request with a value that cannot be stored."""
+
+    def parse(self, response: Any) -> Any:
+        yield response.follow("/x", meta={"value": object()})
+
+
 class Pipeline:
     def process_item(self, item: Any, spider: Any = None) -> Any:
         if "item" in item["url"]:

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
+from bloomdupe import BloomFilter
+from bloomdupe.crawl.leases.failure import Failure
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -50,8 +53,18 @@ class Disk(Memory):
     job = "job"
     settings = {**Memory.settings, "JOBDIR": job}  # noqa: RUF012
 
+    def failures(self, folder: Path) -> list[Failure]:
+        """Return the failed requests, also those that are pending again."""
+        store = folder / self.job / "bloomdupe"
+        if not store.exists():
+            return []
+        with BloomFilter.open(store, readonly=True) as seen:
+            assert seen._store is not None
+            with seen._store.snapshot() as snapshot:
+                return [Failure.unpacked(data) for _, data in snapshot.failures()]
 
-class Redis(Memory):
+
+class Redis(Disk):
     """A job of its own on a real redis-server."""
 
     name = "redis"
@@ -64,6 +77,12 @@ class Redis(Memory):
             # A worker that was killed keeps what it had for so long.
             "BLOOMDUPE_REDIS_LEASE": 1,
         }
+
+    def make(self, identity: dict[str, Any]) -> None:
+        """Make the job, without a worker."""
+        from bloomdupe.redis.shared_frontier import SharedFrontier
+
+        SharedFrontier.open(self.job, 1_000, partitions=4, identity=identity).close()
 
     def frontier(self) -> SharedFrontier:
         from bloomdupe.redis.shared_frontier import SharedFrontier
@@ -84,6 +103,16 @@ class Redis(Memory):
     def owners(self) -> Counter[str]:
         """Count the partitions of each worker; those without a worker are left out."""
         return Counter(one.worker for one in self.counts() if one.worker)
+
+    def failures(self, folder: Path) -> list[Failure]:
+        from bloomdupe.crawl.engines.on_redis.shared_failures import failure_of
+        from bloomdupe.redis.frontier_reader import kind_at
+
+        del folder
+        if kind_at(self.job) == "nothing":
+            return []
+        with self.frontier() as frontier:
+            return [failure_of(one) for one in frontier.failures()]
 
     def items(self, folder: Path) -> list[Any]:
         del folder

@@ -13,6 +13,7 @@ import atexit
 import gc
 import json
 import os
+import platform
 import resource
 import runpy
 import select
@@ -21,12 +22,24 @@ import socket
 import sys
 import traceback
 import warnings
+from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any, NoReturn
 
+OF_TESTS = ("recorder", "support.child", "support.placing", "table")
+"""Modules of the tests that many crawls import. No spiders: they may read the
+environment when they are imported."""
+
 
 def preload() -> None:
-    """Import what every crawl imports, and no reactor."""
+    """Import what every crawl imports, and no reactor.
+
+    ``scrapy`` also asks for the machine and for what is installed; the answers stay.
+    """
+    for name in ("entry_points", "version"):
+        setattr(metadata, name, cache(getattr(metadata, name)))
+    platform.platform()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         _import_all()
@@ -35,10 +48,10 @@ def preload() -> None:
 def _import_all() -> None:
     import pkgutil
     from importlib import import_module
-    from importlib.metadata import entry_points
 
     from scrapy.settings import Settings
     from scrapy.utils.misc import load_object, walk_modules
+    from scrapy.utils.versions import get_versions
 
     import bloomdupe
 
@@ -50,10 +63,12 @@ def _import_all() -> None:
             for part in settings.getdict(name).values():
                 if isinstance(part, str):
                     _try(load_object, part)
-    for name in ("scrapy.commands", "scrapy.logformatter", "scrapy.squeues"):
+    scrapys = ("scrapy.commands", "scrapy.logformatter", "scrapy.squeues")
+    for name in (*scrapys, *OF_TESTS):
         walk_modules(name)
-    for command in entry_points(group="scrapy.commands"):
+    for command in metadata.entry_points(group="scrapy.commands"):
         command.load()
+    get_versions()
     for module in pkgutil.walk_packages(bloomdupe.__path__, "bloomdupe."):
         if not module.name.startswith("bloomdupe.monitoring."):  # needs more packages
             import_module(module.name)

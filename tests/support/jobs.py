@@ -210,6 +210,8 @@ def run_script(
     return subprocess.CompletedProcess(words, status, out, err)
 
 
+LONG = "x" * 4_000
+"""In each of a thousand requests, it makes them more than a job commits at once."""
 COMMIT = "bloomdupe.jobs.on_disk.held_job:HeldJob.commit"
 
 

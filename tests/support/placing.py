@@ -100,6 +100,13 @@ def _install_redis(points: Points) -> None:
     for name in ("offer", "settle"):
         _install_handing(points, Worker, name)
         _install_saying(points, SharedFrontier, name)
+    requeue = SharedFrontier.requeue
+
+    @functools.wraps(requeue)
+    def watched(self: Any, failed: Any) -> Any:
+        return points.around("requeue", lambda: requeue(self, failed), raises=False)
+
+    SharedFrontier.requeue = watched  # type: ignore[method-assign]
 
 
 def _install_handing(points: Points, worker: Any, name: str) -> None:

@@ -13,16 +13,22 @@ if TYPE_CHECKING:
 
 DEADLINE = 300.0
 """Seconds; only a broken test gets there, on a machine that is as slow as can be."""
-PAUSE = 0.01
+SHORTEST, LONGEST = 0.01, 0.1
 """Seconds between two looks."""
+SHARE = 4
+"""A pause is so many times as long as a look: those who are awaited work, too."""
 
 
 def until(condition: Callable[[], object], deadline: float = DEADLINE) -> None:
     """Wait until the condition holds."""
     end = time.monotonic() + deadline
-    while not condition():
-        assert time.monotonic() < end, f"still not after {deadline} s"
-        time.sleep(PAUSE)
+    while True:
+        begun = time.monotonic()
+        if condition():
+            return
+        now = time.monotonic()
+        assert now < end, f"still not after {deadline} s"
+        time.sleep(min(max(SHORTEST, SHARE * (now - begun)), LONGEST))
 
 
 def until_later(file: Path) -> None:

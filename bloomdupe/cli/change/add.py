@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING
 
 from bloomdupe.cli.change.change_verb import AddingVerb
@@ -18,7 +18,7 @@ from bloomdupe.cli.store_argument import add_store
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from bloomdupe.jobs.on_disk.adding import Added
+    from bloomdupe.jobs.added import Added
 
 
 class Add(AddingVerb):
@@ -31,11 +31,12 @@ class Add(AddingVerb):
         " seen. Added requests come after the other pending requests of their priority,"
         " like start requests, in the given order. Lines that are no URLs are printed"
         " with their numbers, and the exit code is 1; all other lines are added. A"
-        " running crawl takes them up at its next checkpoint. The job is written every"
-        " thousand requests: if this is interrupted, run it again."
+        " running crawl takes them up at its next checkpoint; on Redis, its workers do"
+        " so within a second or two. The job is written every thousand requests: if"
+        " this is interrupted, run it again."
     )
     example = "add crawls/site --from urls.txt --callback parse_item"
-    needs = "new_directory"
+    needs = "add"
 
     def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
         """Add the store, the URLs, and the options of their requests."""
@@ -50,13 +51,8 @@ class Add(AddingVerb):
 
     def run(self, options: Namespace) -> Added:
         """Add the requests."""
-        from bloomdupe.jobs.on_disk.adding import Added, add
-        from bloomdupe.jobs.on_disk.changing import Changing
-
         check_named(options)
-        added = Added()
-        path, settings = options.job.new_directory, options.project_settings
-        spider = options.spider
-        with closing(Changing(path, settings, warn, counted, spider)) as job:
-            add(self.found(options, job, added, start=True), job, added)
+        found = partial(self.found, options, start=True)
+        job, settings, spider = options.job, options.project_settings, options.spider
+        added: Added = job.add(found, settings, spider, warn, counted)
         return added

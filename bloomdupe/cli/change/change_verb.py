@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from bloomdupe.crawl.changes.change import Change
-    from bloomdupe.jobs.on_disk.adding import Added
-    from bloomdupe.jobs.on_disk.changing import Changing, Made
+    from bloomdupe.jobs.added import Added
+    from bloomdupe.jobs.job_contract import ChangingJob, Made
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.request_line import Wanted
 
@@ -41,11 +41,11 @@ class ChangeVerb(Verb["Made"]):
 
     def run(self, options: Namespace) -> Made:
         """Make the change."""
-        from bloomdupe.jobs.on_disk.changing import Changing
-
-        path, settings = options.job.directory, options.project_settings
         by_url = bool(getattr(options, "urls", None))
-        with closing(Changing(path, settings, warn, counted, by_url=by_url)) as job:
+        job: ChangingJob = options.job.changing(
+            options.project_settings, warn, counted, by_url=by_url
+        )
+        with closing(job):
             return job.make(self.change(options, lambda: job.project))
 
     def text(self, result: Made) -> Iterable[str]:
@@ -69,15 +69,15 @@ class AddingVerb(Verb["Added"]):
 
     @staticmethod
     def found(
-        options: Namespace, job: Changing, added: Added, *, start: bool = False
+        options: Namespace, project: Project, added: Added, *, start: bool = False
     ) -> Iterator[Wanted]:
         """Yield the given requests; lines that cannot be read become problems."""
         from bloomdupe.jobs.request_line import Defaults, read_all
 
-        job.project.check_method("--callback", options.callback)
+        project.check_method("--callback", options.callback)
         defaults = Defaults(options.callback, options.priority, start=start)
         lines = given_lines(options, added.problems)
-        return read_all(lines, defaults, job.project, added.problems)
+        return read_all(lines, defaults, project, added.problems)
 
     def text(self, result: Added) -> Iterator[str]:
         """Yield a line for each count that is not 0."""

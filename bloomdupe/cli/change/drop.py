@@ -29,6 +29,7 @@ class Drop(ChangeVerb):
         " checkpoint; requests in progress go on. If this is interrupted, run it again."
     )
     example = "drop crawls/site --slot example.com --pattern '[?]sort='"
+    needs = "changing"
     fields = ("dropped", "left", "in_progress")
 
     def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:

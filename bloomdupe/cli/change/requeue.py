@@ -25,7 +25,7 @@ from bloomdupe.errors import SettingError
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from bloomdupe.jobs.on_disk.adding import Added
+    from bloomdupe.jobs.added import Added
 
 
 class Requeue(AddingVerb):
@@ -38,11 +38,11 @@ class Requeue(AddingVerb):
         " that are done, so name them; --slot and --pattern select among them. Pending"
         " requests are left as they are, and URLs that were never seen are not added:"
         " use `add` for them. With --failed, failed requests become pending again, with"
-        " all their retries, and no URLs are named. All of it is one transaction. The"
-        " job must not be running."
+        " all their retries, and no URLs are named. On disk all of it is one"
+        " transaction, on Redis one for each partition. A crawl may be running."
     )
     example = "requeue crawls/site https://example.com/a --callback parse_item"
-    needs = "directory"
+    needs = "changing"
 
     def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
         """Add the store, the URLs, and the options of their requests."""
@@ -54,8 +54,8 @@ class Requeue(AddingVerb):
 
     def run(self, options: Namespace) -> Added:
         """Add the requests."""
-        from bloomdupe.jobs.on_disk.adding import Added, requeue, requeue_failed
-        from bloomdupe.jobs.on_disk.changing import Changing
+        from bloomdupe.jobs.added import Added
+        from bloomdupe.jobs.on_disk.adding import requeue, requeue_failed
 
         added = Added()
         selection = Selection.of(options.slot, options.pattern)
@@ -64,10 +64,12 @@ class Requeue(AddingVerb):
             check_named(options)
         elif options.urls or options.file is not None:
             raise SettingError("--failed goes without URLs and --from")
-        path, settings = options.job.directory, options.project_settings
-        with closing(Changing(path, settings, warn, counted)) as job:
+        settings = options.project_settings
+        opened = options.job.changing(settings, warn, counted, by_url=True)
+        with closing(opened) as job:
             if reasons is None:
-                requeue(self.found(options, job, added), job, selection, added)
+                found = self.found(options, job.project, added)
+                requeue(found, job, selection, added)
             else:
                 requeue_failed(job, selection, reasons, added)
         return added

@@ -123,6 +123,7 @@ def _rows_of_job(found: Description, job: Overview) -> Iterator[tuple[str, str]]
         yield from _counts_of_runs(job, runs)
     if workers is not None:
         yield from _counts_of_workers(job, workers)
+    yield from _failures_and_round(job, runs)
     yield "slots with requests", f"{len(job.slots):,}"
     if job.at_rest:
         yield "  resting", f"{len(job.at_rest):,}"
@@ -140,11 +141,17 @@ def _counts_of_runs(job: Overview, runs: RunFigures) -> Iterator[tuple[str, str]
         yield "  scheduled for later", f"{runs.later:,}"
     yield "pages done", f"{job.pages:,}"
     yield "items", f"{runs.items:,}"
-    yield "requests failed", f"{sum(runs.failed.values()):,}"
-    for cause, requests in runs.failed.items():
+
+
+def _failures_and_round(
+    job: Overview, runs: RunFigures | None
+) -> Iterator[tuple[str, str]]:
+    yield "requests failed", f"{sum(job.failed.values()):,}"
+    for cause, requests in job.failed.items():
         yield f"  {cause}", f"{requests:,}"
-    together = f"{plural(runs.runs, 'run')} of {runs.seconds:,.0f} s together"
-    yield "round", f"{runs.round}, in {together}"
+    if runs is not None:
+        together = f"{plural(runs.runs, 'run')} of {runs.seconds:,.0f} s together"
+        yield "round", f"{runs.round}, in {together}"
 
 
 def _counts_of_workers(

@@ -94,7 +94,7 @@ def _line_of(job: Path) -> JobLine:
         view.rate if state.name == RUNNING else None,
         view.job.pages,
         view.job.pending,
-        0 if view.history is None else len(view.history.failed.requests),
+        len(view.failed.requests),
     )
 
 

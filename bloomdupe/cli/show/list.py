@@ -81,7 +81,7 @@ class List(Verb["Iterator[Listed]"]):
                 raise SettingError("--summary groups failed requests: add --failed")
             found = job.requests(selection, counted)
         else:
-            failures = FailedRequests(job.failed_requests(selection, reasons), 0)
+            failures = FailedRequests(job.failed_requests(selection, reasons))
             found = iter(failures.groups if options.summary else failures.requests)
         return islice(found, options.limit)
 

@@ -71,11 +71,11 @@ class Top(Verb["View"]):
             return []
         from rich.console import Console
 
-        from bloomdupe.monitoring.top import screen, sorts
+        from bloomdupe.monitoring.top import SORTS, screen
 
         console = Console(force_terminal=False)
         with console.capture() as captured:
-            console.print(screen(result, console, sorts(result)[0]))
+            console.print(screen(result, console, SORTS[0]))
         return captured.get().splitlines()[:-1]  # without the keys
 
     def json(self, result: View) -> dict[str, Any]:

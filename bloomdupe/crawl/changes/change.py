@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from bloomdupe.crawl.changes.open_job import OpenJob
-    from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.store.store import Store
 
     Change: TypeAlias = dict[str, Any]
@@ -143,7 +142,7 @@ def _requeue(change: Change) -> Steps:
         if wanted:
             search = Search({key: one.url for key, one in wanted.items()}, job.keys)
             for found in portions(job.store):
-                for key in map(search.key_of, found):
+                for key in (search.key_of(one.payload) for one in found):
                     if key is not None and wanted.pop(key, None) is not None:
                         answer["waited"] += 1
                 yield
@@ -160,7 +159,7 @@ def _requeue_failed(change: Change) -> Steps:
     Each stays among the failed requests until it succeeds. A request that could not be
     stored is a problem in the answer.
     """
-    selection = _selection_of(change)
+    selection = selection_of(change)
     reasons = tuple(change["reasons"])
 
     def steps(job: OpenJob, answer: Answer) -> Iterator[None]:
@@ -177,18 +176,22 @@ def _repeat(job: OpenJob, digest: bytes, one: Failure, answer: Answer) -> None:
     if one.waiting:
         answer["waited"] += 1
     elif one.payload is None:
-        source = one.parent or "the page that has led to it"
-        problem = (
-            "it could not be stored, or its page comes again by itself;"
-            f" {source} yields it again"
-        )
-        answer["problems"].append([one.url, problem])
+        answer["problems"].append([one.url, never_stored(one)])
     elif job.blocks(one.slot, one.payload):
         answer["blocked"] += 1
     else:
         job.push(one.slot, one.priority, one.payload)
         job.failures[digest] = one._replace(waiting=True).packed()
         answer["taken_in"] += 1
+
+
+def never_stored(one: Failure) -> str:
+    """Return why a failed request cannot be pending again, and the remedy."""
+    source = one.parent or "the page that has led to it"
+    return (
+        "it could not be stored, or its page comes again by itself;"
+        f" {source} yields it again"
+    )
 
 
 def _failures_in(store: Store) -> Iterator[tuple[bytes, Failure]]:
@@ -206,29 +209,25 @@ def _drop(change: Change) -> Steps:
     If the change has ``pages``, the URL of each fingerprint, only requests for them are
     removed. Requests in progress go on, and are counted.
     """
-    selection = _selection_of(change)
-    pages = {bytes.fromhex(key): url for key, url in change["pages"].items()}
-
-    def has(one: PendingRequest, search: Search | None) -> bool:
-        if search is not None and search.key_of(one) is None:
-            return False
-        if selection.pattern is None:
-            return True
-        try:
-            return selection.has(one.slot, summary_of(one.payload).url)
-        except UnserializableError:
-            return False
+    selection, pages = selection_of(change), pages_of(change)
 
     def steps(job: OpenJob, answer: Answer) -> Iterator[None]:
         answer.setdefault("dropped", 0)
         answer["in_progress"] = 0
         search = Search(pages, job.keys) if pages else None
-        requeued = _RequeuedFailures(job.store)
+        requeued = RequeuedFailures(_failures_in(job.store))
         for found in portions(job.store, selection.slot):
-            chosen = [one for one in found if has(one, search)]
+            chosen = [
+                one
+                for one in found
+                if is_chosen(one.slot, one.payload, selection, search)
+            ]
             pending = [one for one in chosen if not job.frontier.is_out(one)]
             job.frontier.remove(pending)
-            job.failures |= requeued.removed(pending)
+            for failed in (requeued.taken(one.payload) for one in pending):
+                if failed is not None:
+                    digest, failure = failed
+                    job.failures[digest] = failure._replace(waiting=False).packed()
             answer["dropped"] += len(pending)
             answer["in_progress"] += len(chosen) - len(pending)
             yield
@@ -237,29 +236,42 @@ def _drop(change: Change) -> Steps:
     return steps
 
 
-class _RequeuedFailures:
+def is_chosen(
+    slot: str, payload: bytes, selection: Selection, search: Search | None
+) -> bool:
+    """Whether a pending request is to be removed."""
+    if search is not None and search.key_of(payload) is None:
+        return False
+    if selection.pattern is None:
+        return selection.slot in (None, slot)
+    try:
+        return selection.has(slot, summary_of(payload).url)
+    except UnserializableError:
+        return False
+
+
+def pages_of(change: Change) -> dict[bytes, str]:
+    """Return the URL of each fingerprint that a change names."""
+    return {bytes.fromhex(key): url for key, url in change["pages"].items()}
+
+
+class RequeuedFailures:
     """Failed requests that are pending again, as long as they may be removed.
 
     A retry has different ``meta``, so they are told apart by method and URL.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, failures: Iterable[tuple[bytes, Failure]]) -> None:
         self._failures: dict[tuple[str, str], list[tuple[bytes, Failure]]] = {}
-        for digest, one in _failures_in(store):
+        for digest, one in failures:
             if one.waiting and one.payload is not None:
                 same = self._failures.setdefault(_name_of(one.payload), [])
                 same.append((digest, one))
 
-    def removed(self, found: Iterable[PendingRequest]) -> dict[bytes, bytes]:
-        """Return the failed requests to store when these requests are removed."""
-        puts: dict[bytes, bytes] = {}
-        if self._failures:
-            for one in found:
-                same = self._failures.get(_name_of(one.payload))
-                if same:
-                    digest, failure = same.pop()
-                    puts[digest] = failure._replace(waiting=False).packed()
-        return puts
+    def taken(self, payload: bytes) -> tuple[bytes, Failure] | None:
+        """Take out the failed request that a pending request repeats, with its key."""
+        same = self._failures.get(_name_of(payload)) if self._failures else None
+        return same.pop() if same else None
 
 
 def _name_of(payload: bytes) -> tuple[str, str]:
@@ -309,7 +321,8 @@ def _without(
     return there
 
 
-def _selection_of(change: Change) -> Selection:
+def selection_of(change: Change) -> Selection:
+    """Return the requests that a change selects by slot and pattern."""
     return Selection.of(change["slot"], change["pattern"])
 
 
@@ -334,6 +347,21 @@ def _pause(change: Change) -> Steps:
     return steps
 
 
+def _stop(change: Change) -> Steps:  # noqa: ARG001 - it has no fields
+    """Close the running crawl: one step.
+
+    If the crawl dies first, the next run finds the change, and refuses it.
+    """
+
+    def steps(job: OpenJob, answer: Answer) -> Iterator[None]:  # noqa: ARG001
+        if job.stop is None:
+            raise StoreMismatchError("no crawl runs, so there is nothing to stop")
+        job.stop()
+        yield from ()
+
+    return steps
+
+
 _KINDS: dict[str, Callable[[Change], Steps]] = {
     "add": _add,
     "requeue": _requeue,
@@ -341,4 +369,5 @@ _KINDS: dict[str, Callable[[Change], Steps]] = {
     "drop": _drop,
     "block": _block,
     "pause": _pause,
+    "stop": _stop,
 }

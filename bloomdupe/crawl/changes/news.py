@@ -18,6 +18,7 @@ DONE = {
     "drop": "Removed by `bloomdupe drop`",
     "block": "Removed by `bloomdupe block`",
     "pause": "Paused by `bloomdupe pause`",
+    "stop": "Asked to stop by `bloomdupe stop`",
 }
 UNDONE = {
     "block": "Allowed again by `bloomdupe block --undo`",
@@ -47,7 +48,8 @@ def news_of(change: Change, answer: Answer) -> str | None:
     kind = change["kind"]
     undone = UNDONE if change.get("undo") else DONE
     done = undone.get(kind, DONE[kind])
-    return f"{done}: {', '.join(_parts(change, answer))}"
+    parts = ", ".join(_parts(change, answer))
+    return f"{done}: {parts}" if parts else done
 
 
 def _parts(change: Change, answer: Answer) -> Iterator[str]:

@@ -48,6 +48,8 @@ class OpenJob:
         self._pushed = pushed
         self.failures: dict[bytes, bytes] = {}
         """Failed requests to store with the next commit, packed."""
+        self.stop: Callable[[], object] | None = None
+        """Closes the crawl soon; None: no crawl runs."""
 
     @property
     def store(self) -> Store:

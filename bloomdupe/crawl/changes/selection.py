@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from bloomdupe.frontier.pending_requests import PendingRequest
-
 
 @dataclass(frozen=True)
 class Selection:
@@ -94,16 +92,16 @@ class Search:
         else:
             self.may_be = _hosts_in(wanted.values())
 
-    def key_of(self, one: PendingRequest) -> bytes | None:
-        """Return the fingerprint of a request that is wanted.
+    def key_of(self, payload: bytes) -> bytes | None:
+        """Return the fingerprint of a stored request that is wanted.
 
         None for any other request, and for a request that cannot be read: it stays in
         the store.
         """
-        if not self.may_be(one.payload):
+        if not self.may_be(payload):
             return None
         try:
-            key, _ = self._keys.key_of(self._keys.request_of(one.payload))
+            key, _ = self._keys.key_of(self._keys.request_of(payload))
         except UnserializableError:
             return None
         return key if key in self._wanted else None

@@ -162,6 +162,11 @@ class Checkpoint:
         return [feed["uri"] for feed in self._crawl.record.get("feeds", {}).values()]
 
     @property
+    def held_back(self) -> list[str]:
+        """See :attr:`Engine.held_back`."""
+        return [] if self._feeds is None else self._feeds.held_back
+
+    @property
     def duplicates(self) -> int:
         """Requests dropped as duplicates, over all runs."""
         assert self._crawler.stats is not None  # noqa: S101 - it runs

@@ -67,6 +67,7 @@ class CrawlJob:
         """Open or create the filter, in memory if there is no JOBDIR."""
         settings = self.settings
         if settings.directory is None:
+            self._check_stay()
             return BloomFilter(
                 settings.capacity,
                 settings.fpp,
@@ -100,6 +101,7 @@ class CrawlJob:
         This takes the same time for a store of any size. A missing store is fine if
         there is room for it.
         """
+        self._check_stay()
         directory = self.settings.directory
         if directory is not None:
             _refuse_misplaced(directory)
@@ -113,6 +115,22 @@ class CrawlJob:
                 _check_feeds(crawler, store, directory)
         finally:
             store.close()
+
+    def _check_stay(self) -> None:
+        """Refuse a crawl that stays open, but would end, or could get no URL."""
+        settings = self.settings
+        if not settings.stay:
+            return
+        if settings.wait is not None:
+            raise SettingError(
+                "BLOOMDUPE_STAY and BLOOMDUPE_WAIT are both set: the one lets the crawl"
+                " stay open, and the other ends it; leave one of them out"
+            )
+        if settings.directory is None and settings.redis_url is None:
+            raise SettingError(
+                "BLOOMDUPE_STAY needs JOBDIR or BLOOMDUPE_REDIS_URL: nothing can add"
+                " URLs to a crawl in memory"
+            )
 
     def _check_room(self, directory: Path | None) -> None:
         settings = self.settings

@@ -128,8 +128,8 @@ class Engine(LeaseEngine, Protocol):
     def concerns(self, request: Request, follows: Lease | None) -> bool:
         """Whether a request needs a payload in memory, because it comes again."""
 
-    def may_replace(self, lease: Lease, slot: str, *, answers: bool) -> bool:
-        """Whether a request in ``slot`` must be held back to replace this request."""
+    def may_replace(self, lease: Lease, *, answers: bool) -> bool:
+        """Whether a request must be held back to replace this request."""
 
     def take(self, offer: Accepted) -> bool:
         """Make a request pending and mark it; False if it is a duplicate."""
@@ -169,6 +169,10 @@ class Engine(LeaseEngine, Protocol):
         """Whether the crawl stays open because of pending requests."""
 
     @property
+    def finished_everywhere(self) -> bool:
+        """Whether other workers have no requests, as far as this worker knows."""
+
+    @property
     def left(self) -> int:
         """Number of requests that are not done."""
 
@@ -178,6 +182,10 @@ class Engine(LeaseEngine, Protocol):
 
     def say_later(self) -> None:
         """Log that only requests are left that are scheduled for later."""
+
+    @property
+    def held_back(self) -> Sequence[str]:
+        """Names of the feeds that are delivered when the crawl has finished."""
 
     @property
     def remedy(self) -> str:

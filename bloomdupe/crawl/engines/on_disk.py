@@ -72,6 +72,7 @@ class EngineOnDisk(Settling):
     """
 
     features: Collection[Feature] = frozenset(Feature)
+    finished_everywhere = True
 
     def __init__(
         self,
@@ -97,6 +98,7 @@ class EngineOnDisk(Settling):
             seen.notes,
             pending=len(self),
             again=settings.start_requests == "again",
+            stays=settings.stay,
         )
         self.outcomes = Outcomes(settings.directory)
         self.children = Children()
@@ -305,6 +307,8 @@ class EngineOnDisk(Settling):
 
     def open(self) -> None:
         """Begin to write checkpoints."""
+        if self._taking_up is not None:
+            self._taking_up.job.stop = self._session.stopping.stop
         if self.failures is not None and self._taking_up is not None:
             job, reasons = self._taking_up.job, self.settings.retry_failed
             retried = self.failures.begin(job, reasons)
@@ -352,7 +356,7 @@ class EngineOnDisk(Settling):
         """See :meth:`Engine.concerns`."""
         return self.revisits.concerns(request, follows)
 
-    def may_replace(self, lease: Lease, slot: str, *, answers: bool) -> bool:  # noqa: ARG002
+    def may_replace(self, lease: Lease, *, answers: bool) -> bool:
         """See :meth:`Engine.may_replace`.
 
         If the process is killed while both are pending, the page may answer well in the
@@ -564,6 +568,11 @@ class EngineOnDisk(Settling):
     def keeps_cookies(self) -> bool:
         """See :attr:`Engine.keeps_cookies`."""
         return self.cookies is not None
+
+    @property
+    def held_back(self) -> Sequence[str]:
+        """See :attr:`Engine.held_back`."""
+        return self.checkpoint.held_back
 
     @property
     def remedy(self) -> str:

@@ -68,7 +68,7 @@ class Session:
     def attach(self, engine: Engine) -> None:
         """Use this engine."""
         self.engine = self.leases.engine = engine
-        self.ending = Ending(self.crawler, engine)
+        self.ending = Ending(self.crawler, engine, stays=self.settings.stay)
         self.leases.leaves = self.ending.leaves
 
     def begin(self) -> None:

@@ -8,11 +8,15 @@ msgpack array of the fields of :class:`Failure`, in their order.
 from __future__ import annotations
 
 import hashlib
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgpack  # type: ignore[import-untyped]
 
 from bloomdupe.store.format import DIGEST_BYTES
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Iterable, Iterator, Mapping
 
 PAGE_CAME = frozenset({"callback", "pipeline"})
 """Reasons of failures that lie behind the download."""
@@ -26,6 +30,21 @@ def in_words(reason: str, status: int | None) -> str:
     if reason == "status":
         return f"HTTP {status}"
     return reason if status is None else f"{reason} {status}"
+
+
+def counted_by(reasons: Mapping[str, int]) -> str:
+    """Return numbers by reason in words, the largest first."""
+    most = sorted(reasons.items(), key=lambda one: (-one[1], one[0]))
+    return ", ".join(f"{requests} {why}" for why, requests in most)
+
+
+def named(reasons: Iterable[str]) -> str:
+    """Return which option retries these reasons, and the price of that."""
+    reasons = sorted(reasons)
+    text = f"-s BLOOMDUPE_RETRY_FAILED={','.join(reasons)} retries these"
+    if not PAGE_CAME.isdisjoint(reasons):
+        text += ", and items that their pages have yielded before come twice"
+    return text
 
 
 class Failure(NamedTuple):
@@ -90,6 +109,28 @@ class Failure(NamedTuple):
         return not reasons or self.reason in reasons or str(self.status) in reasons
 
 
+Name = TypeVar("Name")
+
+
+def to_retry(
+    failures: Iterable[tuple[Name, Failure]],
+    reasons: tuple[str, ...],
+    other: Counter[str],
+) -> Iterator[tuple[Name, Failure]]:
+    """Yield the failed requests to retry for these reasons; () are all downloads.
+
+    Requests that are pending already, or that cannot be stored, are left out; those
+    with ``other`` reasons are counted by reason.
+    """
+    for name, failure in failures:
+        if failure.waiting or failure.payload is None:
+            continue
+        if failure.is_to_retry(reasons):
+            yield name, failure
+        else:
+            other[failure.option] += 1
+
+
 def digest_of(fingerprint: bytes, identity: bytes | None = None) -> bytes:
     """Return the key under which a failure is stored.
 
@@ -97,6 +138,11 @@ def digest_of(fingerprint: bytes, identity: bytes | None = None) -> bytes:
     is not the fingerprint. Requests of one page have the first half in common.
     """
     return _half(fingerprint) + _half(fingerprint if identity is None else identity)
+
+
+def mark_of(url: str) -> bytes:
+    """Return a digest of a URL, for a look whether it may be that of a failure."""
+    return _half(url.encode(errors="surrogatepass"))
 
 
 def page_of(digest: bytes) -> bytes:

@@ -236,7 +236,8 @@ class Glance(NamedTuple):
     checkpoint_at: float
     """Unix time of the last checkpoint; 0: there was none in this run."""
     to_go: float | None
-    """Estimated seconds until no request is pending; None: unknown."""
+    """Estimated seconds until the crawl has finished; None: unknown, or it stays open.
+    """
     next_due: float | None
     """Unix time of the next request scheduled for later; None: there is none."""
     failures: Mapping[str, int]

@@ -42,9 +42,13 @@ LONG = 1.0
 class ProgressLine:
     """Makes the lines of a run; each piece of news is in one line only."""
 
-    def __init__(self, capacity: int) -> None:
-        """``capacity`` is the expected number of URLs."""
+    def __init__(self, capacity: int, *, stays: bool = False) -> None:
+        """``capacity`` is the expected number of URLs.
+
+        ``stays`` says that the crawl stays open when nothing is pending.
+        """
         self._capacity = capacity
+        self._stays = stays
         self._said: set[str] = set()
 
     def text(
@@ -62,7 +66,12 @@ class ProgressLine:
         """
         news = [one for one in self._news(first, now, longest) if one not in self._said]
         self._said.update(news)
-        return "; ".join([", ".join(_counts(last, first, now, reasons)), *news])
+        counts = [*_counts(last, now, reasons)]
+        if self._stays and not (_unfinished(now) or now.later):
+            counts.append("waiting for URLs")
+        else:
+            counts += _pending(last, first, now)
+        return "; ".join([", ".join(counts), *news])
 
     def _news(self, first: Point | None, now: Point, longest: float) -> Iterator[str]:
         full = now.seen / self._capacity
@@ -78,7 +87,7 @@ class ProgressLine:
 
 
 def _counts(
-    last: Point | None, first: Point | None, now: Point, reasons: Mapping[str, int]
+    last: Point | None, now: Point, reasons: Mapping[str, int]
 ) -> Iterator[str]:
     rate = per_minute(last, now)
     yield plural(now.pages, "page") + ("" if rate is None else f" ({rate:,.0f}/min)")
@@ -86,6 +95,10 @@ def _counts(
         most = [f"{n:,} {why}" for why, n in islice(reasons.items(), MOST_REASONS)]
         more = ["..."] if len(reasons) > MOST_REASONS else []
         yield f"{now.failed:,} failed ({', '.join([*most, *more])})"
+
+
+def _pending(last: Point | None, first: Point | None, now: Point) -> Iterator[str]:
+    rate = per_minute(last, now)
     resting = f" ({now.resting:,} resting)" if now.resting else ""
     yield f"{now.pending:,} pending on {plural(now.slots, 'host')}{resting}"
     if rate is not None and round(rate) == 0 and now.leased:

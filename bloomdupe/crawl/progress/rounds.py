@@ -17,8 +17,9 @@ class Run:
 
     A *round* is a crawl from its start requests until it is finished, in however many
     runs. A finished job stays finished: a further run changes nothing, unless it finds
-    work, such as a start request that was not there before. A new round must be asked
-    for (``again``). ``pending`` is the number of pending requests.
+    work, such as a start request that was not there before, or ``stays`` open for it. A
+    new round must be asked for (``again``). ``pending`` is the number of pending
+    requests.
 
     ``notes`` are those of the filter, which are saved with each checkpoint:
 
@@ -28,10 +29,14 @@ class Run:
     ``starts``      whether start requests are marked as such in the first round
     ``exact``       whether marks of requests to ``BLOOMDUPE_EXACT_URLS`` are exact, too
     ``started``     number of the last round in which ``start()`` has yielded all
+    ``stays``       whether the run stays open when nothing is pending
     """
 
-    def __init__(self, notes: dict[str, Any], *, pending: int, again: bool) -> None:
+    def __init__(
+        self, notes: dict[str, Any], *, pending: int, again: bool, stays: bool
+    ) -> None:
         self._notes = notes
+        self._stays = stays
         self.last: str | None = notes.get("run")
         """How the last run ended; None if there was none."""
         # Requests that are still pending could not be restored, or were added since.
@@ -48,7 +53,7 @@ class Run:
         """Whether an earlier run has worked on this round."""
         self.started: bool = notes.get("started") == self.round
         """Whether an earlier run has accepted all start requests of this round."""
-        self.idle = finished and not again
+        self.idle = finished and not (again or stays)
         """Whether the round was finished, and has no new work so far."""
         self.finished_at: float | None = notes.get("finished")
         if not self.idle:
@@ -61,6 +66,7 @@ class Run:
         self._notes["generation"] = self.round
         self._notes["starts"] = self.marks_starts
         self._notes["exact"] = self.marks_exactly
+        self._notes["stays"] = self._stays
 
     def start_ended(self) -> None:
         """Record that ``start()`` has ended; durable with the next checkpoint."""
@@ -69,6 +75,7 @@ class Run:
     def end(self, reason: str) -> None:
         """Record how the run ends; it is durable with the next checkpoint."""
         self._notes["run"] = reason
+        self._notes["stays"] = False
         if reason == FINISHED:
             self._notes["finished"] = round(time.time(), 3)
 

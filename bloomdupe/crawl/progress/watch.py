@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.progress.metrics import Metrics
     from bloomdupe.crawl.progress.slot_times import SlotLook, SlotTimes
-    from bloomdupe.crawl.state.failures import Failures
     from bloomdupe.crawl.totals import Totals
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.settings import JobSettings
@@ -50,6 +49,17 @@ class Counted(Protocol):
         """Requests dropped as duplicates."""
 
 
+class FailedCounts(Protocol):
+    """The number of failed requests of a crawl, or of one worker."""
+
+    def __len__(self) -> int:
+        """Count them."""
+
+    @property
+    def by_reason(self) -> dict[str, int]:
+        """Count them by reason, the largest number first."""
+
+
 class Watch:
     """Gives a sign of life and adds a point to the history every few seconds.
 
@@ -65,7 +75,7 @@ class Watch:
         session: Session,
         frontier: Frontier,
         counts: Counted,
-        failures: Failures | None,
+        failures: FailedCounts | None,
         slots: SlotTimes,
         place: str,
         *,
@@ -92,7 +102,8 @@ class Watch:
         self._glance = min(GLANCE, self._interval or GLANCE)
         self._recent: deque[Point] = deque(maxlen=int(RECENT / GLANCE) + 1)
         self._room = Room(session.crawler.settings, settings, frontier.seen)
-        self._line = ProgressLine(self._capacity)
+        self._stays = settings.stay
+        self._line = ProgressLine(self._capacity, stays=self._stays)
         self._complete = line
         self._checkpoint_at = 0.0
         self._tick = Timer(self._on_tick)
@@ -213,7 +224,7 @@ class Watch:
         return Glance(
             point,
             self._checkpoint_at,
-            time_to_go(recent(list(self._recent)), point),
+            None if self._stays else time_to_go(recent(list(self._recent)), point),
             frontier.next_due if frontier.waiting else None,
             self._reasons,
             get("retry/count", 0),

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from bloomdupe.crawl.leases.failure import PAGE_CAME, Failure, digest_of
+from bloomdupe.crawl.leases.failure import (
+    PAGE_CAME,
+    Failure,
+    counted_by,
+    named,
+    to_retry,
+)
 from bloomdupe.crawl.progress.pace import plural
-from bloomdupe.crawl.requests.identity import identity_of
 from bloomdupe.crawl.requests.visits import Visit
-from bloomdupe.errors import UnserializableError
+from bloomdupe.crawl.state.failure_records import (
+    FailureRecords,
+    log_failures,
+    log_retried,
+)
 from bloomdupe.printable import logger_of
 from bloomdupe.store.format import FAILURES
 from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable
 
     from scrapy import Request
 
@@ -30,21 +38,6 @@ if TYPE_CHECKING:
 logger = logger_of(__name__)
 
 
-def counted_by(reasons: Mapping[str, int]) -> str:
-    """Return numbers by reason in words, the largest first."""
-    most = sorted(reasons.items(), key=lambda one: (-one[1], one[0]))
-    return ", ".join(f"{requests} {why}" for why, requests in most)
-
-
-def named(reasons: Iterable[str]) -> str:
-    """Return which option retries these reasons, and the price of that."""
-    reasons = sorted(reasons)
-    text = f"-s BLOOMDUPE_RETRY_FAILED={','.join(reasons)} retries these"
-    if not PAGE_CAME.isdisjoint(reasons):
-        text += ", and items that their pages have yielded before come twice"
-    return text
-
-
 class _Known(NamedTuple):
     url: str
     option: str
@@ -55,9 +48,7 @@ class Failures(Participant):
     """Requests that have failed for good, each until it succeeds; ``limit`` at most.
 
     Above the limit, the oldest failures are forgotten, and counted in :attr:`left`.
-    Requests are told apart by fingerprint and identity
-    (:mod:`bloomdupe.crawl.requests.identity`). The URL and two fields of each stay in
-    memory; the store has the rest.
+    The URL and two fields of each stay in memory; the store has the rest.
 
     The record ``crawl`` holds ``left`` as ``failures_left``, unless it is 0.
     """
@@ -71,7 +62,7 @@ class Failures(Participant):
     ) -> None:
         self._store = store
         self._serializer = serializer
-        self._fingerprint = fingerprint
+        self._records = FailureRecords(serializer, fingerprint)
         self._limit = limit
         self.left = 0
         """Number of failures that were forgotten because of the limit."""
@@ -123,16 +114,13 @@ class Failures(Participant):
         """
         retried, other = 0, Counter[str]()
         with self._store.snapshot() as snapshot:
-            for digest, data in snapshot.failures():
-                failure = Failure.unpacked(data)
-                if failure.waiting or failure.payload is None:
-                    continue
-                if not failure.is_to_retry(reasons):
-                    other[failure.option] += 1
-                    continue
-                if job.blocks(failure.slot, failure.payload):
-                    continue
-                if digest in self._known:
+            known = (
+                (digest, Failure.unpacked(data))
+                for digest, data in snapshot.failures()
+                if digest in self._known
+            )
+            for digest, failure in to_retry(known, reasons, other):
+                if failure.payload and not job.blocks(failure.slot, failure.payload):
                     job.frontier.push(failure.slot, failure.priority, failure.payload)
                     self._fresh[digest] = failure._replace(waiting=True).packed()
                     retried += 1
@@ -163,33 +151,12 @@ class Failures(Participant):
             )
             return 0
         retried, other = self._retry(job, reasons)
-        line = "Retried: %(retried)d of %(failed)s"
-        figures = {
-            "retried": retried,
-            "failed": plural(len(self), "failed request"),
-        }
-        if not other:
-            logger.info(line, figures)
-            return retried
-        logger.info(
-            f"{line}. Not retried: %(other)s; %(named)s",  # noqa: G004
-            figures | {"other": counted_by(other), "named": named(other)},
-        )
+        log_retried(retried, len(self), other)
         return retried
 
     def end(self) -> None:
         """Log the failed requests by reason at the end of a run, if there are any."""
-        reasons = self.by_reason
-        if reasons:
-            logger.info(
-                "%(failed)s failed and not succeeded since (%(reasons)s):"
-                " `bloomdupe list %(job)s --failed` names them",
-                {
-                    "failed": plural(len(self), "request has", "requests have"),
-                    "reasons": counted_by(reasons),
-                    "job": self._store.path.parent,
-                },
-            )
+        log_failures(self.by_reason, self._store.path.parent)
 
     def ended(self, lease: Lease) -> None:
         """Record a failure, or forget it because the request has succeeded."""
@@ -197,25 +164,13 @@ class Failures(Participant):
         if lease.failed is not None:
             self._failed(lease)
         elif request.url in self.urls and not lease.retried:
-            self._forget(self._digest(request))
+            self._forget(self._records.key_of(request))
 
     def _failed(self, lease: Lease) -> None:
-        assert lease.failed is not None  # noqa: S101 - the caller has looked
-        request = lease.request
-        digest = self._digest(request)
+        digest = self._records.key_of(lease.request)
         before = self._known.get(digest)
-        referer = request.headers.get("Referer")
-        failure = Failure(
-            request.url,
-            *lease.failed,
-            times=1 if before is None else before.times + 1,
-            time=round(time.time(), 3),
-            parent=None if referer is None else referer.decode("latin-1"),
-            waiting=False,
-            slot=lease.entry.queue.name,
-            priority=request.priority,
-            payload=self._payload(lease),
-        )
+        times = 1 if before is None else before.times + 1
+        failure = self._records.of(lease, self._payload(lease), times=times)
         self._forget(digest)
         self._gone.pop(digest, None)
         self._remember(digest, failure)
@@ -224,35 +179,17 @@ class Failures(Participant):
             self._forget(next(iter(self._known)))
             self.left += 1
 
-    def _digest(self, request: Request) -> bytes:
-        fingerprint = self._fingerprint(request)
-        # Settings of middlewares, such as a proxy, may differ in the next run, so they
-        # must not be part of the digest.
-        return digest_of(fingerprint, identity_of(request, fingerprint, request))
-
     def _payload(self, lease: Lease) -> bytes | None:
         """Return the payload of a retry, which continues this request's work."""
-        payload = self._untried(lease)
-        if payload is None or lease.comes_again:
-            return None  # a second copy would double the page's visits
+        payload = self._records.untried(lease)
+        if payload is None:
+            return None
         visit = lease.visit
         if lease.leases.engine.owes(lease):
             visit = replace(visit or Visit(), name=lease.pass_on())
         if visit is None:
             return payload
         return self._serializer.with_visit(payload, visit.values)
-
-    def _untried(self, lease: Lease) -> bytes | None:
-        """Return the request as the scheduler had it, but with all its retries."""
-        payload = lease.entry.payload
-        if payload is None or "retry_times" not in lease.request.meta:
-            return payload
-        try:
-            request = self._serializer.load(payload)
-            request.meta.pop("retry_times", None)
-            return self._serializer.dump(request)
-        except UnserializableError:
-            return payload
 
     def _remember(self, digest: bytes, failure: Failure) -> None:
         self._known[digest] = _Known(failure.url, failure.option, failure.times)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.changes.change import Asked
-from bloomdupe.jobs.lines import Problems
 from bloomdupe.jobs.request_line import brought_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from bloomdupe.crawl.changes.selection import Selection
-    from bloomdupe.jobs.on_disk.changing import Changing, Made
+    from bloomdupe.jobs.added import Added
+    from bloomdupe.jobs.job_contract import ChangingJob
     from bloomdupe.jobs.request_line import Wanted
 
 MOST_AT_ONCE = 1_000
@@ -22,36 +21,7 @@ MOST_BYTES = 1 << 20
 """Bytes of the stored requests that one change adds, unless a single one has more."""
 
 
-@dataclass
-class Added:
-    """Counts of requests by result."""
-
-    taken_in: int = 0
-    """Requests that are pending now."""
-    seen: int = 0
-    """Requests that were seen before, and so skipped."""
-    waited: int = 0
-    """Requests that were pending already, and so left as they are."""
-    unseen: int = 0
-    """Requests that were never seen, and so cannot be repeated."""
-    blocked: int = 0
-    """Requests that a rule of ``bloomdupe block`` keeps out."""
-    taken_up: bool = False
-    """Whether the running crawl has taken up any of them."""
-    problems: Problems = field(default_factory=Problems)
-
-    def count(self, made: Made) -> None:
-        """Add the counts of a change."""
-        for name, value in made.answer.items():
-            if name == "problems":
-                for url, why in value:
-                    self.problems.add(url, why)
-            else:
-                setattr(self, name, getattr(self, name) + value)
-        self.taken_up = self.taken_up or made.taken_up
-
-
-def add(found: Iterable[Wanted], job: Changing, added: Added) -> None:
+def add(found: Iterable[Wanted], job: ChangingJob, added: Added) -> None:
     """Add requests that were not seen, in a transaction for every thousand.
 
     After an interruption, committed requests stay, and count as seen the next time.
@@ -61,11 +31,12 @@ def add(found: Iterable[Wanted], job: Changing, added: Added) -> None:
         names = ("taken_in", "seen", "blocked")
         so_far = {name: getattr(added, name) for name in names}
         change = {"kind": "add", "requests": requests, "more": more, "so_far": so_far}
-        added.count(job.make(change))
+        made = job.make(change)
+        added.count(made.answer, taken_up=made.taken_up)
 
 
 def requeue(
-    found: Iterable[Wanted], job: Changing, selection: Selection, added: Added
+    found: Iterable[Wanted], job: ChangingJob, selection: Selection, added: Added
 ) -> None:
     """Make finished pages pending again, in one transaction.
 
@@ -76,18 +47,20 @@ def requeue(
         for one in _asked(found, job)
         if selection.has(one.slot, one.url)
     ]
-    added.count(job.make({"kind": "requeue", "requests": requests}))
+    made = job.make({"kind": "requeue", "requests": requests})
+    added.count(made.answer, taken_up=made.taken_up)
 
 
 def requeue_failed(
-    job: Changing, selection: Selection, reasons: tuple[str, ...], added: Added
+    job: ChangingJob, selection: Selection, reasons: tuple[str, ...], added: Added
 ) -> None:
     """Make failed requests pending again, in one transaction."""
     change = {"kind": "requeue failed", **selection.values, "reasons": reasons}
-    added.count(job.make(change))
+    made = job.make(change)
+    added.count(made.answer, taken_up=made.taken_up)
 
 
-def _asked(found: Iterable[Wanted], job: Changing) -> Iterator[Asked]:
+def _asked(found: Iterable[Wanted], job: ChangingJob) -> Iterator[Asked]:
     for one in found:
         key, exact = job.project.key_of(one.request)
         yield Asked(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import time
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.changes.taking_up import answer_in
 from bloomdupe.crawl.progress.pace import duration
 from bloomdupe.errors import StoreError, StoreLockedError, StoreMismatchError
+from bloomdupe.jobs.job_contract import Made
 from bloomdupe.jobs.on_disk.held_job import HeldJob
 from bloomdupe.store import files
 from bloomdupe.store.inbox import Inbox
@@ -29,14 +30,6 @@ PAUSE = 0.05
 """Seconds between two looks for an answer."""
 QUIET = 3.0
 """Seconds after which the user is told that the owner has not answered."""
-
-
-class Made(NamedTuple):
-    """A change that was made."""
-
-    answer: dict[str, Any]
-    taken_up: bool
-    """Whether the running crawl has made it."""
 
 
 class Changing:

@@ -22,21 +22,24 @@ from bloomdupe.errors import (
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.frontier.pending_requests import count_pending, pending_requests
+from bloomdupe.jobs.added import Added
 from bloomdupe.jobs.job_contract import Job, ListedRequest, Removal
 from bloomdupe.jobs.on_disk.state_on_disk import FailureReader, StoreReader
 from bloomdupe.jobs.overview import Description
+from bloomdupe.jobs.view import FailedRequests
 from bloomdupe.store import files
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
     from scrapy.settings import Settings
 
     from bloomdupe.crawl.changes.selection import Selection
     from bloomdupe.crawl.leases.failure import Failure
-    from bloomdupe.jobs.job_contract import Watched
+    from bloomdupe.jobs.job_contract import Found, Watched
+    from bloomdupe.jobs.on_disk.changing import Changing
     from bloomdupe.jobs.on_disk.stopped_job import StoppedJob
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.receiver import Source
@@ -125,11 +128,46 @@ class JobOnDisk(Job):
         """Return them, newest first, without the requests that were retried since."""
         with closing(self._opened()) as store, store.snapshot() as snapshot:
             found = FailureReader().read(store, snapshot)
-        return [
-            one
-            for one in found
-            if one.is_for(reasons) and selection.has(one.slot, one.url)
-        ]
+        return FailedRequests(found).selected(selection, reasons)
+
+    def changing(
+        self,
+        settings: Settings | None,
+        say: Callable[[str], None],
+        watched: Watched,
+        *,
+        by_url: bool,
+    ) -> Changing:
+        """Open the job, or give the changes to the process that has it open."""
+        from bloomdupe.jobs.on_disk.changing import Changing
+
+        return Changing(self.directory, settings, say, watched, by_url=by_url)
+
+    def add(
+        self,
+        found: Found,
+        settings: Settings | None,
+        spider: str | None,
+        say: Callable[[str], None],
+        watched: Watched,
+    ) -> Added:
+        """Add them to the store, or put them into the inbox of the running crawl."""
+        from bloomdupe.jobs.on_disk.adding import add
+        from bloomdupe.jobs.on_disk.changing import Changing
+
+        added, path = Added(), self.new_directory
+        with closing(Changing(path, settings, say, watched, spider)) as job:
+            add(found(job.project, added), job, added)
+        return added
+
+    def stop(self, say: Callable[[str], None], watched: Watched) -> int:
+        """Let the process end that runs the crawl."""
+        from bloomdupe.jobs.on_disk.changing import Changing
+
+        path = self.directory
+        with closing(Changing(path, None, say, watched, by_url=False)) as job:
+            job.make({"kind": "stop"})
+        return 1
 
     def reader(self) -> AbstractContextManager[StoreReader]:
         """Return a reader of checkpoints."""

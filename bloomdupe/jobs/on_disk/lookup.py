@@ -93,7 +93,7 @@ def _pending(
         read = pending_that(store, search.may_be)
         read = watched(read, count_pending(store), "requests", itemgetter(0))
         for one in chain.from_iterable(found for _, found in read):
-            key = search.key_of(one)
+            key = search.key_of(one.payload)
             if key is None:
                 continue
             summary = summary_of(one.payload)

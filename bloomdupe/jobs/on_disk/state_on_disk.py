@@ -149,6 +149,7 @@ class StoreReader:
             ready=frontier["requests"] > 0,
             due=None if first is None else first.due,
             finished_at=notes.get("finished"),
+            stays=bool(notes.get("stays")),
             half_imported=not notes.get(IMPORT, {"done": True})["done"],
         )
         rests = rests_in(crawl, now)
@@ -160,6 +161,7 @@ class StoreReader:
             slots=slots,
             resting={slot: rest for slot, rest in rests.items() if slot in slots},
             delays=delays,
+            failed=dict(failed.reasons.most_common()),
             runs=RunFigures(
                 process=None if owner is None else owner.process,
                 last_run=notes.get("run"),
@@ -172,7 +174,6 @@ class StoreReader:
                 runs=totals.runs,
                 seconds=totals.seconds,
                 outputs=outputs,
-                failed=dict(failed.reasons.most_common()),
                 blocked=notes.get(BLOCKED, []),
                 paused=notes.get(PAUSED, []),
             ),
@@ -184,6 +185,7 @@ class StoreReader:
             read_at=written,
             job=job,
             points=points,
-            history=JobHistory(totals, failed, runs),
+            failed=failed,
+            history=JobHistory(totals, runs),
             paces={},
         )

@@ -5,14 +5,11 @@ from __future__ import annotations
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
-from scrapy import Request
-
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.crawl.progress.rounds import IMPORT
 from bloomdupe.errors import (
     IncompatibleFilterError,
     SettingError,
-    UnserializableError,
 )
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.parameters import Parameters, check_same
@@ -164,14 +161,8 @@ class StoppedJob(HeldJob):
         return len(puts)
 
     def _has_seen(self, one: Failure) -> bool:
-        try:
-            request = Request(one.url)
-            if one.payload is not None:
-                request = self.project.request_of(one.payload)
-        except (ValueError, UnserializableError):
-            return False  # it cannot be fetched
-        key, exact = self.project.key_of(request)
-        return self.seen.contains(key, exact=exact)
+        key = self.project.key_of_failure(one)
+        return key is not None and self.seen.contains(key[0], exact=key[1])
 
     def _check_marks(self, header: dict[str, Any]) -> None:
         """Refuse marks of a filter with other parameters, or another key."""

@@ -10,16 +10,24 @@ from typing import TYPE_CHECKING, ClassVar
 
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import StoreError
+from bloomdupe.jobs.added import Added
 from bloomdupe.jobs.job_contract import Job, Removal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
     from scrapy.settings import Settings
 
     from bloomdupe.crawl.changes.selection import Selection
-    from bloomdupe.jobs.job_contract import ListedItems, ListedRequest, Watched
+    from bloomdupe.crawl.leases.failure import Failure
+    from bloomdupe.jobs.job_contract import (
+        Found,
+        ListedItems,
+        ListedRequest,
+        Watched,
+    )
+    from bloomdupe.jobs.on_redis.changing_on_redis import ChangingOnRedis
     from bloomdupe.jobs.on_redis.shared_job import SharedJob
     from bloomdupe.jobs.on_redis.state_on_redis import CrawlReader
     from bloomdupe.jobs.overview import Description
@@ -57,6 +65,30 @@ class JobOnRedis(Job):
         found = RequestsOnRedis(self.url, selection)
         return watched(found, found.count(), "requests")
 
+    def failed_requests(
+        self, selection: Selection, reasons: tuple[str, ...]
+    ) -> list[Failure]:
+        """Return them, newest first, without the requests that were retried since."""
+        from bloomdupe.jobs.on_redis.failures_on_redis import FailuresOnRedis
+        from bloomdupe.redis.frontier_reader import FrontierReader
+
+        with FrontierReader.open(self.url) as reader:
+            found = FailuresOnRedis(reader).read(reader.states())
+        return found.selected(selection, reasons)
+
+    def changing(
+        self,
+        settings: Settings | None,
+        say: Callable[[str], None],  # noqa: ARG002 - no process is waited for
+        watched: Watched,  # noqa: ARG002
+        *,
+        by_url: bool,  # noqa: ARG002 - the project is made when it is needed
+    ) -> ChangingOnRedis:
+        """Open the crawl; workers go on."""
+        from bloomdupe.jobs.on_redis.changing_on_redis import ChangingOnRedis
+
+        return ChangingOnRedis(self.url, settings)
+
     def reader(self) -> AbstractContextManager[CrawlReader]:
         """Connect a reader, which makes a history of its reads."""
         from bloomdupe.jobs.on_redis.state_on_redis import CrawlReader
@@ -93,19 +125,54 @@ class JobOnRedis(Job):
         from bloomdupe.jobs.on_redis.shared_job import SharedJob
 
         return closing(
-            SharedJob.open_or_begin(self.url, settings, spider, source, marks=marks)
+            SharedJob.open_or_begin(
+                self.url,
+                settings,
+                spider,
+                source.header,
+                alone=source.is_job,
+                marks=marks,
+            )
         )
+
+    def add(
+        self,
+        found: Found,
+        settings: Settings | None,
+        spider: str | None,
+        say: Callable[[str], None],  # noqa: ARG002 - Redis answers at once
+        watched: Watched,  # noqa: ARG002
+    ) -> Added:
+        """Offer them to the crawl."""
+        from bloomdupe.jobs.on_redis.shared_job import SharedJob
+
+        added, url = Added(), self.url
+        with closing(SharedJob.open_to_add(url, settings, spider)) as job:
+            job.add(found(job.project, added), added)
+        return added
+
+    def stop(self, say: Callable[[str], None], watched: Watched) -> int:  # noqa: ARG002
+        """Ask all workers to end that are running now."""
+        from bloomdupe.redis.address import Address
+        from bloomdupe.redis.shared_frontier import SharedFrontier
+
+        workers = SharedFrontier.stop_workers(self.url)
+        if not workers:
+            shown = Address.of(self.url).shown
+            raise StoreError(f"{shown}: no worker runs, so there is nothing to stop")
+        return workers
 
     @contextmanager
     def removal(self) -> Iterator[Removal]:
         """Read the crawl; refuse a URL that names no crawl."""
+        from bloomdupe.jobs.on_redis.failures_on_redis import FailuresOnRedis
         from bloomdupe.jobs.on_redis.state_on_redis import overview
         from bloomdupe.redis.frontier_reader import FrontierReader
         from bloomdupe.redis.frontier_removal import remove_frontier
 
         with FrontierReader.open(self.url) as reader:
             try:
-                job = overview(reader)
+                job, _ = overview(reader, FailuresOnRedis(reader))
             except StoreError as error:
                 contents = f"it cannot be read ({error})"
             else:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.changes.selection import Selection
 from bloomdupe.crawl.engines.on_redis.messages import (
+    FAILED,
     ITEM,
     REQUESTS,
     message_of,
@@ -67,7 +68,7 @@ class RequestsOnRedis:
 
 
 def _read(found: OnRedis) -> ListedRequest | ListedItems:
-    slot, priority, payload, worker = found
+    slot, priority, _, payload, worker = found
     unread = f"{len(payload):,} bytes"
     try:
         message = message_of(payload)
@@ -86,6 +87,8 @@ def _read(found: OnRedis) -> ListedRequest | ListedItems:
                 worker=worker,
             )
         problem = f"it is of an unknown kind {message.kind!r}"
+        if message.kind == FAILED:
+            problem = "its end is not recorded yet: let a worker run for a moment"
     except UnserializableError as error:
         problem = str(error)
     except Exception as error:  # noqa: BLE001 - any damage is shown

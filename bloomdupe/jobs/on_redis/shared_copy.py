@@ -5,13 +5,16 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.engines.on_redis.messages import ITEM, message_of
+from bloomdupe.crawl.engines.on_redis.messages import REQUESTS, message_of
+from bloomdupe.crawl.engines.on_redis.shared_failures import as_in_a_store
 from bloomdupe.errors import StoreError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.jobs.on_redis.partition_layer import PartitionLayer
 from bloomdupe.redis.shared_frontier import SharedFrontier
 from bloomdupe.redis.shared_import import WITHOUT_MARKS
+from bloomdupe.store.format import FAILURES
+from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +61,7 @@ def copied(
                     queue.checkpoint()
                     frontier.keep_holding()
             seen.notes["run"] = "shared"
-            queue.checkpoint()
+            queue.checkpoint(_failures(frontier, queue))
         finally:
             seen.close()
         if marks:
@@ -94,10 +97,12 @@ def _requests(frontier: SharedFrontier, queue: Frontier, total: int) -> Iterator
     for number in range(frontier.partitions):
         for one in frontier.pending_in(number):
             message = message_of(one.payload)
-            if message.kind == ITEM:
+            if message.kind not in REQUESTS:
                 raise StoreError(
                     f"{frontier.shown}: items that start() has yielded are not put out"
-                    " yet, and no file can hold them: let a worker run for a moment"
+                    " yet, or failures of requests that cannot be stored are not"
+                    " recorded, and no file can hold them: let a worker run for a"
+                    " moment"
                 )
             queue.push(
                 one.slot,
@@ -108,6 +113,16 @@ def _requests(frontier: SharedFrontier, queue: Frontier, total: int) -> Iterator
             )
             place += 1
             yield
+
+
+def _failures(frontier: SharedFrontier, queue: Frontier) -> Part:
+    """Return the failed requests, for a store; it is made ready for them."""
+    found = map(as_in_a_store, frontier.failures())
+    puts = {digest: failure.packed() for digest, failure in found}
+    assert queue.store is not None  # noqa: S101 - it was opened with one
+    if puts:
+        queue.store.make_room_for(FAILURES)
+    return Part(write=lambda batch: batch.put_failures(puts) if puts else None)
 
 
 def _copy_marks(frontier: SharedFrontier, place: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.crawl.engines.on_redis.joining import check_not_shared, open_frontier
 from bloomdupe.crawl.engines.on_redis.messages import REQUEST, payload_of
+from bloomdupe.crawl.engines.on_redis.shared_failures import stored_of
 from bloomdupe.crawl.engines.on_redis.shared_feeds import feed_names
 from bloomdupe.crawl.progress.rounds import IMPORT
 from bloomdupe.crawl.requests.names import name_of
@@ -17,7 +19,7 @@ from bloomdupe.errors import SettingError, StoreMismatchError
 from bloomdupe.filter.parameters import Parameters, check_same
 from bloomdupe.jobs.on_redis.partition_layer import parsed
 from bloomdupe.jobs.project import Project
-from bloomdupe.redis.partition import Offer
+from bloomdupe.redis.partition import Offer, SeenMark
 from bloomdupe.redis.shared_frontier import SharedFrontier
 from bloomdupe.redis.shared_import import WITHOUT_MARKS
 from bloomdupe.settings import JobSettings
@@ -30,8 +32,10 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.filter.bloom import BloomFilter
-    from bloomdupe.jobs.receiver import Imported, Source
+    from bloomdupe.jobs.added import Added
+    from bloomdupe.jobs.receiver import Imported
     from bloomdupe.jobs.request_line import Wanted
+    from bloomdupe.redis.failed_requests import StoredFailure
 
 AT_ONCE = 5_000
 """Requests, or fingerprints, that become durable together."""
@@ -63,8 +67,9 @@ class SharedJob:
         self._offers: list[Offer] = []
         self._marks: list[bytes] = []
         self._folder = tempfile.TemporaryDirectory(prefix="bloomdupe-")
-        self._seen = 0
-        self._failures = 0
+        self.seen = 0
+        """Number of requests that were seen before."""
+        self._failed: list[tuple[SeenMark, StoredFailure]] = []
         self._for_later = 0
 
     @classmethod
@@ -73,19 +78,21 @@ class SharedJob:
         url: str,
         settings: Settings | None,
         spider: str | None,
-        source: Source,
+        header: dict[str, Any] | None,
         *,
+        alone: bool,
         marks: bool,
     ) -> Self:
         """Open the crawl that a URL names, or begin it with the project's settings.
 
-        It must be able to receive the data of ``source``, with ``marks`` or without.
+        It must be able to receive the data of a job with this ``header``, with
+        ``marks`` or without; None: the source is no job of bloomdupe's.
 
         Raises :class:`SettingError` if there is no crawl and no spider is given, and
         for settings that a shared crawl cannot have. Raises the errors of
         :meth:`SharedFrontier.open` if the crawl was made with different settings.
         """
-        header, key = source.header, None
+        key = None
         if header is not None:
             spider = spider or header["identity"].get("spider")
         project = project_of_shared_job(url, settings, spider)
@@ -101,13 +108,35 @@ class SharedJob:
         workers = CrawlJob.of(crawler.spider, crawler.settings)
         # Among requests of the same priority, the oldest request has its turn first.
         frontier = open_frontier(url, workers, feed_names(crawler), fifo=True, key=key)
-        job = cls(project, frontier, alone=source.is_job)
+        job = cls(project, frontier, alone=alone)
         with ExitStack() as undo:
             undo.callback(job.close)
+            if not alone:
+                frontier.imports.check_ended()
             if header is not None:
                 job._check_source(header, marks=marks)
             undo.pop_all()
         return job
+
+    @classmethod
+    def open_to_add(
+        cls, url: str, settings: Settings | None, spider: str | None
+    ) -> Self:
+        """Open the crawl that a URL names, or begin it with the project's settings.
+
+        A crawl that exists keeps its own parameters, whatever the settings are.
+        """
+        if SharedFrontier.identity_at(url) is None:
+            return cls.open_or_begin(
+                url, settings, spider, None, alone=False, marks=False
+            )
+        project = project_of_shared_job(url, settings, spider)
+        frontier = SharedFrontier.open(url, fifo=True)
+        with ExitStack() as undo:
+            undo.callback(frontier.close)
+            frontier.imports.check_ended()
+            undo.pop_all()
+        return cls(project, frontier, alone=False)
 
     def _check_source(self, header: dict[str, Any], *, marks: bool) -> None:
         """Refuse a filter that cannot be imported, if its ``marks`` are wanted."""
@@ -127,6 +156,25 @@ class SharedJob:
         """Close the connection, without uncommitted changes."""
         self._folder.cleanup()
         self._frontier.close()
+
+    def add(self, requests: Iterable[Wanted], added: Added) -> None:
+        """Add requests by hand, while workers run or not; count them.
+
+        A request with ``dont_filter`` is new each time.
+        """
+        self.notes[IMPORT] = {"source": secrets.token_hex(8), "done": False}
+        for place, one in enumerate(requests):
+            if one.not_before is not None:
+                problem = "a crawl on Redis has no requests scheduled for later"
+                added.problems.add(one.request.url, problem)
+                continue
+            self.take_over(one, place, in_any_case=False)
+            added.taken_in += 1
+            if self.due:
+                self.commit()
+        self.commit()
+        added.taken_in -= self.seen
+        added.seen += self.seen
 
     # Methods for an import
 
@@ -177,9 +225,22 @@ class SharedJob:
         return True
 
     def take_in_failures(self, found: Iterable[tuple[bytes, Failure]]) -> int:
-        """Count failed requests: a shared crawl does not keep them."""
-        self._failures += sum(1 for _ in found)
-        return 0
+        """Import failed requests with the next commit; return how many.
+
+        A page that this crawl has seen is left as it is.
+        """
+        there = {one.key for one in self._frontier.failures()}
+        new: dict[bytes, tuple[SeenMark, StoredFailure]] = {}
+        for digest, one in found:
+            stored = stored_of(digest, one)
+            if stored.key not in there:
+                key, _ = self.project.key_of_failure(one) or (digest, False)
+                mark = SeenMark(one.slot, key)
+                new[stored.key] = mark, stored
+        known = self._frontier.knows([mark for mark, _ in new.values()])
+        found_new = zip(new.values(), known, strict=True)
+        self._failed = [one for one, is_known in found_new if not is_known]
+        return len(self._failed)
 
     def mark(self, fingerprint: bytes) -> None:
         """Mark a fingerprint as seen, in any slot."""
@@ -210,7 +271,10 @@ class SharedJob:
         if self._alone and not self._begun:
             imports.begin(note)
         self._begun = True
-        self._seen += self._frontier.offer(self._offers).count(False)
+        if self._failed:
+            self._frontier.import_failures(self._failed)
+            self._failed.clear()
+        self.seen += self._frontier.offer(self._offers).count(False)
         self._offers.clear()
         if self._marks:
             imports.mark(self._marks, self._frontier.parameters)
@@ -220,17 +284,12 @@ class SharedJob:
 
     def complete(self, imported: Imported) -> None:
         """Correct the counts that were given before the import had ended."""
-        imported.taken_in -= self._seen
-        imported.seen += self._seen
+        imported.taken_in -= self.seen
+        imported.seen += self.seen
         if self._for_later:
             imported.remarks.append(
                 f"{self._for_later:,} of the requests were scheduled for later, which a"
                 " shared crawl does not support: they are pending now"
-            )
-        if self._failures:
-            imported.remarks.append(
-                f"{self._failures:,} requests had failed, and a shared crawl does not"
-                " keep failed requests: they count as seen, and are not fetched"
             )
 
 

@@ -17,6 +17,7 @@ from bloomdupe.crawl.state.slot_state import CIRCUIT, DELAY, HOLD
 from bloomdupe.errors import StoreError, StoreUnreachableError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.sizing import expected_loss
+from bloomdupe.jobs.on_redis.failures_on_redis import FailuresOnRedis
 from bloomdupe.jobs.overview import (
     MOST_SLOTS,
     Description,
@@ -31,6 +32,7 @@ from bloomdupe.redis.frontier_reader import FrontierReader, kind_at
 
 if TYPE_CHECKING:
     from bloomdupe.crawl.later.rests import Rest
+    from bloomdupe.jobs.view import FailedRequests
     from bloomdupe.redis.frontier_reader import PartitionState
 
 MINUTE = 60.0
@@ -42,7 +44,7 @@ def described(url: str) -> Description:
     kind = kind_at(url)
     if kind == "crawl":
         with FrontierReader.open(url) as reader:
-            job = overview(reader)
+            job, _ = overview(reader, FailuresOnRedis(reader))
             return Description(_filter(reader, job), reader.identity, job)
     if kind == "nothing":
         raise StoreError(
@@ -53,8 +55,12 @@ def described(url: str) -> Description:
         return Description(seen.info(), seen.identity, None)
 
 
-def overview(reader: FrontierReader) -> Overview:
-    """Return the state of a crawl; takes a second for a million slots, and 200 MB.
+def overview(
+    reader: FrontierReader, failures: FailuresOnRedis
+) -> tuple[Overview, FailedRequests]:
+    """Return the state and the failed requests of a crawl.
+
+    It takes a second for a million slots, and 200 MB.
 
     The crawl is finished if no request is pending or in progress in any partition, and
     a second reading of all partitions finds the same: then it held for all at once.
@@ -65,7 +71,8 @@ def overview(reader: FrontierReader) -> Overview:
     memory, limit = reader.memory_used()
     now = time.time()
     slots, resting, delays = _slots(reader, states, now)
-    return Overview(
+    failed = failures.read(states)
+    job = Overview(
         state=state_of(_signs(reader, alive, states, now), now),
         pending=sum(one.pending for one in states),
         taken_in=sum(one.pushed for one in states),
@@ -73,8 +80,10 @@ def overview(reader: FrontierReader) -> Overview:
         slots=slots,
         resting=resting,
         delays=delays,
+        failed=dict(failed.reasons.most_common()),
         workers=WorkerFigures(states, alive, memory, limit),
     )
+    return job, failed
 
 
 def _signs(
@@ -89,14 +98,15 @@ def _signs(
     if any(one.done or one.leased for one in states):
         ended = NO_WORKER
     ready = any(one.slots or one.leased for one in states)
-    if ended and not ready and _counts(states) == _counts(reader.states()):
+    stays = reader.stays
+    if ended and not (ready or stays) and _counts(states) == _counts(reader.states()):
         ended = FINISHED
     elif alive:
         owner, beat = plural(len(alive), "worker"), now
     elif lost := [one for one in states if one.lost_owner]:
         owner = ", ".join(sorted({one.lost_owner for one in lost}))
         beat = now - min(one.lost_for for one in lost)
-    return Signs(owner, beat, ended, ready, patience=0.0)
+    return Signs(owner, beat, ended, ready, stays=stays, patience=0.0)
 
 
 def _slots(
@@ -158,6 +168,7 @@ class CrawlReader:
 
     def __init__(self, url: str) -> None:
         self._reader = FrontierReader.open(url)
+        self._failures = FailuresOnRedis(self._reader)
         self._view: View | None = None
         self._done: dict[int, tuple[str, int]] = {}
         """The owner of each partition, and its number of finished requests."""
@@ -176,7 +187,7 @@ class CrawlReader:
         with the ``trouble``. Raises the other errors of :func:`overview`.
         """
         try:
-            job = overview(self._reader)
+            job, failed = overview(self._reader, self._failures)
         except StoreUnreachableError as error:
             if self._view is None:
                 raise
@@ -193,6 +204,7 @@ class CrawlReader:
             read_at=time.time(),
             job=job,
             points=[*kept, _point(job, now, now - begun)],
+            failed=failed,
             history=None,
             paces=self._paces(job, now),
         )
@@ -234,6 +246,7 @@ def _point(job: Overview, now: float, seconds: float) -> Point:
         "seen": sum(one.keys for one in workers.partitions),
         "pending": job.pending,
         "leased": workers.leased,
+        "failed": sum(job.failed.values()),
         "slots": len(job.slots),
         "statuses": [],
         "memory": workers.memory,

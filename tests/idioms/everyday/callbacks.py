@@ -400,7 +400,7 @@ class MemoryCounts(scrapy.Spider):
             yield item(before, "all")
 
 
-@idiom(repeats=None)
+@idiom(repeats=None, variant_of="memory_gathers")
 class MemoryCountdown(scrapy.Spider):
     """Callbacks that have a response and share a number; the last yields an item."""
 
@@ -436,7 +436,7 @@ class MemoryRows(scrapy.Spider):
             )
 
 
-@idiom(repeats=None)
+@idiom(repeats=None, variant_of="memory_tree")
 class MemoryDetails(scrapy.Spider):
     """Callbacks that have a response, in a tree; each asks for one page as well."""
 

@@ -6,7 +6,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import scrapy
-from common import SITE, download, item, path_of
+from common import SITE, Tree, download, item, path_of
 from scrapy.http import HtmlResponse
 from support.stops import limit_files, moment, wanted
 from table import idiom
@@ -19,16 +19,6 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
 HERE = "everyday.downloader_middlewares"
-
-
-class Tree(scrapy.Spider):
-    """What most spiders here do."""
-
-    start_urls = [SITE + "/0"]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response)
-        yield from response.follow_all(css="a")
 
 
 class TwoParts(scrapy.Spider):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
 
-@idiom(repeats=4)
+@idiom(asks=1)
 class Inline(scrapy.Spider):
     """A page of details for each page of a tree, in the same item."""
 
@@ -32,7 +32,7 @@ class Inline(scrapy.Spider):
             yield request
 
 
-@idiom(repeats=12)
+@idiom(asks=3)
 class Gathered(scrapy.Spider):
     """Several at a time."""
 
@@ -49,7 +49,7 @@ class Gathered(scrapy.Spider):
 
 
 # Scrapy logs a KeyError for it, but goes on.
-@idiom(moments=("again",), repeats=2, raises=True)
+@idiom(moments=("again",), asks=1, raises=True)
 class Again(scrapy.Spider):
     """A callback downloads its own request once more, and works on."""
 
@@ -68,7 +68,7 @@ class Again(scrapy.Spider):
         yield item(response)
 
 
-@idiom(repeats=8, raises=True, variant_of="inline_again")
+@idiom(asks=1, raises=True, variant_of="inline_again")
 class AgainEverywhere(scrapy.Spider):
     """The same for all pages of a tree."""
 
@@ -83,7 +83,7 @@ class AgainEverywhere(scrapy.Spider):
             yield request
 
 
-@idiom(repeats=8)
+@idiom(asks=2)
 class Fails(scrapy.Spider):
     """Inline requests that fail, and are retried."""
 
@@ -99,7 +99,7 @@ class Fails(scrapy.Spider):
             yield request
 
 
-@idiom(repeats=4)
+@idiom(asks=1)
 class Api(scrapy.Spider):
     """A page asks an interface for JSON, and follows its links."""
 

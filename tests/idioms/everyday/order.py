@@ -5,23 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import scrapy
-from common import SITE, item
+from common import SITE, Tree, item
 from table import idiom
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from scrapy.http import Response
-
-
-class Tree(scrapy.Spider):
-    """What most spiders here do."""
-
-    start_urls = [SITE + "/0"]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response)
-        yield from response.follow_all(css="a")
 
 
 @idiom()

@@ -107,7 +107,7 @@ class Fetch:
         return item
 
 
-@idiom(settings={"ITEM_PIPELINES": {f"{HERE}.Fetch": 100}}, repeats=12)
+@idiom(settings={"ITEM_PIPELINES": {f"{HERE}.Fetch": 100}}, asks=2)
 class Fetches(Tree):
     """A pipeline that downloads something for each item."""
 
@@ -248,7 +248,7 @@ MEDIA = {
 }
 
 
-@idiom(settings=MEDIA, repeats=16)
+@idiom(settings=MEDIA, asks=2)
 class Files(scrapy.Spider):
     """FilesPipeline: two files for each item, some of them for several."""
 
@@ -268,7 +268,7 @@ class Files(scrapy.Spider):
 @idiom(
     settings=MEDIA,
     moments=("torn",),
-    repeats=4,
+    asks=1,
     said_instead="full/",
 )
 class TornFile(scrapy.Spider):

@@ -81,7 +81,7 @@ class SelectAsync(AsyncGenerator):
     name = "select_async"
 
 
-@idiom(settings=SELECT, repeats=4)
+@idiom(settings=SELECT, asks=1, variant_of="inline")
 class SelectInline(Inline):
     """The select reactor: inline requests."""
 
@@ -130,7 +130,7 @@ if "TWISTED_REACTOR_ENABLED" in Settings():  # from Scrapy 2.15 on
 
         name = "none_async"
 
-    @idiom(settings=NONE, repeats=4)
+    @idiom(settings=NONE, asks=1, variant_of="inline")
     class NoneInline(Inline):
         """Without a reactor: inline requests."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import scrapy
-from common import SITE, item, path_of
+from common import SITE, Tree, item, path_of
 from support.stops import pause
 from table import idiom
 
@@ -15,16 +15,6 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
 HERE = "everyday.spider_middlewares"
-
-
-class Tree(scrapy.Spider):
-    """What most spiders here do."""
-
-    start_urls = [SITE + "/0"]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response)
-        yield from response.follow_all(css="a")
 
 
 class Both:

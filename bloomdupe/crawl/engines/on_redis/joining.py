@@ -38,7 +38,14 @@ SETTING_OF = {
     "feeds": "FEEDS",
 }
 """The settings in which users give the parameters of a shared frontier."""
-FEATURES = frozenset({Feature.METRICS, Feature.RETRY_BACKOFF, Feature.SLOT_LIMITS})
+FEATURES = frozenset(
+    {
+        Feature.FAILED_REQUESTS,
+        Feature.METRICS,
+        Feature.RETRY_BACKOFF,
+        Feature.SLOT_LIMITS,
+    }
+)
 """Features of a crawl on Redis, of those that not every engine has."""
 SHARED = DEFAULTS.keys() - refused_settings(FEATURES)
 """The settings that a crawl on Redis supports. All other settings are refused."""

@@ -11,32 +11,38 @@ from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.crawl.requests.names import name_of
+from bloomdupe.redis.failed_requests import FailedRequest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 __all__ = [
+    "FAILED",
     "ITEM",
     "REQUEST",
     "REQUESTS",
     "START_PAGE",
     "Message",
     "again_with",
+    "failed_in",
     "joined",
     "message_of",
+    "packed_failed",
     "payload_of",
     "taken_apart",
     "waiting",
 ]
 
-REQUEST, START_PAGE, ITEM = b"R", b"S", b"I"
+REQUEST, START_PAGE, ITEM, FAILED = b"R", b"S", b"I", b"F"
 REQUESTS = frozenset({REQUEST, START_PAGE})
 _AGAIN = {REQUEST: b"A", START_PAGE: b"B"}
 """The kinds of requests that were left with lines of output that count."""
 _FIRST = {again: kind for kind, again in _AGAIN.items()}
 _WAITS = b"W"
 """The kind of a message that has a time, and another message behind it."""
-_HEAD, _COUNT, _TIME = Struct("<cB"), Struct("<H"), Struct("<d")
+_HEAD, _COUNT, _TIME, _FAILED = (
+    Struct("<cB"), Struct("<H"), Struct("<d"), Struct("<IB"),
+)  # fmt: skip
 _NAME_BYTES = 16
 _LONGEST = 255
 """Bytes of a name."""
@@ -47,11 +53,13 @@ class Message(NamedTuple):
 
     kind: bytes
     """``REQUEST``; ``START_PAGE``, a start request with ``dont_filter`` or a retry of
-    it; or ``ITEM``, lines of output that belong to no such request.
+    it; ``ITEM``, lines of output that belong to no such request; or ``FAILED``, the
+    failure of a request that cannot be stored.
     """
     name: bytes
     body: bytes
-    """The payload of a request, as the serializer wrote it; or the lines."""
+    """The payload of a request, as the serializer wrote it; or the lines, or failure.
+    """
     put_out: frozenset[bytes] = frozenset()
     """Names of its lines of output from before it was left."""
     not_before: float | None = None
@@ -114,3 +122,16 @@ def taken_apart(data: bytes) -> list[bytes]:
         lines.append(data[: int(length)])
         data = data[int(length) :]
     return lines
+
+
+def packed_failed(failed: FailedRequest) -> bytes:
+    """Return the body of a message about a failed request."""
+    head = _FAILED.pack(failed.most, len(failed.key))
+    return head + failed.key + failed.record
+
+
+def failed_in(body: bytes) -> FailedRequest:
+    """Read the body of a message about a failed request."""
+    most, length = _FAILED.unpack_from(body)
+    end = _FAILED.size + length
+    return FailedRequest(body[_FAILED.size : end], body[end:], most)

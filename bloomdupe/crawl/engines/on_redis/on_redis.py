@@ -11,17 +11,20 @@ from scrapy import signals
 from bloomdupe.crawl.engines.crawl_job import QueueOrder
 from bloomdupe.crawl.engines.on_redis.joining import FEATURES, open_frontier
 from bloomdupe.crawl.engines.on_redis.messages import (
+    FAILED,
     ITEM,
     REQUEST,
     START_PAGE,
     joined,
     message_of,
+    packed_failed,
     payload_of,
     waiting,
 )
 from bloomdupe.crawl.engines.on_redis.page_on_redis import PageOnRedis
 from bloomdupe.crawl.engines.on_redis.requests_in_memory import RequestsInMemory
 from bloomdupe.crawl.engines.on_redis.shared_cookies import SharedCookies
+from bloomdupe.crawl.engines.on_redis.shared_failures import SharedFailures
 from bloomdupe.crawl.engines.on_redis.shared_feeds import SharedFeeds
 from bloomdupe.crawl.engines.on_redis.slot_states import SlotStates
 from bloomdupe.crawl.engines.on_redis.slots import forget_inherited_slot
@@ -39,6 +42,11 @@ from bloomdupe.crawl.requests.names import START, name_of
 from bloomdupe.crawl.start_outputs import StartItem, StartOutputs, is_fresh_start
 from bloomdupe.crawl.state.cookies import PackedCookies
 from bloomdupe.crawl.state.delays import Delays, LastRequests
+from bloomdupe.crawl.state.failure_records import (
+    FailureRecords,
+    log_failures,
+    log_retried,
+)
 from bloomdupe.crawl.state.limits import PAGE, PENDING, SlotLimits
 from bloomdupe.crawl.state.slot_state import CIRCUIT, DELAY, HOLD, LAST_REQUEST
 from bloomdupe.frontier.frontier import Frontier
@@ -61,6 +69,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.dupefilter import BloomDupeFilter
     from bloomdupe.crawl.engines.crawl_job import CrawlJob
     from bloomdupe.crawl.engines.engine_contract import Accepted, Feature
+    from bloomdupe.crawl.engines.on_redis.shared_failures import Retried
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.leases.outcomes import Line, Outcome
     from bloomdupe.crawl.state.slot_state import SlotState
@@ -99,6 +108,7 @@ class EngineOnRedis:
     features: Collection[Feature] = FEATURES
     hurries = False
     later = 0
+    held_back = ()
 
     def __init__(
         self, session: Session, job: CrawlJob, dupefilter: BloomDupeFilter
@@ -151,6 +161,7 @@ class EngineOnRedis:
             lease_seconds=settings.redis_lease,
             fifo=order.fifo,
             replicas=settings.redis_replicas,
+            stays=settings.stay,
         )
         self.starting = StartOutputs(session.processing, START, session.fingerprint)
         concurrent = crawler.settings.getint("CONCURRENT_REQUESTS")
@@ -161,6 +172,8 @@ class EngineOnRedis:
             settings.redis_lease,
             self,
             cookies=self._cookies is not None,
+            first=self._retry_failed,
+            last=self._count_failed,
         )
         self._in_memory = RequestsInMemory(
             session,
@@ -170,12 +183,15 @@ class EngineOnRedis:
             self._seen,
             starts_apart=self._starts_apart,
         )
+        self._failures = self._open_failures()
+        self._failed: dict[str, int] = {}
+        """Failed requests of all workers by reason, when this worker ends."""
         self._worker_counts = WorkerCounts(session.stats)
         self._watch = Watch(
             session,
             self._at_hand,
             self._worker_counts,
-            None,
+            self._failures,
             SlotTimes(
                 self._at_hand,
                 self._access,
@@ -202,6 +218,13 @@ class EngineOnRedis:
         if self._session.settings.redis_partition_by == "slot":
             parts[LAST_REQUEST] = self._last_requests
         return SlotStates(parts, self._at_hand.pending_in)
+
+    def _open_failures(self) -> SharedFailures | None:
+        session, limit = self._session, self._session.settings.max_failures
+        if not limit:
+            return None
+        records = FailureRecords(session.serializer, session.fingerprint)
+        return SharedFailures(records, self._frontier, limit)
 
     def _shared_cookies(self) -> SharedCookies | None:
         jars = CookieJars.of(self._session.crawler)
@@ -267,7 +290,7 @@ class EngineOnRedis:
         """See :meth:`Engine.concerns`: no page comes again."""
         return False
 
-    def may_replace(self, lease: Lease, slot: str, *, answers: bool) -> bool:  # noqa: ARG002
+    def may_replace(self, lease: Lease, *, answers: bool) -> bool:  # noqa: ARG002
         """See :meth:`Engine.may_replace`.
 
         Otherwise both would be pending for a moment, and the failed parent might
@@ -279,7 +302,6 @@ class EngineOnRedis:
             and page.may_hold
             and lease.root is lease
             and not lease.left
-            and self._frontier.may_stand_in(SeenMark(slot, b""), page.lease)
         )
 
     def take(self, offer: Accepted) -> bool:
@@ -462,9 +484,25 @@ class EngineOnRedis:
 
     # The end of requests
 
-    def ended(self, lease: Lease, *, whole: bool) -> None:  # noqa: ARG002
+    def ended(self, lease: Lease, *, whole: bool) -> None:
         """See :meth:`Engine.ended`."""
         self._at_hand.settle(lease.entry)
+        failed = None
+        if whole and self._failures is not None:
+            failed = self._failures.ended(lease)
+        if failed is None:
+            return
+        page: PageOnRedis = lease.own
+        if page.lease is not None:
+            page.failed = failed
+            return
+        # Redis does not know the request.
+        kind = b"failed" if failed.record else b"succeeded"
+        name = name_of(kind, page.name)
+        payload = payload_of(FAILED, name, packed_failed(failed))
+        of, slot = lease.top.own.lease, lease.entry.queue.name
+        self._finished = False
+        self._worker.offer(Offer(slot, name, payload, of=of))
 
     def settle(self, root: Lease) -> None:
         """See :meth:`Engine.settle`."""
@@ -570,6 +608,11 @@ class EngineOnRedis:
         return here > 0 or not self._finished
 
     @property
+    def finished_everywhere(self) -> bool:
+        """See :meth:`Engine.finished_everywhere`."""
+        return self._finished
+
+    @property
     def left(self) -> int:
         """See :meth:`Engine.left`."""
         return self._left + self._aside
@@ -603,6 +646,9 @@ class EngineOnRedis:
         error = self._worker.close()
         if error is not None:
             self._session.stopping.fail(error)
+        if self._failures is not None:
+            self._stats.set_value("bloomdupe/failed", sum(self._failed.values()))
+            log_failures(self._failed, self._frontier.shown)
         if self._session.stopping.failure is None:
             where = " by this worker"
             if reason == FINISHED and self._feeds.names:
@@ -613,12 +659,27 @@ class EngineOnRedis:
             totals = self._worker_counts.totals
             self._session.ending.say_end(reason, totals, where, pending=False)
 
+    # Calls of the thread
+
+    def _retry_failed(self) -> Retried | None:
+        """Retry failed requests of all workers, before this worker leases any."""
+        reasons = self._session.settings.retry_failed
+        if self._failures is None or reasons is None:
+            return None
+        return self._failures.retry(reasons)
+
+    def _count_failed(self) -> None:
+        """Count the failed requests of all workers, when this worker has ended."""
+        if self._failures is not None:
+            self._failed = self._failures.count()
+
     # Reports of the thread (see WorkerReports)
 
     def handed_out(self, leases: Sequence[RedisLease]) -> None:
         """Take requests to work on."""
         if self._closed:
             return
+        self._finished = False
         ahead = self._frontier.clock_ahead
         for lease in leases:
             message = message_of(lease.payload)
@@ -673,6 +734,12 @@ class EngineOnRedis:
         leases = [page.lease for page in pages]
         self._from_redis.subtract(lease.slot for lease in leases)
         self._worker.not_begin(leases)
+
+    def retried(self, retried: Retried) -> None:
+        """Count and log the failed requests that are pending again."""
+        self._stats.set_value("bloomdupe/retried_failures", retried.requests)
+        if retried.failed:
+            log_retried(*retried)
 
     def known(self, count: int) -> None:
         """Count duplicates of offers by this or another worker."""
@@ -731,6 +798,12 @@ class EngineOnRedis:
         self._finished = True
         self._left, self._aside = left, aside
         self._access.wake()
+
+    def asked_to_stop(self, over: bool) -> None:
+        """Close the crawl; ``over`` says whether nothing is pending."""
+        if not self._closed:
+            self._finished = self._finished and over
+            self._session.stopping.stop()
 
     def interrupted(self) -> None:
         """Forget the seen requests, because Redis may have lost its last writes.

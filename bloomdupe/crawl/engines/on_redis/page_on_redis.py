@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from bloomdupe.crawl.leases.lease import Lease
+    from bloomdupe.redis.failed_requests import FailedRequest
     from bloomdupe.redis.partition import Offer, RedisLease, SeenMark
 
 __all__ = ["PageOnRedis"]
@@ -31,6 +32,7 @@ class PageOnRedis:
     __slots__ = (
         "_line_names",
         "_put_out",
+        "failed",
         "is_child",
         "is_start",
         "lease",
@@ -55,6 +57,8 @@ class PageOnRedis:
         """Pages that carry the same links."""
         self.is_child = False
         """Whether the request that is held back has the name of a child."""
+        self.failed: FailedRequest | None = None
+        """Its change to the failed requests, if it makes one."""
         self.may_hold = True
         """Whether a request may still be held back for this."""
         self._put_out = set(put_out)
@@ -72,7 +76,10 @@ class PageOnRedis:
         instead, child = self._successor(root, bool(lines))
         new = self._new(lines) if self._put_out else lines
         relies = list(self.relies.values())
-        return Settled(self.lease, new, instead, marks, relies), child
+        return (
+            Settled(self.lease, new, instead, marks, relies, failed=self.failed),
+            child,
+        )
 
     def _successor(
         self, root: Lease, has_lines: bool

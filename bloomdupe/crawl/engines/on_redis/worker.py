@@ -5,11 +5,18 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from functools import partial
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from bloomdupe.crawl.engines.on_redis.heartbeat import Heartbeat
-from bloomdupe.crawl.engines.on_redis.messages import ITEM, message_of, taken_apart
+from bloomdupe.crawl.engines.on_redis.messages import (
+    FAILED,
+    ITEM,
+    failed_in,
+    message_of,
+    taken_apart,
+)
 from bloomdupe.errors import StoreAccessError, StoreFullError, StoreUnreachableError
 from bloomdupe.printable import logger_of
 from bloomdupe.redis.partition import Settled, Taken
@@ -17,6 +24,7 @@ from bloomdupe.redis.partition import Settled, Taken
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from bloomdupe.crawl.engines.on_redis.shared_failures import Retried
     from bloomdupe.redis.partition import LeftRequest, Offer, RedisLease, SeenMark
     from bloomdupe.redis.shared_frontier import SharedFrontier
 
@@ -32,6 +40,8 @@ SHORTEST, LONGEST = 0.02, 1.0
 """Seconds between two requests to Redis, while it has no work for this worker."""
 LOOK = 0.5
 """Seconds between two looks for workers that have come or gone."""
+EVERYWHERE = 0.1
+"""Seconds between two looks for requests that only other workers can have offered."""
 TENDING = 4
 """Number of times that a lease is renewed before it would run out."""
 PATIENCE = 5.0
@@ -45,6 +55,9 @@ class WorkerReports(Protocol):
 
     def handed_out(self, leases: Sequence[RedisLease]) -> None:
         """Take requests to work on."""
+
+    def retried(self, retried: Retried) -> None:
+        """Log the failed requests that are pending again."""
 
     def known(self, count: int) -> None:
         """Count so many of the offers as duplicates."""
@@ -70,6 +83,9 @@ class WorkerReports(Protocol):
     def finished(self, offered: int, left: int, aside: int) -> None:
         """End the crawl, unless more was offered: only ``left`` pages are pending."""
 
+    def asked_to_stop(self, over: bool) -> None:
+        """Close the crawl; ``over`` says that nothing is pending."""
+
     def interrupted(self) -> None:
         """Forget the seen requests, because Redis may have lost some of the offers."""
 
@@ -92,13 +108,17 @@ class Worker(Thread):
         crawl: WorkerReports,
         *,
         cookies: bool,
+        first: Callable[[], Retried | None],
+        last: Callable[[], None],
     ) -> None:
+        """``first`` and ``last`` are called on this thread, when it has partitions."""
         super().__init__(name="bloomdupe-redis", daemon=True)
         self._frontier = frontier
         self._tend_every = lease_seconds / TENDING
-        self._tend_at = self._look_at = 0.0
+        self._tend_at = self._look_at = self._everywhere_at = 0.0
         self._crawl = crawl
         self._with_cookies = cookies
+        self._first, self._last = first, last
         self._post = _poster()
         self._reactor = Heartbeat(self._post, self._tend_every, lease_seconds)
         self._changed = Condition()
@@ -113,6 +133,7 @@ class Worker(Thread):
         self._again: set[str] = set()
         self._wanted = 0
         self._closing: float | None = None
+        self._stops = self._over = False
         self._interruptions = frontier.interruptions
         self.offered = 0
         """Number of requests that were ever offered."""
@@ -188,6 +209,10 @@ class Worker(Thread):
     def run(self) -> None:
         """Work until the crawl closes; called when the thread starts."""
         try:
+            self._patiently(self._keep_partitions)
+            retried = self._patiently(self._first)
+            if retried is not None:
+                self._tell(self._crawl.retried, retried)
             self._work()
         except BaseException as error:  # noqa: BLE001 - the reactor is told
             self._error = error
@@ -217,16 +242,18 @@ class Worker(Thread):
             self._say(offers, done)
             self._say_besides(left, marks, asked)
             if closing:
+                self._patiently(self._last)
                 self._patiently(self._frontier.close, not_begun)
                 return
             if not_begun:
                 self._patiently(self._frontier.not_begun, not_begun)
             for slot in again:
                 self._frontier.ask_again(slot)
+            self._stop_if_asked(offered)
             if offers or done or asked or (wanted and self._lease(wanted)):
                 pause = SHORTEST
                 continue
-            if wanted:
+            if wanted and not self._over:
                 self._look_for_end(offered)
             pause = min(2 * pause, LOOK, self._tend_every)
 
@@ -249,6 +276,8 @@ class Worker(Thread):
 
     def _say(self, offers: list[Offer], done: list[Settled]) -> None:
         """Offer, and then settle, because all children must be offered before."""
+        if offers or done:
+            self._over = False
         if offers:
             new = self._patiently(self._frontier.offer, offers)
             if known := new.count(Taken.SEEN):
@@ -283,22 +312,37 @@ class Worker(Thread):
             who = (local for _, local in asked)
             self._tell(self._crawl.answered, list(zip(who, known, strict=True)))
 
-    def _look_for_end(self, offered: int) -> None:
+    def _stop_if_asked(self, offered: int) -> None:
+        if self._frontier.asked_to_stop and not self._stops:
+            self._stops = True
+            over = self._look_for_end(offered)
+            self._tell(self._crawl.asked_to_stop, over)
+
+    def _look_for_end(self, offered: int) -> bool:
         left = self._patiently(self._frontier.left_over)
+        self._over = left is not None
         if left is not None:
             self._tell(self._crawl.finished, offered, *left)
+        return self._over
 
     def _lease(self, wanted: int) -> bool:
         """Lease requests; return whether there were any."""
-        leases = self._patiently(self._frontier.lease, wanted)
+        everywhere = time.monotonic() >= self._everywhere_at
+        leases = self._patiently(
+            partial(self._frontier.lease, wanted, everywhere=everywhere)
+        )
+        if everywhere:
+            self._everywhere_at = time.monotonic() + EVERYWHERE
         if not leases:
             return False
+        self._over = False
         requests = []
         for lease in leases:
             message = message_of(lease.payload)
             if message.kind == ITEM:
-                self._say([], [Settled(lease, taken_apart(message.body))])
-                self._frontier.ask_again(lease.slot)
+                self._settle_here(Settled(lease, taken_apart(message.body)))
+            elif message.kind == FAILED:
+                self._settle_here(Settled(lease, failed=failed_in(message.body)))
             else:
                 requests.append(lease)
         with self._changed:
@@ -312,6 +356,11 @@ class Worker(Thread):
         if requests:
             self._tell(self._crawl.handed_out, requests)
         return True
+
+    def _settle_here(self, done: Settled) -> None:
+        """Settle a message that the reactor need not see."""
+        self._say([], [done])
+        self._frontier.ask_again(done.lease.slot)
 
     def _patiently(self, call: Callable[..., Result], *arguments: object) -> Result:
         """Repeat a call until Redis answers; repeating it is harmless."""

@@ -1,0 +1,49 @@
+"""``stop``: end a running crawl, wherever its processes are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from bloomdupe.cli.output import warn
+from bloomdupe.cli.progress_bar import counted
+from bloomdupe.cli.store_argument import add_store
+from bloomdupe.cli.verb import Verb
+from bloomdupe.crawl.progress.pace import plural
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Iterator
+
+
+class StopAnswer(NamedTuple):
+    """The result: so many processes will end."""
+
+    processes: int
+
+
+class Stop(Verb[StopAnswer]):
+    """Ends a crawl."""
+
+    name = "stop"
+    help = "end a running crawl, such as one that waits for URLs"
+    description = (
+        "End a running crawl, as Ctrl-C does in its terminal: requests in progress are"
+        " finished, and pending requests stay for the next run. Of a crawl on Redis,"
+        " all workers end that are running now. If nothing is pending then, the crawl"
+        " is finished. The same command starts it again."
+    )
+    example = "stop crawls/site"
+    needs = "stop"
+
+    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
+        """Add the store."""
+        add_store(parser, jobdir, self, required=True)
+
+    def run(self, options: Namespace) -> StopAnswer:
+        """Ask the crawl to end."""
+        return StopAnswer(options.job.stop(warn, counted))
+
+    def text(self, result: StopAnswer) -> Iterator[str]:
+        """Yield a line."""
+        ends = plural(result.processes, "process ends", "processes end")
+        yield f"{ends} when the requests in progress are done"

@@ -1,0 +1,156 @@
+"""SharedFailures: failed requests of a worker, settled with their pages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from bloomdupe.crawl.engines.on_redis.messages import (
+    REQUEST,
+    START_PAGE,
+    message_of,
+    payload_of,
+)
+from bloomdupe.crawl.leases.failure import Failure, mark_of, to_retry
+from bloomdupe.crawl.requests.names import name_of
+from bloomdupe.redis.failed_requests import (
+    MARK_BYTES,
+    FailedRequest,
+    StoredFailure,
+)
+from bloomdupe.redis.partition import Offer, SeenMark
+
+if TYPE_CHECKING:
+    from bloomdupe.crawl.engines.on_redis.page_on_redis import PageOnRedis
+    from bloomdupe.crawl.leases.lease import Lease
+    from bloomdupe.crawl.state.failure_records import FailureRecords
+    from bloomdupe.redis.shared_frontier import SharedFrontier
+
+__all__ = [
+    "Retried",
+    "SharedFailures",
+    "as_in_a_store",
+    "failure_of",
+    "repetition_of",
+    "stored_of",
+]
+
+MOST_RECENT = 10_000
+"""Failures of this worker that are remembered here. Redis knows them by then."""
+
+
+def failure_of(stored: StoredFailure) -> Failure:
+    """Return a failed request as Redis stores it."""
+    failure = Failure.unpacked(stored.record)
+    return failure._replace(times=stored.times, waiting=stored.waiting)
+
+
+def stored_of(digest: bytes, failure: Failure) -> StoredFailure:
+    """Return a failed request of a store as Redis stores it, in any partition."""
+    if failure.payload is not None:
+        name = name_of(b"failed", digest)
+        payload = payload_of(REQUEST, name, failure.payload)
+        failure = failure._replace(payload=payload)
+    key = mark_of(failure.url) + digest
+    return StoredFailure(0, key, failure.times, failure.waiting, failure.packed())
+
+
+def as_in_a_store(stored: StoredFailure) -> tuple[bytes, Failure]:
+    """Return the digest of a failed request, and the request as a store has it."""
+    failure = failure_of(stored)
+    if failure.payload is not None:
+        failure = failure._replace(payload=message_of(failure.payload).body)
+    return stored.key[MARK_BYTES:], failure
+
+
+def repetition_of(failure: Failure) -> Offer:
+    """Return the request that repeats a failed request, which was stored."""
+    assert failure.payload is not None  # noqa: S101 - the caller has looked
+    return Offer(failure.slot, b"", failure.payload, failure.priority)
+
+
+class Retried(NamedTuple):
+    """The failed requests that a worker has made pending again when it began."""
+
+    requests: int
+    failed: int
+    """Failed requests of all workers."""
+    other: Counter[str]
+    """Those that it has not made pending because of their reasons, by reason."""
+
+
+class SharedFailures:
+    """Says what the end of a request changes in the failed requests on Redis.
+
+    A partition keeps the failed requests of its slots, ``limit`` at most. The counts
+    are those of this worker.
+    """
+
+    def __init__(
+        self, records: FailureRecords, frontier: SharedFrontier, limit: int
+    ) -> None:
+        self._records = records
+        self._frontier = frontier
+        self._limit = limit
+        self._options = Counter[str]()
+        self._recent: dict[bytes, None] = {}
+        """Marks of URLs; perhaps their failures are on their way to Redis."""
+
+    def __len__(self) -> int:
+        """Return the number of requests that have failed here."""
+        return self._options.total()
+
+    @property
+    def by_reason(self) -> dict[str, int]:
+        """Number of these by reason, the largest first."""
+        return dict(self._options.most_common())
+
+    def ended(self, lease: Lease) -> FailedRequest | None:
+        """Return the change for a request that has ended, if it makes one."""
+        page: PageOnRedis = lease.own
+        request = lease.request
+        mark = mark_of(request.url)
+        if lease.failed is not None:
+            failure = self._records.of(lease, self._repetition(lease, page))
+            self._options[failure.option] += 1
+            self._recent.pop(mark, None)
+            self._recent[mark] = None
+            if len(self._recent) > MOST_RECENT:
+                del self._recent[next(iter(self._recent))]
+            record = failure.packed()
+        elif lease.retried or not self._may_have_failed(mark, lease):
+            return None
+        else:
+            record = b""
+        return FailedRequest(mark + self._records.key_of(request), record, self._limit)
+
+    def retry(self, reasons: tuple[str, ...]) -> Retried:
+        """Make requests pending again that failed for these reasons, on any worker."""
+        stored = [(one, failure_of(one)) for one in self._frontier.failures()]
+        other = Counter[str]()
+        found = to_retry(stored, reasons, other)
+        wanted = [(one, repetition_of(failure)) for one, failure in found]
+        return Retried(self._frontier.requeue(wanted), len(stored), other)
+
+    def count(self) -> dict[str, int]:
+        """Count the failed requests of all workers by reason, the largest first."""
+        found = (failure_of(one).option for one in self._frontier.failures())
+        return dict(Counter(found).most_common())
+
+    def _may_have_failed(self, mark: bytes, lease: Lease) -> bool:
+        if mark in self._recent:
+            return True
+        page: PageOnRedis = lease.own
+        place = page.lease or SeenMark(lease.entry.queue.name, page.name)
+        return self._frontier.may_have_failed(place, mark)
+
+    def _repetition(self, lease: Lease, page: PageOnRedis) -> bytes | None:
+        """Return the message of a repetition, which has a name of its own.
+
+        So everything that it yields is new, unlike after a crash.
+        """
+        payload = self._records.untried(lease)
+        if payload is None:
+            return None
+        kind = START_PAGE if page.is_start else REQUEST
+        return payload_of(kind, name_of(b"failed", page.name), payload)

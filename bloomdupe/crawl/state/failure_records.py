@@ -1,0 +1,107 @@
+"""FailureRecords: describes requests that have failed, as an engine stores them."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from bloomdupe.crawl.leases.failure import Failure, counted_by, digest_of, named
+from bloomdupe.crawl.progress.pace import plural
+from bloomdupe.crawl.requests.identity import identity_of
+from bloomdupe.errors import UnserializableError
+from bloomdupe.printable import logger_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from scrapy import Request
+
+    from bloomdupe.crawl.leases.lease import Lease
+    from bloomdupe.crawl.requests.serializer import Serializer
+
+logger = logger_of(__name__)
+
+
+class FailureRecords:
+    """Makes the records of failed requests, and their keys.
+
+    Requests are told apart by fingerprint and identity
+    (:mod:`bloomdupe.crawl.requests.identity`).
+    """
+
+    def __init__(
+        self, serializer: Serializer, fingerprint: Callable[[Request], bytes]
+    ) -> None:
+        self._serializer = serializer
+        self._fingerprint = fingerprint
+
+    def key_of(self, request: Request) -> bytes:
+        """Return the key of a request, whether it has failed or not."""
+        fingerprint = self._fingerprint(request)
+        # Settings of middlewares, such as a proxy, may differ in the next run, so they
+        # must not be part of the key.
+        return digest_of(fingerprint, identity_of(request, fingerprint, request))
+
+    def of(self, lease: Lease, payload: bytes | None, *, times: int = 1) -> Failure:
+        """Return the record of a request that has failed; ``payload`` repeats it."""
+        assert lease.failed is not None  # noqa: S101 - the caller has looked
+        request = lease.request
+        referer = request.headers.get("Referer")
+        return Failure(
+            request.url,
+            *lease.failed,
+            times=times,
+            time=round(time.time(), 3),
+            parent=None if referer is None else referer.decode("latin-1"),
+            waiting=False,
+            slot=lease.entry.queue.name,
+            priority=request.priority,
+            payload=payload,
+        )
+
+    def untried(self, lease: Lease) -> bytes | None:
+        """Return the request as the scheduler had it, but with all its retries.
+
+        None if a second copy would double its visits, or if it could not be stored.
+        """
+        payload = lease.entry.payload
+        if lease.comes_again or not payload:
+            return None
+        if "retry_times" not in lease.request.meta:
+            return payload
+        try:
+            request = self._serializer.load(payload)
+            request.meta.pop("retry_times", None)
+            return self._serializer.dump(request)
+        except UnserializableError:
+            return payload
+
+
+def log_failures(reasons: Mapping[str, int], job: object) -> None:
+    """Log the number of failed requests at the end of a run, if there are any."""
+    if reasons:
+        logger.info(
+            "%(failed)s failed and not succeeded since (%(reasons)s):"
+            " `bloomdupe list %(job)s --failed` names them",
+            {
+                "failed": plural(sum(reasons.values()), "request has", "requests have"),
+                "reasons": counted_by(reasons),
+                "job": job,
+            },
+        )
+
+
+def log_retried(retried: int, failed: int, other: Mapping[str, int]) -> None:
+    """Log how many failed requests are retried; the ``other`` are not, by reason."""
+    line = "Retried: %(retried)d of %(failed)s"
+    figures: dict[str, object] = {
+        "retried": retried,
+        "failed": plural(failed, "failed request"),
+    }
+    if not other:
+        logger.info(line, figures)
+        return
+    logger.info(
+        f"{line}. Not retried: %(other)s; %(named)s",  # noqa: G004
+        figures | {"other": counted_by(other), "named": named(other)},
+    )

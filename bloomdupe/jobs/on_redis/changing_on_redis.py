@@ -1,0 +1,187 @@
+"""ChangingOnRedis: makes changes to a shared crawl, also while its workers run."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from bloomdupe.crawl.changes.change import (
+    Asked,
+    RequeuedFailures,
+    is_chosen,
+    never_stored,
+    pages_of,
+    selection_of,
+)
+from bloomdupe.crawl.changes.selection import Search
+from bloomdupe.crawl.engines.on_redis.messages import (
+    REQUEST,
+    REQUESTS,
+    message_of,
+    payload_of,
+)
+from bloomdupe.crawl.engines.on_redis.shared_failures import (
+    as_in_a_store,
+    failure_of,
+    repetition_of,
+)
+from bloomdupe.crawl.leases.failure import mark_of
+from bloomdupe.crawl.requests.names import name_of
+from bloomdupe.jobs.job_contract import Made
+from bloomdupe.jobs.on_redis.shared_job import project_of_shared_job
+from bloomdupe.redis.frontier_reader import FrontierReader
+from bloomdupe.redis.partition import Offer, SeenMark
+from bloomdupe.redis.shared_frontier import SharedFrontier
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from scrapy.settings import Settings
+
+    from bloomdupe.crawl.changes.change import Change
+    from bloomdupe.crawl.leases.failure import Failure
+    from bloomdupe.jobs.project import Project
+    from bloomdupe.redis.frontier_reader import OnRedis
+
+    Answer = dict[str, Any]
+
+
+AT_ONCE = 500
+"""Requests per script."""
+
+
+class ChangingOnRedis:
+    """Makes the changes in the partitions themselves: no worker is asked.
+
+    Close it at the end. Raises the errors of :meth:`SharedFrontier.open`.
+    """
+
+    def __init__(self, url: str, settings: Settings | None) -> None:
+        self._url = url
+        self._settings = settings
+        self._reader = FrontierReader.open(url)  # it must be there
+        try:
+            self._frontier = SharedFrontier.open(url)
+        except BaseException:
+            self._reader.close()
+            raise
+        self._kinds = {
+            "requeue": self._requeue,
+            "requeue failed": self._requeue_failed,
+            "drop": self._drop,
+        }
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._reader.close()
+        self._frontier.close()
+
+    @cached_property
+    def project(self) -> Project:
+        """The project of the crawl."""
+        return project_of_shared_job(self._url, self._settings, None)
+
+    def make(self, change: Change) -> Made:
+        """Make a change."""
+        self._frontier.imports.check_ended()
+        answer: Answer = {}
+        self._kinds[change["kind"]](change, answer)
+        return Made(answer, taken_up=False)
+
+    def _requeue_failed(self, change: Change, answer: Answer) -> None:
+        """Make failed requests pending again, partition by partition."""
+        selection, reasons = selection_of(change), tuple(change["reasons"])
+        answer |= {"taken_in": 0, "waited": 0, "blocked": 0, "problems": []}
+        wanted = []
+        for stored in self._frontier.failures():
+            one = failure_of(stored)
+            if not (one.is_to_retry(reasons) and selection.has(one.slot, one.url)):
+                continue
+            if one.waiting:
+                answer["waited"] += 1
+            elif one.payload is None:
+                answer["problems"].append([one.url, never_stored(one)])
+            else:
+                wanted.append((stored, repetition_of(one)))
+        answer["taken_in"] = self._frontier.requeue(wanted)
+        answer["waited"] += len(wanted) - answer["taken_in"]
+
+    def _requeue(self, change: Change, answer: Answer) -> None:
+        """Make pages pending again that are done."""
+        asked = [*map(Asked.of, change["requests"])]
+        known = self._frontier.knows([SeenMark(one.slot, one.key) for one in asked])
+        seen = [one for one, is_known in zip(asked, known, strict=True) if is_known]
+        wanted = {one.key: one for one in seen}
+        pending = self._pending_among(wanted.values()) if wanted else set()
+        again = [one for key, one in wanted.items() if key not in pending]
+        answer |= {
+            "taken_in": len(again),
+            "waited": len(wanted.keys() & pending),
+            "unseen": len(asked) - len(seen),
+            "blocked": 0,
+        }
+        self._frontier.offer(_offer_of(one) for one in again)
+
+    def _drop(self, change: Change, answer: Answer) -> None:
+        """Remove pending requests, slot by slot."""
+        answer |= {"dropped": 0, "in_progress": 0}
+        selection, pages = selection_of(change), pages_of(change)
+        search = Search(pages, self.project) if pages else None
+        reader = self._reader
+
+        def chosen(found: Iterable[OnRedis]) -> Iterator[tuple[OnRedis, bytes]]:
+            for one, payload in _requests(found):
+                if is_chosen(one.slot, payload, selection, search):
+                    yield one, payload
+
+        for number in range(reader.partitions):
+            failures = map(as_in_a_store, reader.failures(number))
+            requeued = RequeuedFailures(failures)
+            slots = reader.slots(number).keys()
+            for slot in sorted(slots & {selection.slot or slot for slot in slots}):
+                found = chosen(reader.pending_of(number, [slot]))
+                while portion := list(islice(found, AT_ONCE)):
+                    removed = [
+                        (one, _key_of(requeued.taken(payload)))
+                        for one, payload in portion
+                    ]
+                    answer["dropped"] += self._frontier.drop(number, slot, removed)
+            answer["in_progress"] += sum(1 for _ in chosen(reader.handed_out(number)))
+        answer["left"] = sum(one.pending for one in reader.states())
+
+    def _pending_among(self, wanted: Iterable[Asked]) -> set[bytes]:
+        """Return the fingerprints of requests that are pending or in progress."""
+        urls = {one.key: one.url for one in wanted}
+        search = Search(urls, self.project)
+        found = (search.key_of(payload) for _, payload in self._stored())
+        return {key for key in found if key is not None}
+
+    def _stored(self) -> Iterator[tuple[OnRedis, bytes]]:
+        """Yield the requests that are pending or in progress, as a store has them."""
+        reader = self._reader
+        for number in range(reader.partitions):
+            yield from _requests(
+                reader.pending_of(number, sorted(reader.slots(number)))
+            )
+            yield from _requests(reader.handed_out(number))
+
+
+def _key_of(failed: tuple[bytes, Failure] | None) -> bytes:
+    """Return the key of a failed request on Redis, or nothing."""
+    return b"" if failed is None else mark_of(failed[1].url) + failed[0]
+
+
+def _requests(found: Iterable[OnRedis]) -> Iterator[tuple[OnRedis, bytes]]:
+    """Yield requests, each with its payload in a store."""
+    for one in found:
+        message = message_of(one.payload)
+        if message.kind in REQUESTS:
+            yield one, message.body
+
+
+def _offer_of(one: Asked) -> Offer:
+    """Return a request with a name of its own, so that it is not known."""
+    name = name_of(b"requeue", one.key, os.urandom(16))
+    return Offer(one.slot, name, payload_of(REQUEST, name, one.payload), one.priority)

@@ -1,0 +1,371 @@
+"""Crawls that stay open: they wait for URLs when nothing is pending."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from spiders.staying import Stays
+from support.jobs import IDENTITY, killed_after
+from support.jobs import run as verb
+from support.site import links
+from support.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from support.crawl import Crawl, Process
+    from support.redis_server import RedisServer
+    from support.site import Pages, Site
+
+WAITS = "Nothing is pending: the crawl waits for URLs (BLOOMDUPE_STAY)"
+
+
+@pytest.fixture
+def pages() -> Pages:
+    return {"/a": links("/b"), "/b": "x", "/c": "x", "/d": "x"}
+
+
+@pytest.fixture
+def crawl(crawl: Crawl, feed: None) -> Crawl:  # noqa: ARG001 - it adds a feed
+    crawl.starts = ()
+    crawl.settings["BLOOMDUPE_STAY"] = True
+    return crawl
+
+
+@pytest.fixture
+def call(
+    crawl: Crawl, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., str]:
+    """Return a function that calls a verb of the job in this process."""
+
+    def called(name: str, *words: str, code: int = 0) -> str:
+        monkeypatch.chdir(crawl.folder)
+        answer = verb(capsys, name, crawl.engine.job, *words)
+        assert answer.code == code, answer.err
+        return answer.out + answer.err
+
+    return called
+
+
+def state_of(call: Callable[..., str]) -> Any:
+    return json.loads(call("info", "--json"))["job"]["state"]
+
+
+def until_waiting(process: Process, call: Callable[..., str]) -> None:
+    process.until(lambda: state_of(call) == "waiting for URLs")
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_crawl_waits_for_urls_until_it_is_stopped(
+    crawl: Crawl, site: Site, call: Callable[..., str]
+) -> None:
+    process = crawl.start(Stays, BLOOMDUPE_PROGRESS_INTERVAL=0.05)
+    process.until_logged(WAITS)
+    until_waiting(process, call)
+    assert "1 pending now" in call("add", f"{site.base}/a")
+    process.until_requested("/b")
+    assert "seen before: skipped" in call("add", f"{site.base}/b")
+    options = ["--callback", "other", "--priority", "3"]
+    call("add", f"{site.base}/c", *options)
+    process.until_requested("/c")
+    until_waiting(process, call)
+    process.until_logged("3 pages (0/min), waiting for URLs")
+    call("stop")
+    run = process.wait()
+    assert (run.status, run.finish_reason) == (0, "asked_to_stop")
+    assert run.log.count(WAITS) == 1
+    assert "The spider is idle" in run.log
+    assert "Finished; 3 pages" in run.log
+    assert state_of(call) == "finished"
+    assert site.take() == ["/a", "/b", "/c"]
+    assert crawl.items() == [{"page": "a"}, {"page": "b"}, {"other": "c"}]
+    assert "there is nothing to stop" in call("stop", code=1)
+    # The same command waits again.
+    again = crawl.start(Stays)
+    again.until_logged(WAITS)
+    until_waiting(again, call)
+    call("stop")
+    assert again.wait().requested == []
+
+
+def test_a_stop_is_for_the_run_that_is_there_and_no_later_run(
+    crawl: Crawl, call: Callable[..., str]
+) -> None:
+    process = crawl.start(Stays, stop="before take up")
+    process.until_logged(WAITS)
+    assert "there is nothing to stop" in call("stop", code=1)
+    assert process.wait().stopped == "before take up"
+    # The verb has found the job free, and its own change in the inbox.
+    again = crawl.start(Stays)
+    again.until_logged(WAITS)
+    until_waiting(again, call)
+    assert "; the last run was killed" in again.log
+    call("stop")
+    assert again.wait().finish_reason == "asked_to_stop"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("engine")
+def test_a_crawl_that_is_stopped_in_the_midst_goes_on_with_the_next_run(
+    crawl: Crawl, site: Site, call: Callable[..., str]
+) -> None:
+    site.hold("/a")
+    workers = 2 if crawl.engine.name == "redis" else 1
+    crew = [crawl.start(Stays, CONCURRENT_REQUESTS=1) for _ in range(workers)]
+    for worker in crew:
+        worker.until_logged(WAITS)
+    call("add", f"{site.base}/a")
+    site.until_requested("/a")
+    call("stop")
+    for worker in crew:
+        worker.until_logged("Closing spider (asked_to_stop)")
+    site.release()
+    logs = "".join(worker.wait().log for worker in crew)
+    assert site.take() == ["/a"]
+    assert "Stopped; 1 page, 1 item" in logs
+    assert "Finished" not in logs
+    again = crawl.start(Stays)
+    again.until_requested("/b")
+    until_waiting(again, call)
+    call("stop")
+    assert again.wait().requested == ["/b"]
+    assert crawl.items() == [{"page": "a"}, {"page": "b"}]
+
+
+@pytest.mark.slow
+def test_a_feed_is_delivered_by_batches_or_when_the_crawl_is_stopped(
+    crawl: Crawl, site: Site, call: Callable[..., str]
+) -> None:
+    """A batch that is full is delivered while the crawl goes on."""
+    batches, whole = crawl.folder / "batches", crawl.folder / "whole"
+    batches.mkdir()
+    whole.mkdir()
+    crawl.settings |= {
+        "FEED_STORAGES": {"mail": "spiders.feeds.Mailbox"},
+        "FEEDS": {
+            f"mail://{whole}": {"format": "jsonlines"},
+            f"mail://{batches}#%(batch_id)d": {
+                "format": "jsonlines", "batch_item_count": 2
+            },
+        },
+    }  # fmt: skip
+    process = crawl.start(Stays)
+    process.until_logged(f"finds nothing pending: mail://{whole}. ")
+    call("add", f"{site.base}/a")
+    process.until(lambda: len([*batches.iterdir()]) == 1)
+    call("add", f"{site.base}/c")
+    process.until_requested("/c")
+    until_waiting(process, call)
+    assert not [*whole.iterdir()]
+    call("stop")
+    assert process.wait().status == 0
+    (mail,) = whole.iterdir()
+    assert len(mail.read_text().splitlines()) == 3
+    assert sorted(len(m.read_text().splitlines()) for m in batches.iterdir()) == [1, 2]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("engine")
+def test_the_limits_of_scrapy_end_it(crawl: Crawl) -> None:
+    run = crawl.run(Stays, starts=("/b",), CLOSESPIDER_PAGECOUNT=1)
+    assert run.finish_reason == "closespider_pagecount"
+    run = crawl.run(Stays, CLOSESPIDER_TIMEOUT_NO_ITEM=1)
+    assert run.finish_reason == "closespider_timeout_no_item"
+
+
+@pytest.mark.slow
+def test_a_finished_job_waits_and_says_when_no_other_verb_can_have_it(
+    crawl: Crawl, site: Site, call: Callable[..., str]
+) -> None:
+    crawl.run(Stays, starts=("/c",), BLOOMDUPE_STAY=False)
+    process = crawl.start(Stays, starts=("/c",))
+    until_waiting(process, call)
+    (crawl.folder / "urls").write_text(f"{site.base}/b\n")
+    refused = call("import", "urls", code=1)
+    assert "is in use by process" in refused
+    call("add", "--from", "urls")
+    process.until_requested("/b")
+    until_waiting(process, call)
+    process.kill()
+    assert state_of(call) == "killed"
+    assert site.take() == ["/c", "/b"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"JOBDIR": None}, "BLOOMDUPE_STAY needs JOBDIR or BLOOMDUPE_REDIS_URL"),
+        ({"BLOOMDUPE_WAIT": 5}, "BLOOMDUPE_STAY and BLOOMDUPE_WAIT are both set"),
+    ],
+)
+def test_a_crawl_that_could_not_stay_is_refused(
+    crawl: Crawl, settings: dict[str, Any], reason: str
+) -> None:
+    assert reason in crawl.refused(Stays, **settings).log
+
+
+NUMBER, AT_ONCE = 300, 50
+
+
+@pytest.fixture
+def numbered(crawl: Crawl) -> list[str]:
+    """Return the URLs of many pages."""
+    return [f"{crawl.site.base}/{number}" for number in range(NUMBER)]
+
+
+class TestKills:
+    """A feeder adds URLs, some of them twice, while the crawl is killed."""
+
+    @pytest.fixture
+    def pages(self) -> Pages:
+        return dict.fromkeys((f"/{number}" for number in range(NUMBER)), "x")
+
+    @pytest.mark.slow
+    @pytest.mark.usefixtures("engine")
+    def test_each_url_is_done_once(
+        self,
+        crawl: Crawl,
+        site: Site,
+        call: Callable[..., str],
+        numbered: list[str],
+        redis_server: RedisServer,
+    ) -> None:
+        shared = crawl.engine.name == "redis"
+        if shared:
+            more = {"PARTITION_BY": "url", "LEASE": 60}
+            crawl.settings |= {f"BLOOMDUPE_REDIS_{n}": v for n, v in more.items()}
+
+        def start() -> Process:
+            """Start a worker, and wait until it has the job."""
+            worker = crawl.start(Stays)
+            worker.until_logged("Crawled 0 pages")
+            return worker
+
+        def kill(victim: Process) -> None:
+            victim.kill()
+            if shared:
+                (name,) = re.findall(r"This is worker (\S+)", victim.log)
+                redis_server.end_leases(crawl.engine.job.partition("#")[2], name)
+
+        crew = [start() for _ in range(1 + shared)]
+        taken_in = 0
+        for first in range(0, NUMBER, AT_ONCE):
+            site.hold()
+            before = len(site.log)
+            some = numbered[max(0, first - 5) : first + AT_ONCE]
+            taken_in += json.loads(call("add", "--json", *some))["taken_in"]
+            until(lambda: len(site.log) > before)  # noqa: B023 - at once
+            kill(crew.pop(0))
+            site.release()
+            crew.append(start())
+        until_waiting(crew[0], call)
+        assert taken_in == NUMBER
+        assert {*site.take()} == {f"/{number}" for number in range(NUMBER)}
+        # One that waits has nothing to do again.
+        kill(crew.pop(0))
+        assert json.loads(call("add", "--json", *numbered))["seen"] == NUMBER
+        crew.append(start())
+        until_waiting(crew[-1], call)
+        call("stop")
+        for worker in crew:
+            assert worker.wait().finish_reason == "asked_to_stop"
+        assert site.take() == []
+        pages = Counter(item["page"] for item in crawl.items())
+        assert pages == Counter(map(str, range(NUMBER)))
+
+
+on_redis = pytest.mark.parametrize("engine", ["redis"], indirect=True)
+
+
+@on_redis
+@pytest.mark.usefixtures("engine")
+def test_a_line_that_redis_cannot_take_is_named_and_the_rest_is_added(
+    crawl: Crawl, call: Callable[..., str]
+) -> None:
+    engine: Any = crawl.engine
+    engine.make({**IDENTITY, "feeds": []})
+    assert "no worker runs" in call("stop", code=1)
+    later = {"url": "https://a.example/2", "not_before": 2_000_000_000}
+    lines = ["https://a.example/1", json.dumps(later), "https://a.example/3"]
+    (crawl.folder / "lines").write_text("\n".join(lines))
+    answer = call("add", "--from", "lines", code=1)
+    assert answer.splitlines() == [
+        "2 pending now",
+        "1 could not be read:",
+        "https://a.example/2: a crawl on Redis has no requests scheduled for later",
+    ]
+    assert sum(one.pushed for one in engine.counts()) == 2
+    with engine.frontier() as frontier:
+        frontier.imports.begin({})
+    refused = call("add", "https://a.example/4", code=1)
+    assert "an import into it has not ended" in refused
+
+
+@pytest.mark.slow
+@on_redis
+@pytest.mark.usefixtures("engine")
+def test_an_add_that_is_killed_may_be_repeated_and_may_begin_the_crawl(
+    crawl: Crawl, site: Site, call: Callable[..., str]
+) -> None:
+    names = ("ADDONS", "BLOOMDUPE_REDIS_PARTITIONS", "FEEDS")
+    settings = [f"{name} = {crawl.settings[name]!r}\n" for name in names]
+    (crawl.folder / "settings.py").write_text("".join(settings))
+    (crawl.folder / "scrapy.cfg").write_text("[settings]\ndefault = settings\n")
+    job, url = crawl.engine.job, f"{site.base}/a"
+    assert "--spider NAME says" in crawl.bloomdupe("add", job, url, code=2)
+    said = crawl.bloomdupe("add", job, f"{site.base}/c", "--spider", "stays")
+    assert said == "1 pending now\n"
+    assert state_of(call) == "not begun"
+    step = "bloomdupe.redis.shared_frontier:SharedFrontier.offer"
+    killed_after(step, 1, "add", job, url, cwd=crawl.folder)
+    said = crawl.bloomdupe("add", job, url)
+    assert said == "0 pending now\n1 was seen before: skipped\n"
+    process = crawl.start(Stays)
+    process.until_requested("/b")
+    until_waiting(process, call)
+    call("stop")
+    assert sorted(process.wait().requested) == ["/a", "/b", "/c"]
+
+
+@pytest.mark.slow
+@on_redis
+@pytest.mark.usefixtures("engine")
+def test_output_is_followed_as_long_as_a_worker_waits(
+    crawl: Crawl, site: Site, call: Callable[..., str]
+) -> None:
+    process = crawl.start(Stays)
+    process.until_logged(WAITS)
+    collecting = crawl.start_bloomdupe("collect", crawl.engine.job, "out", "--follow")
+    file = crawl.folder / "out" / "items.jsonl"
+    for count, path in enumerate(("/b", "/c"), 1):
+        call("add", site.base + path)
+        collecting.until(
+            lambda: file.exists() and len(file.read_text().splitlines()) == count  # noqa: B023 - at once
+        )
+        until_waiting(process, call)
+    call("stop")
+    assert process.wait().finish_reason == "asked_to_stop"
+    assert collecting.wait().status == 0
+
+
+@on_redis
+@pytest.mark.slow
+@pytest.mark.usefixtures("engine")
+def test_a_worker_that_is_closed_early_does_not_say_that_the_crawl_has_finished(
+    crawl: Crawl, site: Site, call: Callable[..., str]
+) -> None:
+    crawl.settings |= {"CLOSESPIDER_PAGECOUNT": 1, "CONCURRENT_REQUESTS": 1}
+    run = crawl.run(Stays, starts=("/a",), BLOOMDUPE_STAY=False)
+    assert run.finish_reason == "closespider_pagecount"
+    assert "Finished" not in run.log
+    # It knows that nothing was pending, and then something is.
+    process = crawl.start(Stays, CLOSESPIDER_PAGECOUNT=2)
+    process.until_logged(WAITS)
+    call("add", f"{site.base}/c", f"{site.base}/d")
+    run = process.wait()
+    assert run.finish_reason == "closespider_pagecount"
+    assert "Finished" not in run.log
