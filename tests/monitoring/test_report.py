@@ -8,7 +8,7 @@ import re
 import subprocess
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from support.monitored_jobs import monitored_job, point
@@ -126,12 +126,12 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
-@pytest.fixture
-def ticks() -> Any:
+def ticks(points: list[Point]) -> list[Tick]:
     needs_package("matplotlib")
+    # Not at the head of this module, which each process reads: matplotlib is slow.
     from bloomdupe.monitoring import charts
 
-    return charts.ticks
+    return charts.ticks(points)
 
 
 @pytest.mark.parametrize(
@@ -144,16 +144,14 @@ def ticks() -> Any:
     ],
 )
 @pytest.mark.usefixtures("ahead")
-def test_the_axis_has_the_times_of_the_clock(
-    ticks: Any, length: int, named: list[str]
-) -> None:
+def test_the_axis_has_the_times_of_the_clock(length: int, named: list[str]) -> None:
     begun = 1_700_000_400.0
     points = [point(0, time=begun + at, seconds=at) for at in (0.0, 1.0 * length)]
     assert [tick.text.partition("\n")[0] for tick in ticks(points)] == named
 
 
 @pytest.mark.usefixtures("ahead")
-def test_a_pause_between_two_runs_takes_no_room(ticks: Any) -> None:
+def test_a_pause_between_two_runs_takes_no_room() -> None:
     begun, week = 1_700_000_400.0, 7 * 86_400
     points = [
         point(0, time=begun + at, seconds=at % week, run=1 + at // week)
