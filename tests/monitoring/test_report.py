@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from support.jobs import Verb
 
+    from bloomdupe.crawl.progress.history import Point
+    from bloomdupe.monitoring.charts import Tick
 
 CHARTS = {
     "Pages", "Rate", "Pending", "Hosts over time", "Failed", "Links", "Checkpoints",
