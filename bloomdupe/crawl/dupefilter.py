@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.crawl.start_outputs import is_fresh_start
 from bloomdupe.errors import FilterFullError, StoreError, StoreMismatchError
 from bloomdupe.filter.mapped_layer import most_memory
-from bloomdupe.inside_scrapy.engine import fail_crawl, stop_crawl
+from bloomdupe.inside_scrapy.engine import fail_crawl, opening, stop_crawl
 from bloomdupe.links.fingerprint import fingerprint_function
 from bloomdupe.links.link_filter import Duplicate, attach_link_filter
 from bloomdupe.printable import logger_of
@@ -93,12 +94,16 @@ class BloomDupeFilter(BaseDupeFilter):
 
     def open(self) -> None:
         """Open or create the store; raises the errors of :meth:`BloomFilter.open`."""
-        self._filter = self._job.open_filter()
-        if self._job.settings.directory is not None:
-            self._check_frontier(self._filter)
-            self._restore(self._filter)
+        with opening(self._crawler), ExitStack() as undo:
+            filter_ = self._job.open_filter()
+            undo.callback(filter_.close)
+            if self._job.settings.directory is not None:
+                self._check_frontier(filter_)
+                self._restore(filter_)
+            undo.pop_all()
+        self._filter = filter_
         self._due = monotonic() + self._interval
-        self._log_opened(self._filter)
+        self._log_opened(filter_)
         if self._crawler is not None and type(self) is BloomDupeFilter:
             attach_link_filter(self._crawler, self._would_drop, self)
 
@@ -143,7 +148,6 @@ class BloomDupeFilter(BaseDupeFilter):
                 record["requests"] + record.get("later", {"requests": 0})["requests"]
             )
         if pending:
-            filter_.close()
             raise StoreMismatchError(
                 f"JOBDIR: in {self._job.settings.directory} {pending:,}"
                 " requests are pending that only bloomdupe.FrontierScheduler can see:"

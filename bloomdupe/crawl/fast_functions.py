@@ -45,7 +45,8 @@ class FastFunctions:
     def __init__(self) -> None:
         base, links = PROBED_BASE, PROBED_LINKS
         escape, join = w3lib_url.safe_url_string, parse.urljoin
-        self._names = []
+        self._names: list[ReplacedName] = []
+        self._replaced: list[ReplacedName] = []
         if scrapys_ensure_awaitable is not None:
             self._names.append(
                 ReplacedName(
@@ -80,8 +81,12 @@ class FastFunctions:
         """Let Scrapy call the faster functions."""
         for name in self._names:
             name.replace()
+            self._replaced.append(name)
 
     def spider_closed(self) -> None:
-        """Put the original functions back, when no other crawl uses the faster ones."""
-        for name in self._names:
-            name.restore()
+        """Put the original functions back, when no other crawl uses the faster ones.
+
+        Scrapy also closes a spider that it could not open.
+        """
+        while self._replaced:
+            self._replaced.pop().restore()

@@ -29,6 +29,7 @@ from bloomdupe.errors import (
     UnserializableError,
 )
 from bloomdupe.frontier.payload import url_of
+from bloomdupe.inside_scrapy.engine import opening
 from bloomdupe.inside_scrapy.timer import Timer
 from bloomdupe.links.link_filter import Duplicate, attach_link_filter
 from bloomdupe.printable import logger_of
@@ -113,7 +114,8 @@ class FrontierScheduler(BaseScheduler):
         :class:`~bloomdupe.errors.InterruptedOpeningError`.
         """
         try:
-            return self._open(spider)
+            with opening(self._crawler):
+                return self._open(spider)
         except KeyboardInterrupt as error:
             # On other reactors than asyncio's, Scrapy would end with exit status 0 and
             # without a word.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pydispatch.dispatcher import (  # type: ignore[import-untyped]
@@ -21,7 +22,7 @@ from scrapy.core import downloader as downloader_module
 from bloomdupe.errors import EngineError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 
     from scrapy import Request
     from scrapy.crawler import Crawler
@@ -35,6 +36,7 @@ __all__ = [
     "listeners",
     "mark_failed",
     "missing_names",
+    "opening",
     "send_signal",
     "spider_middlewares",
     "stop_crawl",
@@ -270,14 +272,27 @@ def send_signal(crawler: Crawler, signal: object, **arguments: object) -> Deferr
     return _run(send(signal, **arguments))
 
 
-def mark_failed(crawler: Crawler) -> None:
+def mark_failed(crawler: Crawler, ended: object = signals.engine_stopped) -> None:
     """Let the process end with status 1 when the crawl has ended.
 
     ``scrapy crawl`` exits with status 1 if the crawler has no spider at that moment.
     """
-    crawler.signals.connect(
-        lambda: setattr(crawler, "spider", None), signals.engine_stopped, weak=False
-    )
+    crawler.signals.connect(lambda: setattr(crawler, "spider", None), ended, weak=False)
+
+
+@contextmanager
+def opening(crawler: Crawler | None) -> Generator[None, None, None]:
+    """Let the process end with status 1 if the crawl cannot be opened.
+
+    Before Scrapy 2.19, a crawler that has its spider counts as one that has started.
+    The engine closes the spider then, although it has never started itself.
+    """
+    try:
+        yield
+    except BaseException:
+        if crawler is not None:
+            mark_failed(crawler, signals.spider_closed)
+        raise
 
 
 def fail_crawl(crawler: Crawler, reason: str) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Spider
-from scrapy.utils.test import get_crawler
+from support.jobs import idle_crawler
 
 from bloomdupe.crawl.engines.checkpoint import FEED, Checkpoint, CrawlRecord
 from bloomdupe.crawl.engines.settling import Settling
@@ -50,7 +50,7 @@ def working_in(store: Path) -> Iterator[None]:
 
 @functools.cache
 def _crawler(*, feeds: bool) -> Any:
-    crawler: Any = get_crawler(Spider, {"FEEDS": FEEDS if feeds else {}})
+    crawler: Any = idle_crawler(FEEDS=FEEDS if feeds else {})
     crawler.spider = Spider.from_crawler(crawler, name="world")
     return crawler  # a Crawler, whose spider has a state
 

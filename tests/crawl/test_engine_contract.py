@@ -82,7 +82,7 @@ def pages(draw: st.DrawFn, number: int, most: int) -> Page:
 def programs(draw: st.DrawFn) -> Program:
     most = draw(st.integers(1, PAGES))
     starts = st.builds(
-        Ask, st.integers(0, most - 1), st.booleans(), st.just(""), priorities
+        Ask, st.integers(0, most - 1), st.booleans(), memories, priorities
     )
     return Program(
         tuple(draw(pages(number, most)) for number in range(most)),
@@ -201,6 +201,7 @@ def check(crew: Crew, program: Program, interrupted: list[Run]) -> None:
 
 
 @example(EVERYTHING, EVERY_END)
+@example(Program((Page((Ask(0),)),), (Ask(0, again=True, memory="own"),)), [])
 @example(Program(), [Run(((2, "kill"),), durable=(True,), failures=("mirror",))])
 @given(short_programs, st.lists(runs, max_size=3))
 @settings(

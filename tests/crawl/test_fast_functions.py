@@ -10,7 +10,6 @@ import pytest
 from scrapy import Request
 from scrapy.core.downloader import middleware
 from scrapy.http import HtmlResponse, Response
-from twisted.internet.defer import succeed
 
 from bloomdupe.crawl.fast_functions import FastFunctions
 from bloomdupe.inside_scrapy.awaitable import (
@@ -46,7 +45,6 @@ ANSWERS: list[Callable[[], Any]] = [
     lambda: "text",
     coroutine,
     lambda: asyncio.ensure_future(coroutine()),
-    lambda: succeed(3),
 ]
 
 

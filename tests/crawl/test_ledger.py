@@ -225,6 +225,17 @@ def test_what_was_taken_up_is_not_taken_up_again_after_a_kill(crawl: Crawl) -> N
     assert failures(crawl)["/x"].times == 2
 
 
+@both
+@pytest.mark.parametrize("engine", ["redis"], indirect=True)
+@pytest.mark.parametrize(("stop", "asked"), [("before", ["/x"]), ("after", [])])
+def test_a_kill_beside_the_settlement_counts_a_failure_once(
+    crawl: Crawl, stop: str, asked: list[str]
+) -> None:
+    crawl.killed(Wrong, stop=f"{stop} settle", starts=("/x",))
+    assert crawl.run(Wrong, starts=("/x",)).requested == asked
+    assert failures(crawl)["/x"].times == 1
+
+
 @on_both_engines
 def test_no_failure_is_lost_by_kills(
     crawl: Crawl, site: Site, pages: dict[str, Page]

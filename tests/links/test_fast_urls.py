@@ -144,6 +144,15 @@ def test_scrapy_uses_them_while_a_crawl_runs() -> None:
     assert response_module.urljoin is parse.urljoin
 
 
+def test_a_crawl_that_did_not_open_leaves_the_functions_of_another() -> None:
+    one, refused = FastFunctions(), FastFunctions()
+    one.spider_opened()
+    refused.spider_closed()
+    assert request_module.safe_url_string is safe_url_string
+    one.spider_closed()
+    assert request_module.safe_url_string is w3lib_url.safe_url_string
+
+
 def test_a_function_of_other_code_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = partial(w3lib_url.safe_url_string)
     monkeypatch.setattr(request_module, "safe_url_string", mine)

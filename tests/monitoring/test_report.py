@@ -129,6 +129,7 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def ticks(points: list[Point]) -> list[Tick]:
+    needs_package("matplotlib")
     # Not at the head of this module, which each process reads: matplotlib is slow.
     from bloomdupe.monitoring import charts
 

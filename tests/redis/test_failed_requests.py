@@ -61,6 +61,9 @@ def test_a_failure_is_stored_with_the_settlement_and_removed_with_another(
         one.settle([Settled(lease, failed=FailedRequest(key(7), b"", 10))])
         assert stored(one) == {}
         assert not one.may_have_failed(lease, key(7)[:8])
+    with opened(url) as two:
+        (lease,) = leased(two, 4)
+        assert not two.may_have_failed(lease, key(7)[:8])
 
 
 def test_the_oldest_failures_are_removed_and_the_owner_knows(url: str) -> None:

@@ -139,9 +139,10 @@ def test_what_was_under_way_waits_for_others(url: str) -> None:
         one.settle([(lease, [b"done"]) for lease in under_way[:5]])
         assert not one.finished
         counts = one.counts()
-        sums = [sum(c.pushed for c in counts), sum(c.pending for c in counts)]
-        sums += [sum(c.leased for c in counts), sum(c.done for c in counts)]
-        assert sums == [30, 10, 15, 5]
+        leased = sum(c.leased for c in counts)
+        assert leased >= 15  # each partition is asked for one request at least
+        assert sum(c.pending for c in counts) + leased == 25
+        assert (sum(c.pushed for c in counts), sum(c.done for c in counts)) == (30, 5)
     with worker(url) as two:
         assert sorted(drained(two)) == sorted(
             set(range(30)) - {number_of(lease) for lease in under_way[:5]}

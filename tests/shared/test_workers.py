@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from spiders.workers import All, Alone, Closing, Everyday, Later, OneHost, Other
+from spiders.workers import All, Alone, Closing, Everyday, Late, Later, OneHost, Other
 from support.judge import lines
 from support.redis_server import RedisServer
 from support.site import graph
@@ -192,3 +192,8 @@ def test_a_request_for_a_point_in_time_stops_the_crawl(crawl: Crawl) -> None:
 def test_what_redis_does_not_know_is_waited_for(crawl: Crawl) -> None:
     crawl.finish(Alone)
     assert lines(crawl.items()) == lines({"page": n} for n in range(6))
+
+
+def test_a_request_in_memory_does_not_keep_a_worker_for_ever(crawl: Crawl) -> None:
+    [run] = crawl.finish(Late)
+    assert run.requested == ["/0"]

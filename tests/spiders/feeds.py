@@ -52,10 +52,11 @@ class Shop(Spider):
 
     async def parse(self, response: Any) -> Any:
         self.begun += 1
+        third = self.begun == 3
         path = urlsplit(response.url).path[1:]
         for number in range(self.many if path == "c" else 3):
             yield self.item(path, number)
-        if self.begun == 3:
+        if third:
             await moment(self, "third page")
         for request in response.follow_all(css="a"):
             yield request

@@ -12,9 +12,9 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 from scrapy import Spider
-from scrapy.crawler import AsyncCrawlerRunner
+from scrapy.crawler import CrawlerRunner
 from scrapy.settings import Settings
-from scrapy.utils.defer import deferred_f_from_coro_f
+from scrapy.utils.defer import deferred_f_from_coro_f, maybe_deferred_to_future
 from scrapy.utils.reactor import install_reactor
 
 POOL = ProcessPoolExecutor(1, multiprocessing.get_context("fork"))
@@ -40,9 +40,9 @@ async def crawl_in_turn(_: Any) -> None:
         "RETRY_ENABLED": False,
     }
     for _ in range(2):
-        await AsyncCrawlerRunner(Settings(settings)).crawl(
-            InTurn, start_urls=[sys.argv[1]]
-        )
+        runner = CrawlerRunner(Settings(settings))
+        crawled = runner.crawl(InTurn, start_urls=[sys.argv[1]])
+        await maybe_deferred_to_future(crawled)
         print("done", flush=True)
 
 

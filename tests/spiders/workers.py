@@ -417,3 +417,21 @@ class Real(Spider):
             for url in new_links(self, extract_links(response)):
                 if url.startswith(self.settings["START"].rpartition("/")[0]):
                     yield self.request(url)
+
+
+class Late(Spider):
+    """Its only request cannot be stored, and comes when Redis has nothing to do."""
+
+    name = "late"
+
+    async def start(self) -> Any:
+        engine: Any = self.crawler.engine._slot.scheduler._session.engine  # type: ignore[union-attr]
+        finished, told = engine.finished, asyncio.Event()
+
+        def tell(*counts: int) -> None:
+            finished(*counts)
+            told.set()
+
+        engine.finished = tell
+        await told.wait()
+        yield Request(self.start_urls[0], partial(print, sep=""))

@@ -33,7 +33,7 @@ class TwoParts(scrapy.Spider):
 
 
 class Answers:
-    def process_request(self, request: Request, *_: Any) -> Any:
+    def process_request(self, request: Request, **_: Any) -> Any:
         if request.url.endswith(("2", "3")):
             body = b'<a href="/detail/1">x</a>'
             return HtmlResponse(request.url, body=body, request=request)
@@ -48,7 +48,7 @@ class WithResponse(Tree):
 
 
 class Elsewhere:
-    def process_request(self, request: Request, *_: Any) -> Any:
+    def process_request(self, request: Request, **_: Any) -> Any:
         if "/detail" not in request.url and request.url.endswith(("2", "3")):
             return request.replace(url=SITE + "/detail" + path_of(request.url))
         return None
@@ -62,7 +62,7 @@ class WithRequest(Tree):
 
 
 class Later:
-    def process_response(self, request: Request, response: Response, *_: Any) -> Any:
+    def process_response(self, request: Request, response: Response, **_: Any) -> Any:
         if "again" not in request.meta and request.url.endswith(("2", "3")):
             return request.replace(meta={"again": True}, dont_filter=True)
         return response
@@ -76,7 +76,7 @@ class ResponseToRequest(Tree):
 
 
 class Repair:
-    def process_exception(self, request: Request, exception: Any, *_: Any) -> Any:
+    def process_exception(self, request: Request, exception: Any, **_: Any) -> Any:
         del exception
         if request.url.endswith("/1"):
             return request.replace(url=SITE + "/detail/1", dont_filter=True)
@@ -102,7 +102,7 @@ class ExceptionTo(scrapy.Spider):
 
 
 class Copy:
-    def process_response(self, request: Request, response: Response, *_: Any) -> Any:
+    def process_response(self, request: Request, response: Response, **_: Any) -> Any:
         return response.replace(request=request.copy())
 
 
@@ -136,7 +136,7 @@ class Inline:
     def from_crawler(cls, crawler: Crawler) -> Inline:
         return cls(crawler)
 
-    async def process_request(self, request: Request, *_: Any) -> Any:
+    async def process_request(self, request: Request, **_: Any) -> Any:
         if "inline" in request.meta:
             return None
         other = request.replace(meta={**request.meta, "inline": True})
@@ -174,7 +174,7 @@ class Slots:
 
     numbers = itertools.count()
 
-    def process_request(self, request: Request, *_: Any) -> None:
+    def process_request(self, request: Request, **_: Any) -> None:
         request.meta.setdefault("download_slot", f"proxy{next(self.numbers) % 5}")
 
 
@@ -214,7 +214,7 @@ class Tear:
     def from_crawler(cls, crawler: Crawler) -> Tear:
         return cls(crawler)
 
-    def process_response(self, request: Request, response: Response, *_: Any) -> Any:
+    def process_response(self, request: Request, response: Response, **_: Any) -> Any:
         if "/file/" in request.url and wanted("torn"):
             limit_files("torn", 1 << 10)
         return response

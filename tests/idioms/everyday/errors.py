@@ -92,11 +92,11 @@ class Refused(scrapy.Spider):
 class RaisesOnTheWay:
     """A downloader middleware that wants neither some requests nor some responses."""
 
-    def process_request(self, request: Request, *_: Any) -> None:
+    def process_request(self, request: Request, **_: Any) -> None:
         if request.url.endswith("/3"):
             raise IgnoreRequest("not this one")
 
-    def process_response(self, request: Request, response: Response, *_: Any) -> Any:
+    def process_response(self, request: Request, response: Response, **_: Any) -> Any:
         if request.url.endswith("/4"):
             raise IgnoreRequest("not what it says")
         return response

@@ -249,12 +249,12 @@ class SpiderMiddleware:
         async for output in start:
             yield self.changed(output, await meddle_later("middleware start", output))
 
-    def process_spider_input(self, response: Response, *_: Any) -> None:
+    def process_spider_input(self, response: Response, **_: Any) -> None:
         if meddle("middleware input", response) == "change":
             response.meta["hidden"] = hidden
 
     async def process_spider_output(
-        self, response: Response, result: AsyncIterator[Any], *_: Any
+        self, response: Response, result: AsyncIterator[Any], **_: Any
     ) -> AsyncIterator[Any]:
         name = f"middleware output {label(response)}:"
         async for output in result:
@@ -269,11 +269,11 @@ class SpiderMiddleware:
 
 
 class DownloaderMiddleware:
-    def process_request(self, request: Request, *_: Any) -> None:
+    def process_request(self, request: Request, **_: Any) -> None:
         if meddle("downloader request", request) == "change":
             request.meta["hidden"] = hidden
 
-    def process_response(self, request: Request, response: Response, *_: Any) -> Any:
+    def process_response(self, request: Request, response: Response, **_: Any) -> Any:
         if meddle("downloader response", request) == "change":
             return response.replace(body=b"<p>changed")
         return response

@@ -24,13 +24,13 @@ class Both:
         raise NotImplementedError
 
     def process_spider_output(
-        self, response: Response, result: Any, *_: Any
+        self, response: Response, result: Any, **_: Any
     ) -> Iterator[Any]:
         for output in result:
             yield from self.outputs(response, output)
 
     async def process_spider_output_async(
-        self, response: Response, result: Any, *_: Any
+        self, response: Response, result: Any, **_: Any
     ) -> AsyncIterator[Any]:
         async for output in result:
             for mine in self.outputs(response, output):
@@ -102,7 +102,7 @@ class AddsStarts(Tree):
 
 class Rescue:
     def process_spider_exception(
-        self, response: Response, exception: Exception, *_: Any
+        self, response: Response, exception: Exception, **_: Any
     ) -> Any:
         found = item(response, type(exception).__name__)
         return [found, scrapy.Request(SITE + "/detail/9")]
@@ -121,7 +121,7 @@ class Rescued(Tree):
 
 
 class Refuse:
-    def process_spider_input(self, response: Response, *_: Any) -> None:
+    def process_spider_input(self, response: Response, **_: Any) -> None:
         if response.url.endswith("3"):
             raise ValueError("not for the spider")
 
@@ -144,7 +144,7 @@ class FilterAsync:
     """One that has only the asynchronous method, and waits."""
 
     async def process_spider_output_async(
-        self, response: Response, result: Any, *_: Any
+        self, response: Response, result: Any, **_: Any
     ) -> AsyncIterator[Any]:
         number = 0
         async for output in result:
@@ -155,7 +155,7 @@ class FilterAsync:
         yield item(response, f"{number} outputs")
 
     def process_spider_output(
-        self, response: Response, result: Any, *_: Any
+        self, response: Response, result: Any, **_: Any
     ) -> Iterator[Any]:
         number = 0
         for output in result:

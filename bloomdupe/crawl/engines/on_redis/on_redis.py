@@ -121,6 +121,8 @@ class EngineOnRedis:
         if getattr(spider, "state", None) is None:
             spider.state = {}  # type: ignore[attr-defined]
         self._closed = False
+        # Whether Redis has nothing to do, as the thread has said. It looks again only
+        # after an offer. Requests in memory are counted here, and change nothing.
         self._finished = False
         # Number of pages that workers have left, when no other request is pending.
         self._left = self._aside = 0
@@ -312,10 +314,10 @@ class EngineOnRedis:
         else:
             taken = not self._is_carried(offer)
             if taken:
+                self._finished = False
                 name = self._name_of(offer, held=False)
                 self._worker.offer(self._offer_of(offer, name))
         if taken:
-            self._finished = False
             self._stats.inc_value("scheduler/enqueued")
         return taken
 

@@ -35,9 +35,10 @@ class _Kept(NamedTuple):
     request: Request
     slot: str
     position: Position
-    mark: SeenMark | None
-    """Set when the request counts: its fingerprint, or its name with ``dont_filter``.
-    None: it is done again whenever its page is.
+    marks: Sequence[SeenMark]
+    """Set when the request counts: first its fingerprint, or its name with
+    ``dont_filter``; then the fingerprint of a start page with ``dont_filter``. Without
+    any, it is done again whenever its page is.
     """
 
 
@@ -90,13 +91,18 @@ class RequestsInMemory:
         if position.name is None:  # of a timer, or spider_idle: each is new
             position = position._replace(name=os.urandom(16))
         self._session.leases.begin_part(position)
+        kept = _Kept(offer.request, offer.slot, position, [])
         if key is None:
-            self._begin(_Kept(offer.request, offer.slot, position, None))
+            self._begin(kept)
             return True
-        mark = SeenMark(offer.slot, key)
         self._carriers[key] = position.top
+        keys = [key]
+        if offer.keys and offer.request.dont_filter:
+            keys.append(offer.keys[-1][0])
+            self._carriers.setdefault(keys[-1], position.top)
+        kept = kept._replace(marks=[SeenMark(offer.slot, each) for each in keys])
         self.asked += 1
-        self._worker.ask(mark, _Kept(offer.request, offer.slot, position, mark))
+        self._worker.ask(kept.marks[0], kept)
         return True
 
     def is_carried(self, key: bytes, parent: Lease | None) -> bool:
@@ -139,12 +145,12 @@ class RequestsInMemory:
 
     def _drop(self, kept: _Kept) -> None:
         """Drop a request, because it was done before."""
-        mark, above = kept.mark, kept.position.above
-        assert mark is not None  # noqa: S101 - Redis was asked about it
+        above = kept.position.above
         if not kept.request.dont_filter:
             self._session.stats.inc_value("dupefilter/filtered")
-        self._seen.add(mark.fingerprint)
-        self._let_go_of(mark, kept.position.top, known=True)
+        for mark in kept.marks:
+            self._seen.add(mark.fingerprint)
+            self._let_go_of(mark, kept.position.top, known=True)
         if above is not None:
             self._session.leases.end_part(above)
 
@@ -155,9 +161,8 @@ class RequestsInMemory:
         entry = self._at_hand.push(
             kept.slot, request.priority, b"", start=start, attachment=request
         )
-        keys = [] if kept.mark is None else [kept.mark]
         page = PageOnRedis(position.name, None)
-        self._session.leases.expect(entry, position, keys=keys, own=page)
+        self._session.leases.expect(entry, position, keys=kept.marks, own=page)
         self._session.access.wake()
 
     # The end

@@ -80,7 +80,7 @@ class Retried(NamedTuple):
 
 
 class SharedFailures:
-    """Says what the end of a request changes in the failed requests on Redis.
+    """Finds the change to the failed requests on Redis when a request ends.
 
     A partition keeps the failed requests of its slots, ``limit`` at most. The counts
     are those of this worker.
