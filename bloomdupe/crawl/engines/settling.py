@@ -46,11 +46,11 @@ class Settling:
     def owes(self, lease: Lease) -> bool:
         """See :meth:`Engine.owes`.
 
-        The output is children with ``dont_filter``, or items of a callback that was cut
-        short.
+        The output is children with ``dont_filter``, also of requests in memory that it
+        may yield, or items of a callback that was cut short.
         """
         return (lease.root is lease and not lease.passed_on) and (
-            self.children.owes(lease) or bool(lease.items_left)
+            self.children.owed or bool(lease.items_left)
         )
 
     def release(self, entry: Entry) -> None:
