@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from spiders.contract import Drives, identities, successions
+from spiders.contract import Drives, identities, overlaps, successions
 from support.crawl import FEEDS, Crawl, Process
 from support.engine_model import Ask, Model, Page, Program, Run
 from support.engines import DISK, Redis
@@ -238,6 +238,12 @@ def test_each_request_is_done_once(
     crews: Callable[..., Crew], program: Program, interrupted: list[Run]
 ) -> None:
     check(crews(), program, interrupted)
+
+
+def test_a_retry_waits_for_the_end_of_its_page(crews: Callable[..., Crew]) -> None:
+    """The page is not done, because a child in memory broke off before it ended."""
+    program = Program((Page((Ask(1, memory="own"),), fails=1), Page()))
+    check(crews(overlaps), program, [Run(((5, "break"),))])
 
 
 CHILD = Program((Page((Ask(1, again=True),)), Page()))

@@ -67,7 +67,8 @@ class Settling:
         if not whole:
             return
         root = lease.root
-        if root.open_parts == 1 and root.instead is not None:
+        is_done = root.open_parts == 1 and not root.broken
+        if is_done and root.instead is not None:
             # Before a failure is recorded: the request in its place has its name.
             self._replace(root)
         failures = self.failures
