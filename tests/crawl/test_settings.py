@@ -69,10 +69,10 @@ def test_a_bad_value_is_refused(name: str, value: object, expected: str) -> None
 @pytest.mark.parametrize(
     ("name", "default", "other"),
     [
+        ("BLOOMDUPE_ALLOW_NETWORK_FS", "False", "True"),
         ("BLOOMDUPE_CHECKPOINT_INTERVAL", "0.5", "1"),
         ("BLOOMDUPE_CONFIRM", "0", "1"),
-        ("BLOOMDUPE_MAX_FAILURES", "10000", "10"),
-        ("BLOOMDUPE_RETRY_FAILED", "False", "True"),
+        ("BLOOMDUPE_FEED_CHANGED", "refuse", "accept"),
     ],
 )
 def test_a_default_on_the_command_line_is_no_other_value(

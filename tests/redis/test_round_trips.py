@@ -126,8 +126,9 @@ def test_one_without_requests_is_asked_when_one_is_offered(url: str) -> None:
         assert one.lease(1) == []
         other.offer(links(0, 1))
         assert one.lease(1, everywhere=False) == []
-        (lease,) = one.lease(1)
-        one.offer([Offer("host0", b"more", b"")])
+        (lease,) = one.lease(2)
+        assert one.lease(1, everywhere=False) == []
+        one.offer([Offer("host1", b"more", b"")])
         assert len(one.lease(1, everywhere=False)) == 1
         one.settle([(lease, [])])
 
