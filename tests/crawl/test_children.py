@@ -132,7 +132,7 @@ def test_an_heir_goes_on_with_what_was_left(job: Job, left: bytes) -> None:
     job.commit()
     job.crash()
     assert job.recognises(b"a") == [True]
-    assert job.children.owes(job.parent) == bool(left)
+    assert job.children.owed == bool(left)
     job.children.forget(job.parent.name, passed_on=True)
     job.commit()
     assert bool(job.blobs) == bool(left)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from spiders.contract import Drives, identities, successions
+from spiders.contract import Drives, identities, overlaps, successions
 from support.crawl import FEEDS, Crawl, Process
 from support.engine_model import Ask, Model, Page, Program, Run
 from support.engines import DISK, Redis
@@ -117,6 +117,28 @@ EVERY_END = [
     ),
 ]
 
+IN_MEMORY = Program(
+    (Page((Ask(1, again=True, memory="own"),)), Page((Ask(2, again=True),)), Page())
+)
+"""A page, its child in memory, and the child of that."""
+RETRIED = [
+    Run(((5, "kill"),), (1, 0), durable=(True,)),
+    Run(failures=("downloader", "callback")),
+]
+"""The last child is stored before the kill, and then the first page is retried."""
+
+TARGET_IN_MEMORY = Program(
+    (
+        Page((Ask(1, memory="own"), Ask(2))),
+        Page((Ask(3, again=True),)),
+        Page(leads_to=1),
+        Page(),
+    )
+)
+"""A page has a child in memory, and another page redirects to that."""
+REDIRECTED = [Run(((6, "kill"),), (0, 0, 0, 0, 0, 1), durable=(True,))]
+"""The last child is stored before the kill, and then the redirect comes first."""
+
 
 class Crew(Protocol):
     """A crawl of its own, on an engine."""
@@ -201,6 +223,8 @@ def check(crew: Crew, program: Program, interrupted: list[Run]) -> None:
 
 
 @example(EVERYTHING, EVERY_END)
+@example(IN_MEMORY, RETRIED)
+@example(TARGET_IN_MEMORY, REDIRECTED)
 @example(Program((Page((Ask(0),)),), (Ask(0, again=True, memory="own"),)), [])
 @example(Program(), [Run(((2, "kill"),), durable=(True,), failures=("mirror",))])
 @given(short_programs, st.lists(runs, max_size=3))
@@ -214,6 +238,12 @@ def test_each_request_is_done_once(
     crews: Callable[..., Crew], program: Program, interrupted: list[Run]
 ) -> None:
     check(crews(), program, interrupted)
+
+
+def test_a_retry_waits_for_the_end_of_its_page(crews: Callable[..., Crew]) -> None:
+    """The page is not done, because a child in memory broke off before it ended."""
+    program = Program((Page((Ask(1, memory="own"),), fails=1), Page()))
+    check(crews(overlaps), program, [Run(((5, "break"),))])
 
 
 CHILD = Program((Page((Ask(1, again=True),)), Page()))

@@ -295,6 +295,21 @@ def failed(request: Request) -> Request:
     return retry_of(request, failures=request.meta.get("failures", 0) + 1)
 
 
+def overlaps() -> None:
+    """Do the next request before a request ends, as if their callbacks overlapped."""
+    process = Drives.process
+
+    async def overlapping(
+        self: Drives, request: Request, page: Page, lease: Any
+    ) -> None:
+        await process(self, request, page, lease)
+        following = await self.handed_out(wait=False)
+        if following is not None:
+            await self.work_on(following)
+
+    Drives.process = overlapping  # type: ignore[method-assign]
+
+
 def identities() -> None:
     """Give a request another identity each time a page yields it, for a control."""
     from bloomdupe.crawl.acceptance import Acceptance

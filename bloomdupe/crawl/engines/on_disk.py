@@ -445,16 +445,16 @@ class EngineOnDisk(Settling):
     ) -> bytes:
         """Return the payload of a request with its visit, and the name that it takes.
 
-        A retry or redirect inherits the visits of its ``parent``. A request that takes
-        the place of its parent also takes its name, if outputs of an earlier run are
-        known by this name. An earlier run may also have had a request for this page in
-        memory, whose outputs are known by the fingerprint.
+        A retry or redirect inherits the visits of its ``parent``. An earlier run may
+        have had a request for this page in memory, whose outputs are known by the
+        fingerprint. Otherwise a request that takes the place of its parent also takes
+        its name, while outputs of an earlier run are still to come.
         """
         visit = self.revisits.follow(parent) if offer.repeats else None
-        if instead and self.owes(parent):
-            visit = replace(visit or Visit(), name=parent.pass_on())
-        elif offer.name in self.children.families:
+        if offer.name in self.children.families:
             visit = replace(visit or Visit(), name=offer.name)
+        elif instead and self.owes(parent):
+            visit = replace(visit or Visit(), name=parent.pass_on())
         if visit is None:
             return payload
         return self._session.serializer.with_visit(payload, visit.values)

@@ -46,11 +46,11 @@ class Settling:
     def owes(self, lease: Lease) -> bool:
         """See :meth:`Engine.owes`.
 
-        The output is children with ``dont_filter``, or items of a callback that was cut
-        short.
+        The output is children with ``dont_filter``, also of requests in memory that it
+        may yield, or items of a callback that was cut short.
         """
         return (lease.root is lease and not lease.passed_on) and (
-            self.children.owes(lease) or bool(lease.items_left)
+            self.children.owed or bool(lease.items_left)
         )
 
     def release(self, entry: Entry) -> None:
@@ -67,7 +67,8 @@ class Settling:
         if not whole:
             return
         root = lease.root
-        if root.open_parts == 1 and root.instead is not None:
+        is_done = root.open_parts == 1 and not root.broken
+        if is_done and root.instead is not None:
             # Before a failure is recorded: the request in its place has its name.
             self._replace(root)
         failures = self.failures

@@ -96,12 +96,18 @@ class Children(Participant):
         if not family.expected[digest]:
             return False
         family.expected[digest] -= 1
+        if not family.expected[digest]:
+            del family.expected[digest]
         return True
 
-    def owes(self, lease: Lease) -> bool:
-        """Whether this run has yet to yield children that an earlier run stored."""
-        family = self.families.get(lease.name)
-        return family is not None and any(family.expected.values())
+    @property
+    def owed(self) -> bool:
+        """Whether this run has yet to yield children that an earlier run stored.
+
+        They may be children of a request in memory. It is not known which page will
+        yield that request again, but that page must have the same name as before.
+        """
+        return any(family.expected for family in self.families.values())
 
     def add(self, lease: Lease, identity: bytes) -> None:
         """Remember an accepted child."""
@@ -123,7 +129,7 @@ class Children(Participant):
         self._gone += family.names
         family.gone = True
         self._fresh.pop(family, None)
-        if passed_on and any(family.expected.values()):
+        if passed_on and family.expected:
             heirs = self.families[name] = _Family(name)
             heirs.digests += family.expected.elements()
             heirs.expected = family.expected
