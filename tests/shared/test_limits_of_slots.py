@@ -45,7 +45,8 @@ def test_no_slot_has_more_pages_on_all_workers_together(
     assert Counter(number % HOSTS for number in asked) == dict.fromkeys(
         range(HOSTS), MOST
     ) | {0: MOST - 1}  # a link to the first page is a page of slot 0, too
-    assert sum(run.stats["bloomdupe/dropped_page_limit"] for run in runs) > 0
+    # One of them may come too late for any page.
+    assert sum(run.stats.get("bloomdupe/dropped_page_limit", 0) for run in runs) > 0
     assert f"has reached {PAGES} = {MOST}" in runs[0].log + runs[1].log
 
 
@@ -80,10 +81,21 @@ def test_a_link_that_was_refused_is_taken_when_there_is_room(crawl: Crawl) -> No
     crawl.site.pages = {"/0": links(*leaves)} | dict.fromkeys(leaves, links(*leaves))
     limit: dict[str, Any] = {PENDING: 1, "BLOOMDUPE_EARLY_DROP": False}
     (run,) = crawl.finish(Plain, CONCURRENT_REQUESTS=1, **limit)
-    assert run.stats["bloomdupe/dropped_pending_limit"] >= 1
     assert sorted(crawl.site.requested) == sorted(["/0", *leaves])
-    enqueued = run.stats["scheduler/enqueued"]
-    assert enqueued == run.stats["scheduler/dequeued"] == len(crawl.site.requested)
+    enqueued, dequeued, duplicates, refused = (
+        run.stats[name]
+        for name in (
+            "scheduler/enqueued",
+            "scheduler/dequeued",
+            "dupefilter/filtered",
+            "bloomdupe/dropped_pending_limit",
+        )
+    )
+    assert dequeued == len(crawl.site.requested)
+    of_all_pages = len(leaves) * len(crawl.site.requested)
+    assert duplicates + refused == of_all_pages - len(leaves)
+    # Refused links do not count. A link that two pages offer before Redis answers does.
+    assert enqueued - dequeued < refused
 
 
 def test_limits_need_slots_in_one_partition_each(crawl: Crawl) -> None:
