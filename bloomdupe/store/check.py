@@ -11,6 +11,7 @@ from bloomdupe.store import files
 from bloomdupe.store.datafile import DataFile, Leaf, NotLmdbError
 from bloomdupe.store.format import (
     DATABASES,
+    JOURNAL_KEY,
     LEDGER,
     SLOT_KEY,
     Totals,
@@ -84,7 +85,7 @@ def check(data: Path, progress: Callable[[int], None] | None = None) -> CheckRep
                 ]
                 if database == b"meta":
                     _read_meta(report, leaf, damaged)
-                elif not damaged:
+                elif not damaged and not _of_another(database, leaf, wrong):
                     _count_requests(report, database, leaf)
             total[1] %= 1 << 64
         file.finish()
@@ -114,6 +115,18 @@ def _read_meta(report: CheckReport, leaf: Leaf, damaged: list[int]) -> None:
         if name == LEDGER:
             total[0] -= 1
             total[1] -= sum_of(leaf.values[number])
+
+
+def _of_another(database: bytes, leaf: Leaf, wrong: list[str]) -> bool:
+    """Whether a sound leaf belongs to another database; a damaged page leads to it."""
+    sizes = {len(key) for key in leaf.keys} if database in (b"slots", b"queue") else ()
+    if database == b"slots":
+        found = any(size != SLOT_KEY.size for size in sizes)
+    else:
+        found = any(size < JOURNAL_KEY.size for size in sizes)
+    if found:
+        wrong.append(f"a page of another database is in {database.decode()}")
+    return found
 
 
 def _count_requests(report: CheckReport, database: bytes, leaf: Leaf) -> None:
